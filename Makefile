@@ -1,0 +1,34 @@
+# `make demo` and `make test` set up everything they need in .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup demo test test-all lint bench clean
+
+setup: $(VENV)/.complete
+
+$(VENV)/.complete: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/subgraft run configs/quickstart.yaml
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: setup
+	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check platform jobs tests benchmarks
+	$(BIN)/ruff format --check platform jobs tests benchmarks
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python benchmarks/similar.py
+	$(BIN)/python benchmarks/preparation.py
+
+clean:
+	rm -rf .subgraft dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,39 @@
+"""The two ways a command ends badly: the user's mistake, and the world's."""
+
+from __future__ import annotations
+
+
+class SubgraftError(Exception):
+    """An error that is told to the user as one message: where, what, and how to mend it."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        super().__init__(what, where, mend)
+        self.what = what
+        self.where = where
+        self.mend = mend
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments are lost by the default pickling, and errors travel between Ray processes.
+        return (_rebuild, (type(self), self.what, self.where, self.mend))
+
+    def __str__(self) -> str:
+        located = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{located}\n  {self.mend}" if self.mend else located
+
+
+def _rebuild(kind: type[SubgraftError], what: str, where: str, mend: str) -> SubgraftError:
+    return kind(what, where=where, mend=mend)
+
+
+class UserError(SubgraftError):
+    """Something the user asked for cannot be done as asked: exit code 2, nothing half-written."""
+
+    exit_code = 2
+
+
+class OperationalError(SubgraftError):
+    """The world failed (disk, network, process): exit code 1, and the same command carries on."""
+
+    exit_code = 1

@@ -1,0 +1,1 @@
+"""What this project exists for: similar tokens, re-segmentation, generators, distillation, transplanting."""

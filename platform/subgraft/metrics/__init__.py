@@ -1,0 +1,1 @@
+"""What a model is judged by: BLEU, chrF, bits per character, significance, speed, size."""

@@ -1,0 +1,1 @@
+"""Upstream losses: what a model was pretrained on, and a generator is trained on."""

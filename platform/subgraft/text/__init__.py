@@ -1,0 +1,1 @@
+"""Corpora, where they come from, noise, and batches."""

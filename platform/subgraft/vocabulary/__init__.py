@@ -1,0 +1,1 @@
+"""Vocabularies: learn one from a corpus, read any, compare two."""
