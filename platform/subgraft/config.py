@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from subgraft.presets import with_preset
+
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
@@ -67,3 +69,197 @@ class Cleaning(Settings):
     drop_identical: bool = False
     deduplicate: bool = True
     drop_held_out: bool = True
+
+
+class VocabularySettings(Settings):
+    """A vocabulary to learn; `size` counts everything, special tokens included."""
+
+    kind: VocabularyKind = "unigram"
+    size: Annotated[int, Field(ge=50)] = 8000
+
+
+class ModelSettings(Settings):
+    """Size of a Transformer; the vocabularies' sizes come on top."""
+
+    family: Literal["marian", "mbart"] = "marian"
+    d_model: Annotated[int, Field(ge=8)]
+    encoder_layers: Annotated[int, Field(ge=1)]
+    decoder_layers: Annotated[int, Field(ge=1)]
+    attention_heads: Annotated[int, Field(ge=1)]
+    ffn_dim: Annotated[int, Field(ge=8)]
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0
+    activation_dropout: Share = 0.0
+    max_positions: Annotated[int, Field(ge=16)] = 512
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelSettings:
+        if self.d_model % self.attention_heads:
+            raise ValueError(f"d_model {self.d_model} is not divisible by attention_heads {self.attention_heads}")
+        return self
+
+
+class TrainingSettings(Settings):
+    """One training: everything that decides its result. Device, threads and workers are `Runtime`.
+
+    batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
+    vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
+    `warmup_steps` and then falls with the inverse square root of the step.
+    """
+
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    batch_size: Annotated[int, Field(ge=1)]
+    batch_unit: Literal["tokens", "characters"] = "tokens"
+    micro_batch_size: Annotated[int, Field(ge=1)] | None = None
+    max_length: Annotated[int, Field(ge=4)] = 256
+    learning_rate: Annotated[float, Field(gt=0)]
+    warmup_steps: Annotated[int, Field(ge=1)]
+    adam_beta1: Share = 0.9
+    adam_beta2: Share = 0.98
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-9
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    label_smoothing: Share = 0.1
+    precision: Literal["fp32", "bf16"] = "fp32"
+    evaluations_per_epoch: Annotated[int, Field(ge=1)] = 1
+    patience: Annotated[int, Field(ge=1)] | None = None
+    dev_sentences: Annotated[int, Field(ge=1)] = 200
+
+    @model_validator(mode="after")
+    def _bounded(self) -> TrainingSettings:
+        if self.epochs is None and self.max_steps is None:
+            raise ValueError("give epochs, max_steps or both")
+        return self
+
+
+class ResegmentationSettings(Settings):
+    """How unseen tokens are simulated inside words.
+
+    merge_rate: chance that a token is merged with its right neighbour in the word (repeatedly, up to max_merge tokens).
+    split_rate: chance that a token that was not merged is cut in two at a random place.
+    """
+
+    merge_rate: Share = 0.35
+    split_rate: Share = 0.15
+    max_merge: Annotated[int, Field(ge=2)] = 4
+
+
+class GeneratorSettings(Settings):
+    """Training of a generator. kd_weight is the paper's lambda (equation 5); 0 trains without distillation."""
+
+    kind: Literal["avg", "att", "patt"] = "patt"
+    kd_weight: Annotated[float, Field(ge=0)] = 0.5
+    max_similar: Annotated[int, Field(ge=1)] = 10
+    literal_equation: bool = False
+    distillation_position: Literal["input", "prediction"] = "input"
+    resegmentation: ResegmentationSettings = ResegmentationSettings()
+
+
+class NoiseSettings(Settings):
+    """mBART's noise (Liu et al., TACL 2020, section 2.2): text infilling and sentence permutation."""
+
+    mask_share: Share = 0.35
+    poisson_lambda: Annotated[float, Field(gt=0)] = 3.5
+    permute_sentences: bool = True
+    sentences_per_document: Annotated[int, Field(ge=1)] = 4
+
+
+class UpstreamSettings(Settings):
+    """The pretrained side: either learnt here from a corpus, or a checkpoint (a local directory or a hub id).
+
+    corpus is needed in both cases: generators are trained on it.
+    """
+
+    corpus: str
+    objective: Literal["translation", "denoising"] = "translation"
+    vocabulary: VocabularySettings = VocabularySettings()
+    checkpoint: str | None = None
+    noise: NoiseSettings = NoiseSettings()
+    seed: int = 1
+
+
+class DownstreamSettings(Settings):
+    """The task side: its corpus and the vocabulary it gets."""
+
+    corpus: str
+    vocabulary: VocabularySettings = VocabularySettings()
+
+
+class Row(Settings):
+    """One way of fitting the vocabulary: a line of the comparison."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
+    vocabulary: Literal["upstream", "downstream"] = "downstream"
+    initialiser: str | None = None
+    kd_weight: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Row:
+        if (self.initialiser is None) != (self.vocabulary == "upstream"):
+            raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
+        if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
+            raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
+        return self
+
+
+class EvaluationSettings(Settings):
+    beam: Annotated[int, Field(ge=1)] = 4
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    max_length_ratio: Annotated[float, Field(gt=0)] = 2.0
+    test_sentences: Annotated[int, Field(ge=1)] | None = None
+    speed_sentences: Annotated[int, Field(ge=1)] = 128
+    speed_repeats: Annotated[int, Field(ge=1)] = 3
+    bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
+
+
+class Runtime(Settings):
+    """Where and how steps run. Nothing here may enter a recipe: another runtime agrees within a tolerance."""
+
+    workers: Annotated[int, Field(ge=1)] = 1
+    gpus_per_worker: Annotated[float, Field(ge=0)] = 0
+    cpus_per_step: Annotated[int, Field(ge=1)] = 1
+    pretrain_cpus: Annotated[int, Field(ge=1)] | None = None
+    zero_stage: Literal[0, 1, 2, 3] | None = None
+    activation_checkpointing: bool = False
+    checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
+    max_failures: Annotated[int, Field(ge=0)] = 0
+    tracking_uri: str | None = None
+    dashboard: bool = False
+
+
+class Experiment(Settings):
+    """A whole comparison. Settings that are not given come from the preset (see `presets`)."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    preset: Literal["small", "gpu", "paper"] = "small"
+    languages: Languages
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1,)
+    sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
+    corpora: dict[str, CorpusSource]
+    cleaning: Cleaning = Cleaning()
+    upstream: UpstreamSettings
+    downstream: DownstreamSettings
+    model: ModelSettings
+    pretrain: TrainingSettings
+    generator: GeneratorSettings = GeneratorSettings()
+    generator_training: TrainingSettings
+    finetune: TrainingSettings
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    evaluation: EvaluationSettings = EvaluationSettings()
+    runtime: Runtime = Runtime()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, given: object) -> object:
+        return with_preset(given) if isinstance(given, dict) else given
+
+    @model_validator(mode="after")
+    def _named(self) -> Experiment:
+        for where, corpus in (("upstream", self.upstream.corpus), ("downstream", self.downstream.corpus)):
+            if corpus not in self.corpora:
+                raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(self.corpora)}")
+        names = [row.name for row in self.rows]
+        if len(set(names)) != len(names):
+            raise ValueError("row names must be distinct")
+        return self

@@ -54,7 +54,10 @@ class RaggedSimilar:
 
     def to(self, device: torch.device | str) -> RaggedSimilar:
         return RaggedSimilar(
-            self.offsets.to(device), self.token_ids.to(device), self.relations.to(device), self.rows.to(device)
+            self.offsets.to(device),
+            self.token_ids.to(device),
+            self.relations.to(device),
+            self.rows.to(device),
         )
 
     def __len__(self) -> int:
@@ -140,9 +143,7 @@ class GeneratorOrigin:
     max_similar: int
 
 
-def save_generators(
-    generators: dict[str, Generator], origins: dict[str, GeneratorOrigin], directory: Path
-) -> None:
+def save_generators(generators: dict[str, Generator], origins: dict[str, GeneratorOrigin], directory: Path) -> None:
     """Write one generator per side: generator.safetensors and generator.json."""
     first = next(iter(generators.values()))
     config = {
