@@ -1,0 +1,151 @@
+"""The bootstrap against sacrebleu's own, against recomputation, and against what statistics promise."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
+
+from subgraft.metrics.scores import METRICS, MetricName, corpus_scores, sacrebleu_metric
+from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
+from subgraft.metrics.significance import bootstrap_scores, compare, estimate, holm
+
+VOCABULARY = [
+    "the",
+    "a",
+    "court",
+    "law",
+    "appeal",
+    "judge",
+    "contract",
+    "house",
+    "dog",
+    "sees",
+    "reads",
+    "ends",
+    "of",
+    "in",
+    "and",
+    "with",
+]
+
+
+def invented(sentences: int, seed: int) -> list[str]:
+    generator = random.Random(seed)
+    return [" ".join(generator.choices(VOCABULARY, k=generator.randint(6, 16))) for _ in range(sentences)]
+
+
+def corrupted(sentences: list[str], rate: float, seed: int) -> list[str]:
+    generator = random.Random(seed)
+    return [
+        " ".join(generator.choice(VOCABULARY) if generator.random() < rate else word for word in sentence.split())
+        for sentence in sentences
+    ]
+
+
+def stacked(metric: MetricName, systems: list[list[str]], references: list[str]) -> FloatArray:
+    return np.stack([sentence_statistics(metric, system, references, "en") for system in systems])
+
+
+@pytest.mark.data
+def test_agrees_with_sacrebleus_paired_bootstrap_on_real_text(mirror: Path) -> None:
+    with gzip.open(mirror / "en-fr" / "itdocs" / "test.fr.gz", "rt", encoding="utf-8") as lines:
+        references = [line.rstrip("\n") for _, line in zip(range(300), lines, strict=False)]
+    baseline, system = _noisy(references, 0.30, 1), _noisy(references, 0.285, 2)
+    named = [("baseline", baseline), ("system", system)]
+    _, results = PairedTest(named, {"BLEU": BLEU(force=True)}, [references], "bs", n_samples=2000)()
+    theirs = results["BLEU"][1]
+    statistics = [stacked("BLEU", [side], references) for side in (system, baseline)]
+    ours = estimate("BLEU", statistics[0], samples=2000)
+    assert ours.score == pytest.approx(theirs.score)
+    assert (ours.interval.high - ours.interval.low) / 2 == pytest.approx(theirs.ci, rel=0.1)
+    # sacrebleu counts one tail of the distribution shifted to zero, `compare` both.
+    comparison = compare("BLEU", *statistics, samples=2000)
+    assert theirs.p_value is not None
+    assert 0.005 < comparison.p_value < 0.9
+    assert comparison.p_value == pytest.approx(2 * theirs.p_value, rel=0.25, abs=0.01)
+
+
+def _noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
+    generator = random.Random(seed)
+    return [" ".join(word for word in line.split() if generator.random() >= rate) for line in sentences]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_resamples_equal_direct_recomputation(metric: MetricName) -> None:
+    references = invented(23, 1)
+    hypotheses = corrupted(references, 0.3, 2)
+    statistics = stacked(metric, [hypotheses], references)
+    drawn = np.random.default_rng(7).integers(23, size=(5, 23))
+    expected = [
+        sacrebleu_metric(metric, "en")
+        .corpus_score([hypotheses[i] for i in draw], [[references[i] for i in draw]])
+        .score
+        for draw in drawn
+    ]
+    assert bootstrap_scores(metric, statistics, samples=5, seed=7) == pytest.approx(expected)
+
+
+def test_a_system_against_itself_is_not_significant() -> None:
+    references = invented(50, 1)
+    same = stacked("BLEU", [corrupted(references, 0.3, 2)], references)
+    comparison = compare("BLEU", same, same)
+    assert (comparison.difference, comparison.p_value) == (0.0, 1.0)
+    assert comparison.interval.low == comparison.interval.high == 0.0
+
+
+def test_a_clear_difference_is_significant_and_its_sign_is_right() -> None:
+    references = invented(200, 1)
+    good, bad = (stacked("chrF", [corrupted(references, rate, 3)], references) for rate in (0.1, 0.3))
+    better, worse = compare("chrF", good, bad), compare("chrF", bad, good)
+    assert better.interval.low > 0 > worse.interval.high
+    assert better.difference == pytest.approx(-worse.difference)
+    assert better.p_value < 0.01
+    assert (better.seeds, better.sentences) == (1, 200)
+
+
+def test_p_values_are_uniform_where_nothing_differs() -> None:
+    p_values = []
+    for trial in range(60):
+        references = invented(60, trial)
+        sides = [stacked("chrF", [corrupted(references, 0.3, 1000 * trial + k)], references) for k in (1, 2)]
+        p_values.append(compare("chrF", *sides, samples=200).p_value)
+    assert sum(p < 0.1 for p in p_values) <= 14
+    assert 0.35 < np.mean(p_values) < 0.65
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_resampled_seeds_vary_as_much_as_the_mean_over_seeds(seeds: int) -> None:
+    references = invented(400, 1)
+    systems = [corrupted(references, 0.1 + 0.15 * k, k) for k in range(seeds)]
+    statistics = stacked("BLEU", systems, references)
+    scores = [corpus_scores(system, references, "en")["BLEU"].value for system in systems]
+    sentence_part = bootstrap_scores("BLEU", statistics[:1], samples=2000).var()
+    resampled = bootstrap_scores("BLEU", statistics, samples=2000).var()
+    assert resampled == pytest.approx(np.var(scores, ddof=1) / seeds, rel=0.15, abs=2 * sentence_part)
+
+
+def test_equal_seeds_make_equal_results_and_sample_counts_need_not_divide() -> None:
+    references = invented(30, 1)
+    statistics = stacked("BLEU", [corrupted(references, 0.3, 2), corrupted(references, 0.3, 3)], references)
+    first, second, other = (bootstrap_scores("BLEU", statistics, samples=250, seed=s) for s in (1, 1, 2))
+    assert len(first) == 250
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_unpaired_systems_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in shape"):
+        compare("BLEU", np.ones((2, 5, 10)), np.ones((1, 5, 10)))
+
+
+def test_holm_on_a_worked_example() -> None:
+    # Holm (1979): 0.005 x 4, 0.01 x 3, then 0.03 x 2 = 0.06 holds 0.04 x 1 up.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
