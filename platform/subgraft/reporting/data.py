@@ -1,0 +1,197 @@
+"""Everything a report is made of, as plain records. Renderers read these and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from subgraft.metrics.scores import Score
+
+Role = Literal["upstream", "downstream"]
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One evaluation on dev during finetuning; step 0 is the model as it starts.
+
+    `seconds` are spent since the finetuning started. The training loss is per token of the row's own vocabulary and so
+    is not comparable across rows; bits per character are.
+    """
+
+    step: int
+    epoch: float
+    seconds: float
+    dev_bits_per_character: float
+    dev_bleu: float | None = None
+    train_loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Seconds spent so that one model of a row exists, by what they were spent on."""
+
+    upstream: float
+    generator: float
+    finetuning: float
+
+
+@dataclass(frozen=True)
+class TransferSummary:
+    """How a row got its vocabulary. `fallback` counts new tokens without similar tokens, by what they fell back to."""
+
+    initialiser: str
+    sides: tuple[str, ...]
+    seen: int
+    unseen: int
+    fallback: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """One row of the comparison under one seed: its test outputs, scores, and what it took.
+
+    hypotheses: outputs for the report's sources, in order.
+    scores: by metric name ("BLEU", "chrF"), as `metrics.scores.corpus_scores` gives them for these hypotheses.
+    curve: dev evaluations by rising step.
+    tokens_per_sentence: mean target length of the test references in the row's vocabulary, end of sentence included.
+    sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
+    transfer: None for a row that keeps the upstream vocabulary.
+    """
+
+    name: str
+    seed: int
+    hypotheses: tuple[str, ...]
+    scores: Mapping[str, Score]
+    curve: tuple[CurvePoint, ...]
+    tokens_per_sentence: float
+    sentences_per_second: float
+    parameters: int
+    bill: Bill
+    transfer: TransferSummary | None = None
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """A corpus: where it is from, and segments per split after cleaning."""
+
+    role: Role
+    name: str
+    generated: bool
+    segments: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class VocabularyFacts:
+    """A vocabulary of one side; `fingerprint` is the sha256 of what it is."""
+
+    role: Role
+    kind: str
+    size: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class SegmentationExample:
+    """A frequent word as either vocabulary cuts it, and how often it occurs in the text that was measured."""
+
+    word: str
+    count: int
+    upstream: tuple[str, ...]
+    downstream: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SubwordGap:
+    """How badly the upstream vocabulary fits the downstream target text.
+
+    seen, unseen: subwords of the downstream vocabulary that the upstream one has and lacks.
+    text: what the tokens per sentence were measured on, in words ("dev, French side").
+    """
+
+    seen: int
+    unseen: int
+    text: str
+    upstream_tokens_per_sentence: float
+    downstream_tokens_per_sentence: float
+    examples: tuple[SegmentationExample, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageSeconds:
+    """One executed step: its stage, the row and seed it belongs to (None where it serves several)."""
+
+    stage: str
+    seconds: float
+    row: str | None = None
+    seed: int | None = None
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What it takes to do it again. `settings` are flat ("finetune.batch_size": "4000")."""
+
+    settings: Mapping[str, str]
+    versions: Mapping[str, str]
+    git_commit: str | None
+    device: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that looks further, and what it shows."""
+
+    purpose: str
+    line: str
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """A whole comparison. Compared by identity: `summary.summarise` remembers its result per object.
+
+    languages: source and target.
+    model: the model in words ("Transformer, 6 + 6 layers of width 512").
+    sources, references: the test set, n segments each.
+    over_segmented: words of the references that the upstream vocabulary cuts into three pieces or more, with the
+        pieces (see `examples.over_segmented_words`).
+    baseline: name of the row that the others are compared with, or None.
+    rows: every row under every seed, in the order in which they are to be shown.
+    """
+
+    title: str
+    languages: tuple[str, str]
+    corpora: tuple[CorpusFacts, ...]
+    vocabularies: tuple[VocabularyFacts, ...]
+    gap: SubwordGap
+    model: str
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+    over_segmented: Mapping[str, tuple[str, ...]]
+    baseline: str | None
+    rows: tuple[RowResult, ...]
+    stages: tuple[StageSeconds, ...]
+    provenance: Provenance
+    commands: tuple[Command, ...] = ()
+    speed_batch_size: int = 32
+    bootstrap_samples: int = 1000
+    bootstrap_seed: int = 1
+
+    @property
+    def generated(self) -> bool:
+        """Whether any corpus is the built-in one."""
+        return any(corpus.generated for corpus in self.corpora)
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Row names in order of first appearance."""
+        return tuple(dict.fromkeys(row.name for row in self.rows))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds, rising."""
+        return tuple(sorted({row.seed for row in self.rows}))
+
+    def results(self, name: str) -> tuple[RowResult, ...]:
+        """The results of one row, by rising seed."""
+        return tuple(sorted((row for row in self.rows if row.name == name), key=lambda row: row.seed))

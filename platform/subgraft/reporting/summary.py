@@ -1,0 +1,142 @@
+"""Rows summed up over their seeds: means, bootstrap intervals, differences from the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import fmean
+
+import numpy as np
+
+from subgraft.errors import UserError
+from subgraft.metrics.scores import METRICS, MetricName
+from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
+from subgraft.metrics.significance import Comparison, Interval, compare, estimate, holm
+from subgraft.reporting.data import Bill, CurvePoint, ReportData, RowResult
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """One metric of one row. `comparison` is None for the baseline, or where no seed is shared with it.
+
+    The comparison's p-value is Holm's, over all rows compared by this metric.
+    """
+
+    by_seed: Mapping[int, float]
+    mean: float
+    interval: Interval
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True)
+class BitsSummary:
+    """Bits per character on dev, averaged over seeds: at step 0, after the first epoch, at the last evaluation."""
+
+    start: float | None
+    first_epoch: float | None
+    end: float | None
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    """A row over all of its seeds; figures without seeds are means over them."""
+
+    name: str
+    seeds: tuple[int, ...]
+    metrics: Mapping[MetricName, MetricSummary]
+    bits: BitsSummary
+    tokens_per_sentence: float
+    sentences_per_second: float
+    parameters: int
+    bill: Bill
+
+
+@lru_cache(maxsize=4)
+def summarise(data: ReportData) -> tuple[RowSummary, ...]:
+    """One summary per row, in order; computed once per `ReportData` object.
+
+    Raises:
+        UserError: there are no rows, or a row has not one output per reference.
+    """
+    if not data.rows:
+        raise UserError("there are no results to report")
+    by_metric = {metric: _summarise_metric(data, metric) for metric in METRICS}
+    return tuple(
+        _summarise_row(data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
+        for name in data.row_names
+    )
+
+
+def _summarise_row(results: tuple[RowResult, ...], metrics: Mapping[MetricName, MetricSummary]) -> RowSummary:
+    return RowSummary(
+        name=results[0].name,
+        seeds=tuple(result.seed for result in results),
+        metrics=metrics,
+        bits=_summarise_bits(results),
+        tokens_per_sentence=fmean(result.tokens_per_sentence for result in results),
+        sentences_per_second=fmean(result.sentences_per_second for result in results),
+        parameters=results[0].parameters,
+        bill=Bill(
+            upstream=fmean(result.bill.upstream for result in results),
+            generator=fmean(result.bill.generator for result in results),
+            finetuning=fmean(result.bill.finetuning for result in results),
+        ),
+    )
+
+
+def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricSummary]:
+    statistics = {
+        (row.name, row.seed): sentence_statistics(metric, row.hypotheses, data.references, data.languages[1])
+        for row in data.rows
+    }
+    comparisons = _compare_all(data, metric, statistics)
+    summaries = {}
+    for name in data.row_names:
+        results = data.results(name)
+        stacked = np.stack([statistics[name, result.seed] for result in results])
+        whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+        by_seed = {result.seed: result.scores[metric].value for result in results}
+        summaries[name] = MetricSummary(by_seed, fmean(by_seed.values()), whole.interval, comparisons.get(name))
+    return summaries
+
+
+def _compare_all(
+    data: ReportData, metric: MetricName, statistics: Mapping[tuple[str, int], FloatArray]
+) -> dict[str, Comparison]:
+    """Every other row against the baseline, on the seeds that both have, with Holm's p-values."""
+    if data.baseline is None:
+        return {}
+    compared: dict[str, Comparison] = {}
+    for name in data.row_names:
+        seeds = [seed for seed in data.seeds if (name, seed) in statistics and (data.baseline, seed) in statistics]
+        if name == data.baseline or not seeds:
+            continue
+        system, baseline = (np.stack([statistics[side, seed] for seed in seeds]) for side in (name, data.baseline))
+        compared[name] = compare(metric, system, baseline, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+    adjusted = holm([comparison.p_value for comparison in compared.values()])
+    return {
+        name: replace(comparison, p_value=p_value)
+        for (name, comparison), p_value in zip(compared.items(), adjusted, strict=True)
+    }
+
+
+def _summarise_bits(results: tuple[RowResult, ...]) -> BitsSummary:
+    return BitsSummary(
+        start=_mean_bits(results, lambda point: point.step == 0),
+        first_epoch=_mean_bits(results, lambda point: point.epoch >= 1),
+        end=_mean_bits(results, lambda point: True, last=True),
+    )
+
+
+def _mean_bits(
+    results: tuple[RowResult, ...], wanted: Callable[[CurvePoint], bool], last: bool = False
+) -> float | None:
+    """The mean over seeds of the first (or last) wanted point; None unless every seed has one."""
+    found = []
+    for result in results:
+        points = [point.dev_bits_per_character for point in result.curve if wanted(point)]
+        if not points:
+            return None
+        found.append(points[-1 if last else 0])
+    return fmean(found)
