@@ -91,9 +91,10 @@ class Generator(nn.Module):
         counts = similar.counts[similar.rows].to(table.dtype)
         if self.kind == "avg":
             return 1.0 / counts
-        scores = F.linear(table, self.weight.to(table.dtype))
         head = similar.relations if self.kind == "patt" else torch.zeros_like(similar.relations)
-        weights = _ragged_softmax(scores[similar.token_ids, head], similar)
+        with torch.autocast(table.device.type, enabled=False):
+            scores = F.linear(table, self.weight.to(table.dtype))
+            weights = _ragged_softmax(scores[similar.token_ids, head], similar)
         return weights / counts if self.literal_equation else weights
 
     def forward(self, table: Tensor, similar: RaggedSimilar) -> Tensor:

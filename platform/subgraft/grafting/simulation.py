@@ -1,0 +1,164 @@
+"""Batches for generator training: one side re-segmented, with the similar tokens of what is new in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.config import ResegmentationSettings, SideName
+from subgraft.grafting.generator import RaggedSimilar
+from subgraft.grafting.resegment import Resegmentation, Resegmenter
+from subgraft.grafting.similar import SimilarTokenFinder
+from subgraft.objectives.seq2seq import Example, Objective, Seq2SeqBatch, collate
+from subgraft.vocabulary.entry import Entry
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class SpanPairs:
+    """Tokens of `count` spans in both segmentations.
+
+    For every token that lies in a span: its sentence and position in the side's labels or inputs, and its span.
+    original, resegmented: [tokens, 3] int64 columns (sentence, position, span).
+    """
+
+    original: Tensor
+    resegmented: Tensor
+    count: int
+
+
+@dataclass(frozen=True)
+class GeneratorBatch:
+    """A batch as it is, and with one side re-segmented.
+
+    In `resegmented`, ids of at least V stand for the batch's new tokens, whose similar tokens are `new` (K of them).
+    own: [B, K], which new tokens are a sentence's own: its softmax covers those and no others.
+    """
+
+    original: Seq2SeqBatch
+    resegmented: Seq2SeqBatch
+    new: RaggedSimilar
+    own: Tensor
+    spans: SpanPairs
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"prediction": self.resegmented.counts["loss"], "distillation": self.spans.count}
+
+    def to(self, device: torch.device | str) -> GeneratorBatch:
+        spans = SpanPairs(self.spans.original.to(device), self.spans.resegmented.to(device), self.spans.count)
+        moved = (getattr(self, f.name).to(device) for f in fields(self) if f.name != "spans")
+        return GeneratorBatch(*moved, spans=spans)
+
+
+class SimilarCache:
+    """Similar tokens of simulated tokens, each looked up once however often it is drawn again."""
+
+    def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
+        self._finder = SimilarTokenFinder(tokenizer, max_similar)
+        self._known: dict[Entry, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, entries: Sequence[Entry]) -> RaggedSimilar:
+        missing = [entry for entry in entries if entry not in self._known]
+        if missing:
+            found = self._finder.find(missing)
+            for row, entry in enumerate(missing):
+                pairs = slice(found.offsets[row], found.offsets[row + 1])
+                self._known[entry] = (found.token_ids[pairs], found.relations[pairs])
+        rows = [self._known[entry] for entry in entries]
+        sizes = torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long)
+        offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+        empty = np.zeros(0, dtype=np.int64)
+        return RaggedSimilar(
+            offsets,
+            torch.from_numpy(np.concatenate([empty, *(ids for ids, _ in rows)])).long(),
+            torch.from_numpy(np.concatenate([empty, *(relations for _, relations in rows)])).long(),
+            torch.repeat_interleave(torch.arange(len(rows)), sizes),
+        )
+
+
+class Simulator:
+    """Turns examples into generator batches; what is simulated is a function of (seed, epoch, index)."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        tokenizer: Tokenizer,
+        side: SideName,
+        settings: ResegmentationSettings,
+        max_similar: int,
+        seed: int,
+        padding: tuple[int, int],
+    ) -> None:
+        self._objective = objective
+        self._side = side
+        self._seed = seed
+        self._size = len(tokenizer)
+        self._padding = padding
+        self._resegment = Resegmenter(tokenizer, settings)
+        self._similar = SimilarCache(tokenizer, max_similar)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._objective.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
+        """The generator batch of the examples at `indices`."""
+        examples = [self._objective.example(int(index), epoch) for index in indices]
+        results = [
+            self._resegment(self._body(example), np.random.default_rng([self._seed, epoch, int(index), 1]))
+            for example, index in zip(examples, indices, strict=True)
+        ]
+        new: dict[Entry, int] = {}
+        for result in results:
+            for entry in result.new:
+                new.setdefault(entry, len(new))
+        changed = [self._with(e, r, new) for e, r in zip(examples, results, strict=True)]
+        return GeneratorBatch(
+            collate(examples, *self._padding),
+            collate(changed, *self._padding),
+            self._similar(list(new)),
+            _own(results, new),
+            span_pairs(results),
+        )
+
+    def _body(self, example: Example) -> list[int]:
+        if self._side == "decoder":
+            return example.target[: example.target_body]
+        return example.source[: example.source_body]
+
+    def _with(self, example: Example, result: Resegmentation, new: dict[Entry, int]) -> Example:
+        """The example with its side re-segmented, new tokens numbered for the batch."""
+        size = self._size
+        body = [t if t < size else size + new[result.new[t - size]] for t in result.tokens]
+        if self._side == "decoder":
+            return replace(example, target=body + example.target[example.target_body :], target_body=len(body))
+        return replace(example, source=body + example.source[example.source_body :], source_body=len(body))
+
+
+def _own(results: Sequence[Resegmentation], new: dict[Entry, int]) -> Tensor:
+    own = np.zeros((len(results), len(new)), dtype=bool)
+    for row, result in enumerate(results):
+        own[row, [new[entry] for entry in result.new]] = True
+    return torch.from_numpy(own)
+
+
+def span_pairs(results: Sequence[Resegmentation]) -> SpanPairs:
+    """The spans of a batch of sentences as index columns."""
+    original: list[tuple[int, int, int]] = []
+    resegmented: list[tuple[int, int, int]] = []
+    count = 0
+    for row, result in enumerate(results):
+        for span in result.spans:
+            original.extend((row, position, count) for position in range(*span.original))
+            resegmented.extend((row, position, count) for position in range(*span.resegmented))
+            count += 1
+    return SpanPairs(_columns(original), _columns(resegmented), count)
+
+
+def _columns(rows: list[tuple[int, int, int]]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.long).reshape(-1, 3)

@@ -1,0 +1,47 @@
+"""A model with the tokenizers of its sides: what a model directory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedModel
+
+from subgraft.config import Languages, SideName
+from subgraft.models.conditioning import Conditioning, conditioning
+from subgraft.models.load import load_model, load_tokenizers, save_model
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An encoder-decoder model and its two tokenizers, which are one object where the sides share a vocabulary."""
+
+    model: PreTrainedModel
+    encoder: Tokenizer
+    decoder: Tokenizer
+
+    @classmethod
+    def load(cls, directory: Path | str) -> Bundle:
+        tokenizers = load_tokenizers(directory)
+        return cls(load_model(directory), tokenizers["encoder"], tokenizers["decoder"])
+
+    def save(self, directory: Path) -> None:
+        save_model(self.model, self.tokenizers, directory)
+
+    @property
+    def tokenizers(self) -> dict[SideName, Tokenizer]:
+        return {"encoder": self.encoder, "decoder": self.decoder}
+
+    @property
+    def padding(self) -> tuple[int, int]:
+        """Padding ids of source and target."""
+        return self.encoder.special["pad"], self.decoder.special["pad"]
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence the model takes, in tokens."""
+        return int(self.model.config.max_position_embeddings)
+
+    def conditioning(self, languages: Languages) -> Conditioning:
+        return conditioning(self.model.config.model_type, self.encoder, self.decoder, languages)

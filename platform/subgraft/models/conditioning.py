@@ -1,0 +1,43 @@
+"""How a model family is told what to do: the special tokens around source and target, and how the decoder starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from subgraft.config import Languages
+from subgraft.errors import UserError
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+# Families whose sequences end in a language code, with which the decoder also starts.
+LANGUAGE_CODED = frozenset({"mbart", "split_mbart"})
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """Token ids: what follows every source and every target sentence, and what the decoder begins with."""
+
+    source_ending: tuple[int, ...]
+    target_ending: tuple[int, ...]
+    start: int
+
+
+def conditioning(model_type: str, source: Tokenizer, target: Tokenizer, languages: Languages) -> Conditioning:
+    """The conditioning of a family: Marian starts with padding, mBART ends with and starts from language codes."""
+    source_end, target_end = source.special["eos"], target.special["eos"]
+    if model_type not in LANGUAGE_CODED:
+        return Conditioning((source_end,), (target_end,), target.special["pad"])
+    source_code = language_code(source, languages.source)
+    target_code = language_code(target, languages.target)
+    return Conditioning((source_end, source_code), (target_end, target_code), target_code)
+
+
+def language_code(tokenizer: Tokenizer, language: str) -> int:
+    """The id of a language's code: `en`, `en_XX` and `en-XX` all find en_XX. Raises UserError where there is none."""
+    wanted = language.replace("-", "_")
+    for code, token in sorted(tokenizer.languages.items()):
+        if code == wanted or code.split("_")[0] == wanted:
+            return token
+    raise UserError(
+        f"the vocabulary has no language code for '{language}'",
+        mend=f"It has: {', '.join(sorted(tokenizer.languages)) or 'none'}.",
+    )

@@ -1,0 +1,122 @@
+"""What every encoder-decoder objective shares: examples, their batches, and the loss per target token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Example:
+    """One training example.
+
+    source: encoder input; target: labels; both with their special tokens at the end.
+    start: what the decoder begins with.
+    source_body, target_body: how many tokens come before those special tokens.
+    """
+
+    source: list[int]
+    target: list[int]
+    start: int
+    source_body: int
+    target_body: int
+
+
+class Objective(Protocol):
+    """A source of examples, each a function of (seed, epoch, index)."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """What each example costs in a batch [n]: the longer of its two sides, in tokens."""
+        ...
+
+    def example(self, index: int, epoch: int) -> Example: ...
+
+
+@dataclass(frozen=True)
+class Seq2SeqBatch:
+    """A padded batch: input_ids, attention_mask [B, S]; decoder_input_ids, labels [B, T], labels padded with -100."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    decoder_input_ids: Tensor
+    labels: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"loss": int((self.labels != IGNORED).sum())}
+
+    def to(self, device: torch.device | str) -> Seq2SeqBatch:
+        return Seq2SeqBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
+
+
+class Seq2SeqData:
+    """An objective's examples as padded batches: what the training loop draws from."""
+
+    def __init__(self, objective: Objective, source_pad: int, target_pad: int) -> None:
+        self._objective = objective
+        self._pads = (source_pad, target_pad)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._objective.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
+        return collate([self._objective.example(int(index), epoch) for index in indices], *self._pads)
+
+
+def collate(examples: Sequence[Example], source_pad: int, target_pad: int) -> Seq2SeqBatch:
+    """Pad examples on the right; each side with its own padding id."""
+    input_ids = _pad([example.source for example in examples], source_pad)
+    lengths = torch.tensor([len(example.source) for example in examples])
+    attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
+    decoder_inputs = [[example.start, *example.target[:-1]] for example in examples]
+    return Seq2SeqBatch(
+        input_ids,
+        attention_mask,
+        _pad(decoder_inputs, target_pad),
+        _pad([example.target for example in examples], IGNORED),
+    )
+
+
+def _pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
+    longest = max(len(tokens) for tokens in sequences)
+    padded = np.full((len(sequences), longest), value, dtype=np.int64)
+    for row, tokens in enumerate(sequences):
+        padded[row, : len(tokens)] = tokens
+    return torch.from_numpy(padded)
+
+
+class Seq2SeqLoss(nn.Module):
+    """Label-smoothed cross entropy of an encoder-decoder model, summed over target tokens."""
+
+    def __init__(self, model: nn.Module, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+
+    def forward(self, batch: Seq2SeqBatch) -> dict[str, Tensor]:
+        logits = self.model(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            decoder_input_ids=batch.decoder_input_ids,
+            use_cache=False,
+        ).logits
+        return {"loss": token_loss(logits, batch.labels, self.label_smoothing)}
+
+
+def token_loss(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """Cross entropy summed over the labels [B, T] that count, in fp32, from logits [B, T, V]."""
+    counted = labels != IGNORED
+    return nn.functional.cross_entropy(
+        logits[counted].float(), labels[counted], reduction="sum", label_smoothing=label_smoothing
+    )

@@ -1,0 +1,41 @@
+"""TransferredModel and Corpus → FinetunedModel: trained on the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.config import EvaluationSettings, Languages, Settings, TrainingSettings
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.objectives.translation import Translation
+from subgraft.stages.context import JSON, Context
+from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.text.corpus import Corpus
+
+
+class FinetuneRecipe(Settings):
+    languages: Languages
+    training: TrainingSettings
+    evaluation: EvaluationSettings
+    seed: int
+
+
+def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
+    form = bundle.conditioning(recipe.languages)
+    pairs = list(corpus.pairs("train"))
+    examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
+    outcome = fit(
+        Seq2SeqLoss(bundle.model, settings.label_smoothing),
+        {"loss": 1.0},
+        Seq2SeqData(examples, *bundle.padding),
+        settings,
+        context,
+        seed=recipe.seed,
+        evaluate=DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, settings, recipe.evaluation),
+        select="bleu",
+    )
+    if is_writer():
+        bundle.save(out)
+    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters()}

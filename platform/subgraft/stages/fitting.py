@@ -1,0 +1,139 @@
+"""What the training stages share: engine, device, checkpoints, dev scores and the record of a curve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from subgraft.config import EvaluationSettings, Languages, TrainingSettings
+from subgraft.metrics.bits import bits_per_character, count_characters
+from subgraft.metrics.scores import corpus_scores
+from subgraft.models.bundle import Bundle
+from subgraft.models.translate import Translator
+from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
+from subgraft.objectives.translation import Translation
+from subgraft.stages.context import JSON, Context
+from subgraft.text.batches import BatchPlan
+from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.engine import Engine, PlainEngine
+from subgraft.training.loop import Data, Hooks, Outcome, Trainer
+
+CURVE = "curve.json"
+
+
+def device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def fit(
+    module: nn.Module,
+    weights: Mapping[str, float],
+    data: Data,
+    settings: TrainingSettings,
+    context: Context,
+    *,
+    seed: int,
+    evaluate: Callable[[], dict[str, float]] | None = None,
+    select: str | None = None,
+    part: str = "all",
+) -> Outcome:
+    """Train `module` in this step's work directory, from its last checkpoint if there is one.
+
+    part: names the checkpoints of one of several trainings of a step.
+    """
+    engine = _engine(module, settings, context)
+    trainer = Trainer(
+        module,
+        weights,
+        data,
+        settings,
+        engine,
+        Checkpoints(context.work / "checkpoints" / part),
+        seed=seed,
+        checkpoint_seconds=context.runtime.checkpoint_seconds,
+        hooks=Hooks(evaluate, select, context.metrics, context.progress),
+    )
+    return trainer.run()
+
+
+def _engine(module: nn.Module, settings: TrainingSettings, context: Context) -> Engine:
+    if context.runtime.zero_stage is None:
+        return PlainEngine(module.to(device()), settings, device())
+    from subgraft.training.deepspeed_engine import DeepSpeedEngine
+
+    return DeepSpeedEngine(module, settings, device(), context.runtime.zero_stage)
+
+
+def is_writer() -> bool:
+    """Whether this worker writes the step's output: rank 0 does."""
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, JSON]:
+    """Keep a training's curve beside its weights; returns what the record says of it."""
+    if is_writer():
+        (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
+    return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": round(outcome.seconds, 1)}
+
+
+class DevScores:
+    """Scores of a translation model on the first dev sentences: bits per character, and BLEU of greedy output.
+
+    bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        pairs: Sequence[tuple[str, str]],
+        languages: Languages,
+        settings: TrainingSettings,
+        evaluation: EvaluationSettings,
+    ) -> None:
+        self._model = bundle.model
+        self._pairs = list(pairs[: settings.dev_sentences])
+        self._language = languages.target
+        form = bundle.conditioning(languages)
+        limit = bundle.max_positions
+        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
+        self._data = Seq2SeqData(examples, *bundle.padding)
+        self._plan = BatchPlan(examples.lengths, max(settings.batch_size, limit), seed=0)
+        self._precision = settings.precision
+        self._translate = Translator(
+            bundle.model,
+            bundle.encoder,
+            bundle.decoder,
+            form,
+            beam=1,
+            max_length_ratio=evaluation.max_length_ratio,
+            max_positions=limit,
+        )
+
+    def __call__(self) -> dict[str, float]:
+        references = [target for _, target in self._pairs]
+        bits = bits_per_character(self._negative_log_likelihood(), count_characters(references))
+        hypotheses = self._translate([source for source, _ in self._pairs])
+        return {"bits_per_character": bits, "bleu": corpus_scores(hypotheses, references, self._language)["BLEU"].value}
+
+    @torch.no_grad()
+    def _negative_log_likelihood(self) -> float:
+        where = next(self._model.parameters()).device
+        total = 0.0
+        for indices in self._plan.epoch(0):
+            batch = self._data.batch(indices, 0).to(where)
+            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+                logits = self._model(
+                    input_ids=batch.input_ids,
+                    attention_mask=batch.attention_mask,
+                    decoder_input_ids=batch.decoder_input_ids,
+                    use_cache=False,
+                ).logits
+            total += float(token_loss(logits, batch.labels))
+        return total

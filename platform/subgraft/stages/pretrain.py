@@ -1,0 +1,65 @@
+"""Corpus and vocabularies → PretrainedModel: the upstream side, learnt here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from subgraft.config import EvaluationSettings, Languages, ModelSettings, NoiseSettings, Settings, TrainingSettings
+from subgraft.models.build import build_marian, build_mbart
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.seq2seq import Objective, Seq2SeqData, Seq2SeqLoss
+from subgraft.stages.context import JSON, Context
+from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.stages.upstream import upstream_objective
+from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class PretrainRecipe(Settings):
+    objective: Literal["translation", "denoising"]
+    languages: Languages
+    model: ModelSettings
+    noise: NoiseSettings
+    training: TrainingSettings
+    evaluation: EvaluationSettings
+    seed: int
+
+
+def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+    corpus = Corpus.open(inputs["corpus"])
+    encoder = Tokenizer.load(inputs["encoder"])
+    shared = inputs["encoder"] == inputs["decoder"]
+    decoder = encoder if shared else Tokenizer.load(inputs["decoder"])
+    bundle = _build(recipe, encoder, decoder)
+    objective = upstream_objective(
+        recipe.objective, bundle, corpus, recipe.languages, recipe.noise, recipe.training, recipe.seed
+    )
+    outcome = fit(
+        Seq2SeqLoss(bundle.model, recipe.training.label_smoothing),
+        {"loss": 1.0},
+        Seq2SeqData(objective, *bundle.padding),
+        recipe.training,
+        context,
+        seed=recipe.seed,
+        evaluate=_dev_scores(recipe, bundle, corpus),
+        select="bleu" if recipe.objective == "translation" else None,
+    )
+    if is_writer():
+        bundle.save(out)
+    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters()}
+
+
+def _dev_scores(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> DevScores | None:
+    """A denoising model does not translate yet: it is judged by its training loss alone."""
+    if recipe.objective != "translation":
+        return None
+    return DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, recipe.training, recipe.evaluation)
+
+
+def _build(recipe: PretrainRecipe, encoder: Tokenizer, decoder: Tokenizer) -> Bundle:
+    shape = recipe.model.model_dump(exclude={"family"})
+    if recipe.model.family == "mbart":
+        return Bundle(build_mbart(encoder, seed=recipe.seed, **shape), encoder, encoder)
+    return Bundle(build_marian(encoder, decoder, seed=recipe.seed, **shape), encoder, decoder)

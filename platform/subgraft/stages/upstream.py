@@ -1,0 +1,43 @@
+"""The upstream objective of a model: pretraining and generator training draw their examples from the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from subgraft.config import Languages, NoiseSettings, TrainingSettings
+from subgraft.models.bundle import Bundle
+from subgraft.models.conditioning import language_code
+from subgraft.objectives.denoising import Denoising
+from subgraft.objectives.mixture import Mixture
+from subgraft.objectives.seq2seq import Objective
+from subgraft.objectives.translation import Translation
+from subgraft.text.corpus import Corpus
+
+
+def upstream_objective(
+    name: Literal["translation", "denoising"],
+    bundle: Bundle,
+    corpus: Corpus,
+    languages: Languages,
+    noise: NoiseSettings,
+    training: TrainingSettings,
+    seed: int,
+) -> Objective:
+    """Training examples of the corpus: its pairs, or the lines of each of its languages to denoise."""
+    if name == "translation":
+        form = bundle.conditioning(languages)
+        pairs = list(corpus.pairs("train"))
+        return Translation(pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit)
+    return Mixture(list(_denoising(bundle, corpus, languages, noise, training, seed)))
+
+
+def _denoising(
+    bundle: Bundle, corpus: Corpus, languages: Languages, noise: NoiseSettings, training: TrainingSettings, seed: int
+) -> Iterator[Denoising]:
+    for side, language in (("source", languages.source), ("target", languages.target)):
+        if side == "target" and not corpus.parallel:
+            continue
+        lines = list(corpus.lines("train", side))  # type: ignore[arg-type]
+        code = language_code(bundle.decoder, language)
+        yield Denoising(lines, bundle.decoder, code, noise, training.max_length, seed)

@@ -1,0 +1,132 @@
+"""What runs under the training loop: plain PyTorch here, DeepSpeed in `deepspeed_engine`, one protocol for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from subgraft.config import TrainingSettings
+
+
+class Batch(Protocol):
+    """A batch knows how many items each of its losses counts, before anything is computed."""
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+    def to(self, device: torch.device | str) -> Batch: ...
+
+
+class Engine(Protocol):
+    """Gradients and optimizer steps on one worker of `world`. State is engine-independent: names are parameters'."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    def accumulate(self, batch: Batch | None, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+        """Add the gradient of the sum of scale x loss of one micro-batch; None where this worker has no part."""
+        ...
+
+    def step(self, learning_rate: float) -> None: ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Trainable parameters and optimizer state (`exp_avg.NAME`, `exp_avg_sq.NAME`), full on rank 0."""
+        ...
+
+    def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None: ...
+
+    def whole(self) -> AbstractContextManager[None]:
+        """While open, the module's parameters are whole on every worker."""
+        ...
+
+
+def add_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Sum of named values."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
+def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: Engine) -> dict[str, float]:
+    """Sums of named values over all workers."""
+    if engine.world == 1:
+        return dict(values)
+    tensor = torch.tensor([values.get(name, 0.0) for name in names], dtype=torch.float64)
+    tensor = tensor.to(engine.device)
+    dist.all_reduce(tensor)
+    return dict(zip(names, tensor.tolist(), strict=True))
+
+
+class PlainEngine:
+    """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them."""
+
+    def __init__(self, module: nn.Module, settings: TrainingSettings, device: torch.device) -> None:
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
+        self.world = dist.get_world_size() if dist.is_initialized() else 1
+        self.device = device
+        self._module = module
+        self._settings = settings
+        self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._optimizer = torch.optim.AdamW(
+            self._named.values(),
+            lr=settings.learning_rate,
+            betas=(settings.adam_beta1, settings.adam_beta2),
+            eps=settings.adam_epsilon,
+            weight_decay=settings.weight_decay,
+        )
+
+    def accumulate(self, batch: Batch | None, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+        del last
+        if batch is None:
+            return {}
+        enabled = self._settings.precision == "bf16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):
+            sums = self._module(batch)
+        torch.stack([scale[name] * value for name, value in sums.items()]).sum().backward()
+        return {name: float(value.detach()) for name, value in sums.items()}
+
+    def step(self, learning_rate: float) -> None:
+        if self.world > 1:
+            self._sum_gradients()
+        if self._settings.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self._named.values(), self._settings.clip_norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def _sum_gradients(self) -> None:
+        for parameter in self._named.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+
+    def state(self) -> dict[str, Tensor]:
+        tensors = {f"parameter.{name}": p.detach() for name, p in self._named.items()}
+        for name, parameter in self._named.items():
+            for key in ("exp_avg", "exp_avg_sq"):
+                if key in self._optimizer.state.get(parameter, {}):
+                    tensors[f"{key}.{name}"] = self._optimizer.state[parameter][key]
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        with torch.no_grad():
+            for name, parameter in self._named.items():
+                parameter.copy_(tensors[f"parameter.{name}"])
+                if f"exp_avg.{name}" in tensors:
+                    self._optimizer.state[parameter] = {
+                        "step": torch.tensor(float(steps)),
+                        "exp_avg": tensors[f"exp_avg.{name}"].to(self.device).clone(),
+                        "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(self.device).clone(),
+                    }
+
+    def whole(self) -> AbstractContextManager[None]:
+        return nullcontext()

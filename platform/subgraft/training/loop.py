@@ -1,0 +1,258 @@
+"""The one training loop: pretraining, generator training and finetuning are all batches and named losses to it.
+
+Every source of randomness is a function of (seed, step) or (seed, epoch), so a checkpoint is parameters, optimizer
+state and two counters, and a resumed training is the uninterrupted one, bit for bit on the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from subgraft.config import TrainingSettings
+from subgraft.text.batches import BatchPlan, cut_by_size, share_of_worker
+from subgraft.training.checkpoint import Checkpoint, Checkpoints
+from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
+
+
+class Data(Protocol):
+    """What is trained on: lengths [n] to compose batches by, and batches of given examples."""
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """What is known of a training after `step` updates; epoch is fractional, seconds are of training alone."""
+
+    step: int
+    epoch: float
+    seconds: float
+    values: dict[str, float]
+
+
+@dataclass
+class Progress:
+    """Where a training stands: all that a checkpoint holds beside tensors."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    seconds: float = 0.0
+    best_score: float | None = None
+    best_step: int = 0
+    stale: int = 0
+    finished: bool = False
+    curve: list[CurvePoint] = field(default_factory=list)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Progress:
+        return cls(**{**state, "curve": [CurvePoint(**point) for point in state["curve"]]})
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a training tells and asks: all optional.
+
+    evaluate: named dev scores of the module as it stands; `select` names the one that picks the best weights (higher is
+    better). metrics(step, values) and progress(done, total, what) are for records and people.
+    """
+
+    evaluate: Callable[[], dict[str, float]] | None = None
+    select: str | None = None
+    metrics: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished training: the curve, the step of the weights the module now has, and seconds of training."""
+
+    curve: tuple[CurvePoint, ...]
+    steps: int
+    best_step: int
+    seconds: float
+
+
+def learning_rate(settings: TrainingSettings, step: int) -> float:
+    """Linear warm-up to the peak, then inverse square root decay; `step` counts from 1."""
+    warmup = settings.warmup_steps
+    return settings.learning_rate * min(step / warmup, math.sqrt(warmup / step))
+
+
+class Trainer:
+    """Trains a module that maps a batch to named loss sums, weighted by `weights` and normalised by global counts."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        weights: Mapping[str, float],
+        data: Data,
+        settings: TrainingSettings,
+        engine: Engine,
+        checkpoints: Checkpoints,
+        *,
+        seed: int,
+        checkpoint_seconds: float = 60.0,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self._module = module
+        self._weights = {name: weight for name, weight in weights.items() if weight}
+        self._data = data
+        self._settings = settings
+        self._engine = engine
+        self._checkpoints = checkpoints
+        self._seed = seed
+        self._checkpoint_seconds = checkpoint_seconds
+        self._hooks = hooks or Hooks()
+        self._plan = BatchPlan(np.minimum(data.lengths, settings_limit(settings)), settings.batch_size, seed)
+        self._best: dict[str, Tensor] = {}
+        self._progress = Progress()
+        self._saved_at = time.monotonic()
+
+    def run(self) -> Outcome:
+        """Train from the last good checkpoint, or from the start, to the end; leaves the best weights in the module."""
+        self._restore(self._checkpoints.latest())
+        progress = self._progress
+        if progress.step == 0 and not progress.curve:
+            self._evaluate(0.0)
+        self._saved_at = time.monotonic()
+        while not progress.finished:
+            self._run_epoch(self._plan.epoch(progress.epoch))
+        self._use_best()
+        return Outcome(tuple(progress.curve), progress.step, progress.best_step, progress.seconds)
+
+    def _run_epoch(self, batches: Sequence[np.ndarray]) -> None:
+        progress, per_epoch = self._progress, len(batches)
+        marks = _evaluation_marks(per_epoch, self._settings.evaluations_per_epoch)
+        while progress.position < per_epoch and not progress.finished:
+            started = time.monotonic()
+            means = self._update(batches[progress.position], progress.epoch)
+            progress.seconds += time.monotonic() - started
+            progress.position += 1
+            progress.step += 1
+            self._report(means, per_epoch)
+            last = self._is_last(per_epoch)
+            if progress.position in marks or last:
+                self._evaluate(progress.epoch + progress.position / per_epoch)
+            progress.finished = progress.finished or last
+            self._save(force=progress.finished or progress.position in marks)
+        progress.epoch, progress.position = progress.epoch + 1, 0
+
+    def _update(self, indices: np.ndarray, epoch: int) -> dict[str, float]:
+        """One optimizer step on one global batch; returns each loss's mean over its items."""
+        settings, engine = self._settings, self._engine
+        torch.manual_seed(_mixed(self._seed, self._progress.step, engine.rank))
+        pieces = share_of_worker(self._micro_batches(indices), engine.rank, engine.world)
+        batches = [self._data.batch(piece, epoch) if len(piece) else None for piece in pieces]
+        names = list(self._weights)
+        counts = sum_over_workers(add_up(b.counts for b in batches if b is not None), names, engine)
+        scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
+        self._module.train()
+        sums = add_up(
+            engine.accumulate(batch.to(engine.device) if batch is not None else None, scale, last=i == len(batches) - 1)
+            for i, batch in enumerate(batches)
+        )
+        engine.step(learning_rate(settings, self._progress.step + 1))
+        sums = sum_over_workers(sums, names, engine)
+        return {name: sums.get(name, 0.0) / max(counts.get(name, 0), 1) for name in names}
+
+    def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:
+        size = self._settings.micro_batch_size
+        if size is None:
+            return [indices]
+        return list(cut_by_size(indices, self._plan.lengths, size * self._engine.world))
+
+    def _is_last(self, per_epoch: int) -> bool:
+        settings, progress = self._settings, self._progress
+        if settings.max_steps is not None and progress.step >= settings.max_steps:
+            return True
+        done = progress.position == per_epoch and progress.epoch + 1 == settings.epochs
+        return settings.epochs is not None and done
+
+    def _total_steps(self, per_epoch: int) -> int:
+        by_epochs = self._settings.epochs * per_epoch if self._settings.epochs else None
+        return min(total for total in (by_epochs, self._settings.max_steps) if total is not None)
+
+    def _report(self, means: Mapping[str, float], per_epoch: int) -> None:
+        if self._engine.rank:
+            return
+        step = self._progress.step
+        what = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
+        self._hooks.progress(step, self._total_steps(per_epoch), what)
+        rate = learning_rate(self._settings, step)
+        self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate})
+
+    def _evaluate(self, epoch: float) -> None:
+        """Score the module as it stands; every worker does, so that all take the same decision."""
+        if self._hooks.evaluate is None:
+            return
+        progress = self._progress
+        with self._engine.whole():
+            self._module.eval()
+            values = self._hooks.evaluate()
+        progress.curve.append(CurvePoint(progress.step, epoch, progress.seconds, values))
+        if self._engine.rank == 0:
+            self._hooks.metrics(progress.step, {f"dev_{name}": value for name, value in values.items()})
+        if self._hooks.select is not None:
+            self._select(values[self._hooks.select])
+
+    def _select(self, score: float) -> None:
+        progress, patience = self._progress, self._settings.patience
+        if progress.best_score is None or score > progress.best_score:
+            progress.best_score, progress.best_step, progress.stale = score, progress.step, 0
+            parameters = self._engine.state()
+            self._best = {k: t.clone() for k, t in parameters.items() if k.startswith("parameter.")}
+        else:
+            progress.stale += 1
+            progress.finished = patience is not None and progress.stale >= patience
+
+    def _use_best(self) -> None:
+        if self._best:
+            self._engine.load_state(self._best, self._progress.best_step)
+        else:
+            self._progress.best_step = self._progress.step
+
+    def _save(self, force: bool) -> None:
+        due = time.monotonic() - self._saved_at >= self._checkpoint_seconds
+        if self._engine.world > 1:  # gathering state is collective, so all workers must agree that it is due
+            due = bool(sum_over_workers({"due": float(due)}, ["due"], self._engine)["due"])
+        if not (due or force):
+            return
+        tensors = {**self._engine.state(), **{f"best.{name}": t for name, t in self._best.items()}}
+        if self._engine.rank == 0:
+            self._checkpoints.save(self._progress.step, tensors, asdict(self._progress))
+        self._saved_at = time.monotonic()
+
+    def _restore(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is None:
+            return
+        tensors = checkpoint.tensors
+        self._best = {k.removeprefix("best."): t for k, t in tensors.items() if k.startswith("best.")}
+        self._engine.load_state({k: t for k, t in tensors.items() if not k.startswith("best.")}, checkpoint.step)
+        self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
+
+
+def settings_limit(settings: TrainingSettings) -> int:
+    """The most one example can cost: sequences are cut at max_length tokens."""
+    return settings.max_length if settings.batch_unit == "tokens" else settings.batch_size
+
+
+def _evaluation_marks(per_epoch: int, evaluations: int) -> set[int]:
+    """Positions within an epoch after which the module is evaluated; its end is always one."""
+    return {max(1, round(per_epoch * (i + 1) / evaluations)) for i in range(evaluations)}
+
+
+def _mixed(seed: int, step: int, rank: int) -> int:
+    """A seed for dropout at one step on one worker."""
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)
