@@ -43,7 +43,11 @@ class Whole(Settings):
     training: Training
     corpora: tuple[CorpusSource, ...] = ()
     shares: dict[str, float] = Field(default_factory=dict)
-    folder: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_experiments_do(cls, given: object) -> object:
+        return dict(given) if isinstance(given, dict) else given
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -63,11 +67,10 @@ GOOD = "language: no\ntraining:\n  learning_rate: 1e-4\n  steps: 5\n"
 
 
 def test_yaml_1_2_values_keep_their_meaning(tmp_path: Path) -> None:
-    whole = load(write(tmp_path, GOOD + "shares: {no: 1, yes: 0.5}\nfolder: a/b\n"), Whole)
+    whole = load(write(tmp_path, GOOD + "shares: {no: 1, yes: 0.5}\n"), Whole)
     assert whole.language == "no"
     assert whole.training.learning_rate == 1e-4
     assert whole.shares == {"no": 1.0, "yes": 0.5}
-    assert whole.folder == Path("a/b")
 
 
 def test_dates_stay_text_and_lists_become_tuples(tmp_path: Path) -> None:

@@ -35,9 +35,10 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
     """Read `path` as YAML 1.2 and validate it as `model`, after applying `overrides`.
 
     An override is `key=value`: a dotted path (list items by index) and a value read as YAML. Nothing is coerced:
-    a number in quotes is text. Raises UserError with one line per mistake, `file:line: field.path: message` or
-    `override key=value: field.path: message`: unknown fields (with the nearest name), values of the wrong type or
-    out of range, missing fields, keys given twice, broken YAML, a missing file, broken UTF-8.
+    a number in quotes is text. Lists are handed to the settings as tuples.
+    Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
+    field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
+    fields, keys given twice, broken YAML, a missing file, broken UTF-8.
     """
     tree = parse(_read(path), str(path))
     broken = bool(tree.mistakes) and not tree.places
@@ -98,8 +99,8 @@ def _steps(data: Any, parts: Sequence[str]) -> PathTo:
 def _validate(tree: Tree, model: type[M]) -> M | None:
     data = {} if tree.data is None else tree.data
     try:
-        # Strict JSON: lists become tuples and integers floats, but text never becomes a number.
-        return model.model_validate_json(json.dumps(data), strict=True)
+        # Strict, so that text never becomes a number and `no` never false; settings hold tuples, YAML lists.
+        return model.model_validate(_with_tuples(data), strict=True)
     except ValidationError as error:
         already = {(mistake.path, mistake.place) for mistake in tree.mistakes}
         for details in error.errors(include_url=False):
@@ -108,6 +109,12 @@ def _validate(tree: Tree, model: type[M]) -> M | None:
                 tree.mistakes.append(mistake)
     tree.mistakes.sort(key=_written_order)
     return None
+
+
+def _with_tuples(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _with_tuples(value) for key, value in data.items()}
+    return tuple(_with_tuples(item) for item in data) if isinstance(data, list) else data
 
 
 def _written_order(mistake: Mistake) -> tuple[bool, int]:

@@ -12,8 +12,7 @@ from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 PathTo = tuple[str | int, ...]
 
-_NULL, _TEXT = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str"
-_TEXT_TAGS = (_TEXT, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge")
+_TEXT_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "timestamp", "merge"))
 _SCALAR_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
 
 

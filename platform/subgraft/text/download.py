@@ -1,0 +1,153 @@
+"""Downloads pinned by SHA-256: resumed, capped, and published by renaming."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from subgraft.config import UrlFile
+from subgraft.errors import OperationalError, UserError
+
+MAX_BYTES = 4 * 1024**3
+TIMEOUT_SECONDS = 30.0
+
+# Called with the bytes here so far, and the bytes there will be where the server says so.
+Progress = Callable[[int, int | None], None]
+
+_BLOCK = 1 << 18
+_TRY_LATER = (408, 425, 429)
+
+
+def cache_folder() -> Path:
+    """Where what is fetched from elsewhere is kept: SUBGRAFT_HOME, or `.subgraft` in the working directory."""
+    return Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
+
+
+def fetch(
+    file: UrlFile,
+    folder: Path | None = None,
+    *,
+    progress: Progress | None = None,
+    max_bytes: int = MAX_BYTES,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Path:
+    """The file at `file.url`, downloaded once into `folder`/<sha256> (default: the cache folder's downloads).
+
+    A partial download is carried on where the server can do so. timeout: seconds of silence that are borne.
+    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused (4xx), more than
+    `max_bytes`, or another digest; OperationalError for a failing network or server: the same call carries on.
+    """
+    folder = folder or cache_folder() / "downloads"
+    target = folder / file.sha256
+    if target.is_file():
+        return target
+    address = urlsplit(file.url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise UserError("only http://… and https://… addresses can be downloaded", where=file.url)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder / f"{file.sha256}.lock"):
+        if not target.is_file():
+            _download(file, target, _Limits(max_bytes, timeout), progress or (lambda done, total: None))
+    return target
+
+
+@dataclass(frozen=True)
+class _Limits:
+    max_bytes: int
+    timeout: float
+
+
+def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) -> None:
+    part = target.with_name(f"{target.name}.part")
+    resumed = part.is_file() and part.stat().st_size > 0
+    with _network(file.url):
+        _receive(file.url, part, limits, progress)
+    if resumed and file_digest(part) != file.sha256:
+        # The remains may be of another version of the file: judge it by a whole download.
+        part.unlink()
+        with _network(file.url):
+            _receive(file.url, part, limits, progress)
+    found = file_digest(part)
+    if found != file.sha256:
+        part.unlink()
+        mend = f"Expected {file.sha256}. If the file has rightly changed, pin the new digest."
+        raise UserError(f"the download has SHA-256 {found}", where=file.url, mend=mend)
+    part.replace(target)
+
+
+def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
+    start = part.stat().st_size if part.is_file() else 0
+    headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
+    try:
+        response = urlopen(Request(url, headers=headers), timeout=limits.timeout)
+    except HTTPError as error:
+        if error.code == 416 and start:
+            # The server has nothing after our last byte: the part is whole, or not a part of this file at all.
+            return
+        raise
+    with response:
+        start = start if _carries_on(response, start) else 0
+        announced = response.headers.get("Content-Length")
+        total = start + int(announced) if announced else None
+        if total is not None and total > limits.max_bytes:
+            raise _too_large(url, part, limits)
+        with part.open("ab" if start else "wb") as out:
+            done = start
+            while block := response.read1(_BLOCK):
+                done += len(block)
+                if done > limits.max_bytes:
+                    raise _too_large(url, part, limits)
+                out.write(block)
+                progress(done, total)
+            out.flush()
+            os.fsync(out.fileno())
+    if total is not None and done < total:
+        raise OSError(f"the connection closed after {done:,} of {total:,} bytes")
+
+
+def _carries_on(response: HTTPResponse, start: int) -> bool:
+    span = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return response.status == 206 and span is not None and int(span[1]) == start
+
+
+def _too_large(url: str, part: Path, limits: _Limits) -> UserError:
+    part.unlink(missing_ok=True)
+    return UserError(f"more than the {limits.max_bytes:,} bytes a download may have", where=url)
+
+
+@contextmanager
+def _network(url: str) -> Iterator[None]:
+    again = "Run the same command again: it carries on where it stopped."
+    try:
+        yield
+    except HTTPError as error:
+        what = f"the server answers {error.code} {error.reason}"
+        if 400 <= error.code < 500 and error.code not in _TRY_LATER:
+            raise UserError(what, where=url, mend="Check the address.") from None
+        raise OperationalError(what, where=url, mend=again) from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise OperationalError(f"the download broke off: {error}", where=url, mend=again) from None
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    # Two runs that want the same file: the second waits and then finds it.
+    with lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,0 +1,56 @@
+"""Segments from plain and gzipped text files: streaming UTF-8, one segment per line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from subgraft.errors import UserError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzipped (told by its first bytes, not its name), without their ends.
+
+    Only "\\n" and "\\r\\n" end a line: U+2028, U+0085, vertical tabs and form feeds are characters of a segment. A byte
+    order mark at the start is dropped. Raises UserError naming the file where it is missing or damaged, and file and
+    line where it is not UTF-8.
+    """
+    with _opened(path) as handle:
+        for number, raw in enumerate(handle, 1):
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+                raise UserError(what, where=f"{path}:{number}", mend="Convert the file to UTF-8.") from None
+
+
+def count(path: Path) -> int:
+    """How many lines the file holds; the same checks as `lines`."""
+    return sum(1 for _ in lines(path))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as plain:
+            zipped = plain.read(2) == _GZIP_MAGIC
+            plain.seek(0)
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if zipped else plain
+    except FileNotFoundError:
+        raise UserError("no such file", where=str(path)) from None
+    except IsADirectoryError:
+        raise UserError("a text file was expected, this is a folder", where=str(path)) from None
+    except PermissionError:
+        raise UserError("the file may not be read", where=str(path)) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"damaged gzip file: {error}", where=str(path)) from None

@@ -1,0 +1,72 @@
+"""Each cleaning rule strikes what it should and is counted under its own name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subgraft.config import Cleaning
+from subgraft.text.cleaning import Sides, clean, digest, strip
+
+LENIENT = {"deduplicate": False, "drop_held_out": False}
+
+
+def run(
+    segments: list[Sides], held_out: list[Sides] | None = None, **rules: object
+) -> tuple[list[Sides], dict[str, int]]:
+    counts: Counter[str] = Counter()
+    digests = frozenset(digest(sides) for sides in held_out or [])
+    kept = list(clean(segments, Cleaning.model_validate({**LENIENT, **rules}), digests, counts))
+    return kept, dict(counts)
+
+
+@pytest.mark.parametrize(
+    ("segment", "rules", "rule"),
+    [
+        (("a", "  "), {}, "too_short"),
+        (("abc", "ab"), {"min_characters": 3}, "too_short"),
+        (("abc", "abcd"), {"max_characters": 3}, "too_long"),
+        (("a", "abc"), {"max_ratio": 2}, "ratio"),
+        ((" same", "same "), {"drop_identical": True}, "identical"),
+        (("x", "y"), {"drop_held_out": True}, "held_out"),
+    ],
+)
+def test_each_rule(segment: Sides, rules: dict[str, object], rule: str) -> None:
+    fine = ("abc", "abd")
+    kept, counts = run([fine, segment], [("x", "y")], **rules)
+    assert kept == [fine]
+    assert counts == {"read": 2, "kept": 1, rule: 1}
+
+
+def test_bounds_are_inclusive() -> None:
+    segments: list[Sides] = [("ab", "abcd"), ("same", "same"), ("x", "y")]
+    kept, counts = run(segments, [("x", "y")], max_characters=4, max_ratio=2)
+    assert kept == segments
+    assert counts == {"read": 3, "kept": 3}
+
+
+def test_duplicates_are_judged_by_both_sides_after_stripping() -> None:
+    kept, counts = run([("a", "b"), (" a", "b\t"), ("a", "c"), ("ab", ""), ("a", "b")], deduplicate=True)
+    assert kept == [("a", "b"), ("a", "c")]
+    assert counts == {"read": 5, "kept": 2, "duplicate": 2, "too_short": 1}
+
+
+def test_sides_are_not_confused_by_where_they_are_cut() -> None:
+    assert digest(("ab", "c")) != digest(("a", "bc"))
+
+
+def test_monolingual_segments_have_no_ratio_to_break() -> None:
+    kept, _ = run([("a",), ("bb",), ("a",)], deduplicate=True, drop_identical=True)
+    assert kept == [("a",), ("bb",)]
+
+
+@given(st.text())
+def test_stripped_segments_are_one_line_to_every_reader(text: str) -> None:
+    counts: Counter[str] = Counter()
+    (stripped,) = strip((text,), counts)
+    assert len(stripped.splitlines()) == (1 if stripped else 0)
+    assert len(stripped) == len(text.strip())
+    assert counts["line_breaks_replaced"] == (stripped != text.strip())

@@ -1,0 +1,55 @@
+"""Lines of text files: what ends one, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from subgraft.errors import UserError
+from subgraft.text import reading
+
+
+def test_only_newlines_end_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    text = "one\r\ntwo\u2028still\x0btwo\x0cand\x85so on\rhere\n\nlast"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    expected = ["one", "two\u2028still\x0btwo\x0cand\x85so on\rhere", "", "last"]
+    assert list(reading.lines(path)) == expected
+    assert reading.count(path) == 4
+
+
+def test_gzip_is_told_by_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "zipped.txt").write_bytes(gzip.compress("ä\nb\n".encode()))
+    (tmp_path / "plain.gz").write_text("c\n", encoding="utf-8")
+    assert list(reading.lines(tmp_path / "zipped.txt")) == ["ä", "b"]
+    assert list(reading.lines(tmp_path / "plain.gz")) == ["c"]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_broken_utf8_names_file_line_and_byte(tmp_path: Path, compress: bool) -> None:
+    raw = b"good\ncaf\xe9 au lait\n"
+    path = tmp_path / "latin1.txt"
+    path.write_bytes(gzip.compress(raw) if compress else raw)
+    with pytest.raises(UserError, match=r"latin1\.txt:2: not UTF-8: byte 0xe9 at byte 4"):
+        list(reading.lines(path))
+
+
+def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        list(reading.lines(tmp_path / "absent"))
+    with pytest.raises(UserError, match="this is a folder"):
+        list(reading.lines(tmp_path))
+    whole = gzip.compress(b"a line of text\n" * 1000)
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"cut\.gz: damaged gzip"):
+        list(reading.lines(tmp_path / "cut.gz"))
+    (tmp_path / "flipped.gz").write_bytes(whole[:-8] + b"\0" * 8)
+    with pytest.raises(UserError, match="damaged gzip"):
+        list(reading.lines(tmp_path / "flipped.gz"))
+
+
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert reading.count(tmp_path / "empty") == 0
