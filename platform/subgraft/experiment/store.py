@@ -1,0 +1,221 @@
+"""Artifacts, each made once: written beside, recorded last, published by one rename, verified before they are read.
+
+    <home>/store/<stage>/<fingerprint>/      an artifact: the stage's files and record.json
+    <home>/store/.partial/<name>/            one being written: .writer (claimed by its process) and artifact/
+    <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
+    <home>/quarantine/                       what did not verify
+
+Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
+system.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from subgraft.errors import OperationalError
+from subgraft.experiment.claim import Claim
+from subgraft.experiment.disk import space_needed, sync, sync_tree
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import RECORD, Record, content_digest, file_entries, plain, seeds_in
+from subgraft.experiment.step import Step
+from subgraft.stages.context import Json
+
+ABANDONED_SECONDS = 3600.0
+
+
+def default_home() -> Path:
+    """SUBGRAFT_HOME, or .subgraft in the working directory; absolute."""
+    return Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft").absolute()
+
+
+class Store:
+    """The artifacts under a home directory. `say` is told, in one line, of anything put into quarantine."""
+
+    def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
+        self.home = home.absolute()
+        self._say = say or (lambda line: print(line, file=sys.stderr))
+        self._verified: dict[str, tuple[object, Record]] = {}
+
+    def path(self, step: Step) -> Path:
+        """Where the step's artifact is, or would be."""
+        return self.home / "store" / step.stage.name / step.fingerprint
+
+    def work(self, step: Step) -> Path:
+        """The step's work directory; not made here."""
+        return self.home / "work" / step.fingerprint
+
+    def find(self, step: Step) -> Record | None:
+        """The record of a step's artifact, every file verified by size and SHA-256, or None.
+
+        An artifact that does not verify is moved to quarantine and counts as absent. One process hashes an artifact
+        once, and again if any file's size, time or inode has changed since.
+        """
+        directory = self.path(step)
+        try:
+            before = _state(directory)
+            known = self._verified.get(step.fingerprint)
+            if known and known[0] == before:
+                return known[1]
+            record = _verify(directory, step)
+        except FileNotFoundError as error:
+            if not directory.exists():
+                return None
+            self._quarantine(directory, f"{Path(error.filename).name} is missing")
+            return None
+        except ValueError as error:
+            self._quarantine(directory, str(error))
+            return None
+        self._verified[step.fingerprint] = (before, record)
+        return record
+
+    def artifact(self, step: Step) -> Path:
+        """The verified directory of a step's artifact. Raises OperationalError where there is none."""
+        if self.find(step) is None:
+            raise OperationalError(f"{step.name} has not been made yet", where=str(self.path(step)))
+        return self.path(step)
+
+    def records(self, stage: str) -> Iterator[Record]:
+        """The readable records of a stage, files unverified, by fingerprint: for comparing recipes."""
+        for directory in sorted((self.home / "store" / stage).glob("[0-9a-f]*")):
+            try:
+                yield Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+
+    def publish(
+        self,
+        step: Step,
+        write: Callable[[Path], Mapping[str, Json]],
+        provenance: Provenance | None = None,
+    ) -> Record:
+        """Let `write` fill a new directory, record it, and publish it; the record of the artifact that won.
+
+        Raises OperationalError when the disk is full; whatever `write` raises passes through. In both cases nothing
+        is published and the new directory is gone.
+        """
+        with space_needed(self.home), self._partial(step) as out:
+            started = time.monotonic()
+            summary = plain(write(out))
+            record = self._describe(step, out, summary, time.monotonic() - started, provenance or Provenance.here())
+            (out / RECORD).write_text(record.to_json(), encoding="utf-8")
+            sync_tree(out)
+            return self._rename(step, out, record)
+
+    def sweep(self) -> None:
+        """Remove what dead processes left half-written."""
+        for partial in (self.home / "store" / ".partial").glob("*"):
+            writer = partial / ".writer"
+            if not writer.exists() and _age(partial) < ABANDONED_SECONDS:
+                continue  # just being made
+            try:
+                claim = Claim.take(writer)
+            except FileNotFoundError:
+                continue
+            if claim is not None:
+                shutil.rmtree(partial, ignore_errors=True)
+                claim.release()
+
+    @contextmanager
+    def _partial(self, step: Step) -> Iterator[Path]:
+        self.sweep()
+        claim = None
+        while claim is None:
+            partial = self.home / "store" / ".partial" / f"{step.fingerprint[:12]}-{secrets.token_hex(6)}"
+            (partial / "artifact").mkdir(parents=True)
+            claim = Claim.take(partial / ".writer")
+        try:
+            yield partial / "artifact"
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            claim.release()
+
+    def _describe(
+        self, step: Step, out: Path, summary: Mapping[str, Json], seconds: float, provenance: Provenance
+    ) -> Record:
+        recipe = step.recipe.model_dump(mode="json")
+        files = file_entries(out)
+        return Record(
+            fingerprint=step.fingerprint,
+            stage=step.stage.name,
+            revision=step.stage.revision,
+            name=step.name,
+            recipe=recipe,
+            inputs={role: self._input(source) for role, source in step.inputs.items()},
+            seeds=seeds_in(recipe),
+            files=files,
+            digest=content_digest(files),
+            summary=summary,
+            seconds=round(seconds, 3),
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            provenance=provenance,
+        )
+
+    def _input(self, source: Step) -> dict[str, str]:
+        # The files were verified by whoever handed the inputs out; here only the digest is wanted.
+        record = Record.from_json((self.path(source) / RECORD).read_text(encoding="utf-8"))
+        return {"fingerprint": record.fingerprint, "digest": record.digest}
+
+    def _rename(self, step: Step, out: Path, record: Record) -> Record:
+        target = self.path(step)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                out.rename(target)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+                winner = self.find(step)
+                if winner is not None:
+                    return winner
+                continue  # it did not verify and is out of the way now
+            sync(target.parent)
+            self._verified[step.fingerprint] = (_state(target), record)
+            return record
+
+    def _quarantine(self, directory: Path, problem: str) -> None:
+        identity = directory.stat().st_ino if directory.exists() else None
+        grave = self.home / "quarantine" / f"{directory.parent.name}-{directory.name[:12]}-{secrets.token_hex(4)}"
+        grave.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.rename(grave)
+        except FileNotFoundError:
+            return  # another process was quicker
+        if identity is not None and grave.stat().st_ino != identity:
+            grave.rename(directory)  # a good one had just taken its place
+            return
+        self._say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {grave}")
+
+
+def _verify(directory: Path, step: Step) -> Record:
+    record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+    if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
+        raise ValueError("the record is of another step")
+    found = {entry.path: entry for entry in file_entries(directory)}
+    expected = {entry.path: entry for entry in record.files}
+    for path in sorted(found.keys() | expected.keys()):
+        if found.get(path) != expected.get(path):
+            raise ValueError(f"{path} is not as recorded")
+    return record
+
+
+def _state(directory: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Name, size, modification time and inode of everything in a directory. Raises FileNotFoundError if absent."""
+    paths = [directory, *sorted(directory.rglob("*"))]
+    return tuple((str(path), (stat := path.stat()).st_size, stat.st_mtime_ns, stat.st_ino) for path in paths)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

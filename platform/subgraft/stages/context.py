@@ -1,0 +1,30 @@
+"""What a stage is given besides its recipe and inputs, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from subgraft.config import Runtime
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""Anything canonical JSON can hold; numbers are finite."""
+
+
+class Context(Protocol):
+    """The world around a running stage. Under several workers only rank 0's reports are kept."""
+
+    @property
+    def work(self) -> Path:
+        """A directory of this step alone that survives kills: its checkpoints."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """Workers, GPUs, ZeRO stage: how the step runs, never what it makes."""
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """Say that `done` of `total` `what` (steps, sentences, ...) are finished; total 0 means unknown."""
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Record measured values at a training step."""

@@ -1,0 +1,204 @@
+"""An artifact is whole or absent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Settings
+from subgraft.errors import OperationalError
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import RECORD, Record
+from subgraft.experiment.step import Step
+from subgraft.experiment.store import Store, default_home
+from subgraft.stages.stage import Stage
+
+
+class Recipe(Settings):
+    content: str = "hello"
+    seed: int = 7
+
+
+def nothing(recipe, inputs, out, context):
+    return {}
+
+
+CORPUS = Stage("corpus", 3, nothing)
+VOCABULARY = Stage("vocabulary", 1, nothing)
+STEP = Step(CORPUS, "everyday", Recipe())
+
+
+def write(out: Path) -> dict[str, object]:
+    (out / "text.txt").write_text("hello\n")
+    (out / "inner").mkdir()
+    (out / "inner" / "empty").touch()
+    return {"lines": 1, "languages": ("en", "de")}
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What stores say, line by line."""
+    return []
+
+
+@pytest.fixture
+def store(tmp_path: Path, said: list[str]) -> Store:
+    return Store(tmp_path / "home", said.append)
+
+
+@pytest.fixture
+def later(store: Store, said: list[str]) -> Store:
+    """The same home as another process sees it: nothing verified yet."""
+    return Store(store.home, said.append)
+
+
+def test_publish_then_find(store: Store, later: Store) -> None:
+    assert store.find(STEP) is None
+    provenance = Provenance(("subgraft", "run"), "0" * 40, {"torch": "2"}, "cpu")
+    published = store.publish(STEP, write, provenance)
+    found = later.find(STEP)
+    assert found == published
+    assert (found.stage, found.revision, found.name, found.seeds) == ("corpus", 3, "everyday", {"seed": 7})
+    assert found.summary == {"lines": 1, "languages": ["en", "de"]}
+    assert [(entry.path, entry.size) for entry in found.files] == [("inner/empty", 0), ("text.txt", 6)]
+    assert found.provenance == provenance
+    assert (store.artifact(STEP) / "text.txt").read_text() == "hello\n"
+    assert not list((store.home / "store" / ".partial").iterdir())
+
+
+def test_a_record_names_its_inputs_by_content(store: Store) -> None:
+    corpus = store.publish(STEP, write)
+    below = Step(VOCABULARY, "vocabulary", Recipe(), {"corpus": STEP})
+    record = store.publish(below, write)
+    assert record.inputs == {"corpus": {"fingerprint": STEP.fingerprint, "digest": corpus.digest}}
+
+
+def test_a_record_does_not_name_the_machine(store: Store) -> None:
+    store.publish(STEP, write)
+    assert os.uname().nodename not in (store.path(STEP) / RECORD).read_text()
+
+
+def test_an_absent_artifact_cannot_be_used(store: Store) -> None:
+    with pytest.raises(OperationalError, match="everyday has not been made yet"):
+        store.artifact(STEP)
+
+
+def test_what_fails_leaves_nothing(store: Store) -> None:
+    def fail(out: Path) -> dict[str, object]:
+        write(out)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.publish(STEP, fail)
+    with pytest.raises(ValueError, match="neither a file nor a directory"):
+        store.publish(STEP, lambda out: (out / "link").symlink_to("/etc/hostname") or {})
+    with pytest.raises(ValueError):
+        store.publish(STEP, lambda out: {"loss": float("inf")})
+    assert store.find(STEP) is None
+    assert not list((store.home / "store" / ".partial").iterdir())
+
+
+def flip_a_bit(artifact: Path) -> None:
+    path = artifact / "text.txt"
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def truncate_the_record(artifact: Path) -> None:
+    os.truncate(artifact / RECORD, (artifact / RECORD).stat().st_size // 2)
+
+
+def change_the_summary(artifact: Path) -> None:
+    record = artifact / RECORD
+    record.write_text(record.read_text().replace('"lines": 1', '"lines": 2'))
+
+
+def put_garbage_in_the_record(artifact: Path) -> None:
+    (artifact / RECORD).write_bytes(b"\xff\xfe\x00")
+
+
+def take_another_steps_record(artifact: Path) -> None:
+    record = Record.from_json((artifact / RECORD).read_text())
+    (artifact / RECORD).write_text(replace(record, fingerprint="0" * 64).to_json())
+
+
+DAMAGE = {
+    "text.txt is not as recorded": flip_a_bit,
+    "record.json is not whole": truncate_the_record,
+    "its own digest does not match": change_the_summary,
+    "utf-8": put_garbage_in_the_record,
+    "the record is of another step": take_another_steps_record,
+    "record.json is missing": lambda artifact: (artifact / RECORD).unlink(),
+    "inner/empty is not as recorded": lambda artifact: (artifact / "inner" / "empty").unlink(),
+    "extra is not as recorded": lambda artifact: (artifact / "extra").touch(),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGE)
+def test_a_damaged_artifact_is_quarantined_and_made_again(
+    store: Store, later: Store, said: list[str], message: str
+) -> None:
+    store.publish(STEP, write)
+    DAMAGE[message](store.path(STEP))
+    assert later.find(STEP) is None
+    (line,) = said
+    assert message in line and "moved to" in line and "\n" not in line
+    assert len(list((store.home / "quarantine").iterdir())) == 1
+    later.publish(STEP, write)
+    assert Store(store.home).find(STEP) is not None
+
+
+def test_a_writer_that_meets_a_damaged_artifact_replaces_it(store: Store, later: Store) -> None:
+    store.publish(STEP, write)
+    flip_a_bit(store.path(STEP))
+    later.publish(STEP, write)
+    assert Store(store.home).find(STEP) is not None
+    assert len(list((store.home / "quarantine").iterdir())) == 1
+
+
+def test_a_process_that_has_verified_notices_a_later_change(store: Store) -> None:
+    store.publish(STEP, write)
+    assert store.find(STEP) is not None
+    (store.path(STEP) / "text.txt").write_text("hullo\n")
+    assert store.find(STEP) is None
+
+
+def test_the_later_writer_discards_its_own(store: Store, later: Store) -> None:
+    first = store.publish(STEP, write)
+
+    def write_otherwise(out: Path) -> dict[str, object]:
+        (out / "text.txt").write_text("other\n")
+        return {}
+
+    assert later.publish(STEP, write_otherwise) == first
+    assert (store.artifact(STEP) / "text.txt").read_text() == "hello\n"
+
+
+def test_records_of_a_stage_skip_what_cannot_be_read(store: Store) -> None:
+    other = Step(CORPUS, "law", Recipe(content="other"))
+    store.publish(STEP, write)
+    store.publish(other, write)
+    truncate_the_record(store.path(other))
+    assert [record.name for record in store.records("corpus")] == ["everyday"]
+    assert not list(store.records("absent"))
+
+
+def test_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "elsewhere"))
+    assert default_home() == tmp_path / "elsewhere"
+    monkeypatch.delenv("SUBGRAFT_HOME")
+    monkeypatch.chdir(tmp_path)
+    assert default_home() == tmp_path / ".subgraft"
+
+
+def test_a_moved_home_is_as_good(store: Store) -> None:
+    store.publish(STEP, write)
+    moved = shutil.move(store.home, store.home.with_name("moved"))
+    assert Store(Path(moved)).find(STEP) is not None
