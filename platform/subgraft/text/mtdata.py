@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,6 +58,7 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
         try:
+            beside.chmod(0o755)
             _write(identifier, [beside / side for side in (sides[::-1] if swapped else sides)])
             beside.rename(folder)
         finally:
@@ -77,19 +78,20 @@ def _look_up(identifier: str, sides: list[str]) -> bool:
     return found.returncode == _SWAPPED
 
 
-def _write(identifier: str, paths: list[Path]) -> None:
+def _write(identifier: str, paths: Sequence[Path]) -> None:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
         command = [sys.executable, "-X", "utf8", "-m", "mtdata", "echo", identifier]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints) as process:
             assert process.stdout is not None
-            _split(process.stdout, paths)
+            split_columns(process.stdout, paths)
         if process.returncode != 0:
             complaints.seek(0)
             mend = "Run the same command again once the network or the server is back."
             raise OperationalError(f"mtdata failed: {_last_line(complaints.read())}", where=identifier, mend=mend)
 
 
-def _split(rows: Iterator[bytes], paths: list[Path]) -> None:
+def split_columns(rows: Iterable[bytes], paths: Sequence[Path]) -> None:
+    """Write the first columns of tab-separated rows to one file each, a line per row."""
     outputs = [path.open("wb") for path in paths]
     try:
         for row in rows:

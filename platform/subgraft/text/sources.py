@@ -15,6 +15,8 @@ from subgraft.text import download, mtdata, reading
 from subgraft.text.cleaning import Sides
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+Domain = Literal["everyday", "law"]
+GENERATED_DOMAINS: tuple[Domain, ...] = ("everyday", "law")
 GENERATED_COUNTS: Mapping[Split, int] = {"train": 20_000, "dev": 500, "test": 1_000}
 GENERATED_SEED = 1
 # The built-in corpus, source first as its generator yields it.
@@ -63,7 +65,7 @@ class ResolvedSource(ABC):
 class GeneratedSource(ResolvedSource):
     """A domain of the built-in corpus."""
 
-    domain: Literal["everyday", "law"]
+    domain: Domain
 
     generated = True
 

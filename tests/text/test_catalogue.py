@@ -1,0 +1,92 @@
+"""Listing, checking and getting corpora."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Cleaning, CorpusSource, Languages
+from subgraft.errors import UserError
+from subgraft.text.catalogue import available, check, get
+
+EN_FR = Languages(source="en", target="fr")
+
+
+def fill(folder: Path, target: str = "un chat\nune souris\n") -> CorpusSource:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.en").write_text("a cat\na mouse\n", encoding="utf-8")
+    (folder / "train.fr").write_text(target, encoding="utf-8")
+    return CorpusSource(folder=str(folder))
+
+
+def test_built_in_domains_are_always_there() -> None:
+    assert [(found.name, found.kind, found.languages) for found in available(None)] == [
+        ("everyday", "generated", ("en", "de")),
+        ("law", "generated", ("en", "de")),
+    ]
+
+
+def test_folders_of_split_files_are_listed_and_others_not(tmp_path: Path) -> None:
+    fill(tmp_path / "pairs" / "cats")
+    (tmp_path / "mono").mkdir()
+    (tmp_path / "mono" / "en.txt").touch()
+    (tmp_path / "train.json").touch()
+    (found,) = available(tmp_path)[2:]
+    assert (found.name, found.kind, found.languages, found.segments) == (
+        "pairs/cats",
+        "folder",
+        ("en", "fr"),
+        {"train": 2},
+    )
+    with pytest.raises(UserError, match="not there"):
+        available(tmp_path / "absent")
+
+
+def test_check_counts_what_a_source_holds(tmp_path: Path) -> None:
+    english, french = check(fill(tmp_path), EN_FR, tmp_path)
+    assert (english.split, english.language, english.segments, english.words, english.characters) == (
+        "train",
+        "en",
+        2,
+        4,
+        12,
+    )
+    assert french.mean_characters == (7 + 10) / 2
+    assert french.sha256 == hashlib.sha256(b"un chat\nune souris\n").hexdigest()
+    assert not french.declared
+
+
+def test_check_compares_with_a_manifest_above(tmp_path: Path) -> None:
+    source = fill(tmp_path / "cats")
+    digests = {name: hashlib.sha256((tmp_path / "cats" / name).read_bytes()).hexdigest() for name in ("train.en",)}
+    manifest = tmp_path / "MANIFEST.tsv"
+    manifest.write_text(f"file\tsha256\ncats/train.en\t{digests['train.en']}\n", encoding="utf-8")
+    assert [side.declared for side in check(source, EN_FR, tmp_path)] == [True, False]
+    manifest.write_text(f"file\tsha256\ncats/train.en\t{'0' * 64}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"train\.en: the file has SHA-256 .*\n.*Fetch the file again"):
+        check(source, EN_FR, tmp_path)
+
+
+def test_get_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    corpus = get(fill(tmp_path / "in"), EN_FR, Cleaning(), tmp_path / "made" / "out")
+    assert list(corpus.pairs("train")) == [("a cat", "un chat"), ("a mouse", "une souris")]
+    assert corpus.directory == tmp_path / "made" / "out"
+    assert stat.S_IMODE(corpus.directory.stat().st_mode) & 0o555 == 0o555
+    with pytest.raises(UserError, match="not an empty folder"):
+        get(fill(tmp_path / "in"), EN_FR, Cleaning(), tmp_path / "made" / "out")
+    with pytest.raises(UserError, match="unequal"):
+        get(fill(tmp_path / "in", "seul\n"), EN_FR, Cleaning(), tmp_path / "made" / "bad")
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["out"]
+
+
+@pytest.mark.data
+def test_the_real_corpora_are_listed_and_sound(mirror: Path) -> None:
+    listed = {found.name: found for found in available(mirror)}
+    assert listed["en-fr/itdocs"].segments == {"train": 15_576, "dev": 1_000, "test": 1_000}
+    assert listed["en-zh/tatoeba"].languages == ("en", "zh")
+    checked = check(CorpusSource(folder=str(mirror / "en-fr/itdocs")), EN_FR, mirror)
+    assert len(checked) == 6
+    assert all(side.declared for side in checked)

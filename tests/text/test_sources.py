@@ -1,0 +1,184 @@
+"""Corpora are found where they should be, known by what they hold, and read alike from everywhere."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import importlib.util
+import json
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import CorpusSource, Languages, UrlFile
+from subgraft.errors import UserError
+from subgraft.text.sources import FileSource, resolve
+
+EN_FR = Languages(source="en", target="fr")
+ENGLISH = Languages(source="en", target="en")
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUBGRAFT_DATA", raising=False)
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = text.encode()
+    (folder / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    return name
+
+
+def fill(folder: Path) -> None:
+    write(folder, "train.en.gz", "".join(f"a{number}\n" for number in range(10)))
+    write(folder, "train.fr", "".join(f"b{number}\n" for number in range(10)))
+    write(folder, "dev.en", "c\n")
+    write(folder, "dev.fr", "d\n")
+
+
+def test_a_folder_is_found_beside_the_configuration_before_the_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "data" / "corpus")
+    monkeypatch.setenv("SUBGRAFT_DATA", str(tmp_path / "data"))
+    source = CorpusSource(folder="corpus")
+    found = resolve(source, EN_FR, tmp_path / "configs")
+    assert found.splits == ("train", "dev")
+    assert list(found.read("dev")) == [("c", "d")]
+    fill(tmp_path / "configs" / "corpus")
+    write(tmp_path / "configs" / "corpus", "dev.fr", "beside\n")
+    assert list(resolve(source, EN_FR, tmp_path / "configs").read("dev")) == [("c", "beside")]
+
+
+def test_what_is_not_there_names_the_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = CorpusSource(folder="corpus")
+    with pytest.raises(UserError, match="SUBGRAFT_DATA, the folder of corpora to look in, is not set"):
+        resolve(source, EN_FR, tmp_path)
+    monkeypatch.setenv("SUBGRAFT_DATA", str(tmp_path / "data"))
+    with pytest.raises(UserError) as caught:
+        resolve(source, EN_FR, tmp_path)
+    assert str(tmp_path / "corpus") in str(caught.value)
+    assert str(tmp_path / "data" / "corpus") in str(caught.value)
+    write(tmp_path / "corpus", "train.en", "a\n")
+    with pytest.raises(UserError, match=r"train\.fr is missing, the other side is there"):
+        resolve(source, EN_FR, tmp_path)
+    with pytest.raises(UserError, match=r"holds no corpus: .*\.de\[\.gz\] and .*\.fr"):
+        resolve(source, Languages(source="de", target="fr"), tmp_path)
+
+
+def test_identity_is_of_bytes_not_of_places(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fill(tmp_path / name)
+    one, two = (resolve(CorpusSource(folder=name), EN_FR, tmp_path).identity() for name in ("one", "two"))
+    # gzip writes the time into its header, so only the plain files are surely the same.
+    assert one["files"]["dev"] == two["files"]["dev"] == [hashlib.sha256(raw).hexdigest() for raw in (b"c\n", b"d\n")]
+    assert json.loads(json.dumps(one)) == one
+    assert str(tmp_path) not in json.dumps(one)
+    write(tmp_path / "two", "dev.fr", "other\n")
+    assert resolve(CorpusSource(folder="two"), EN_FR, tmp_path).identity()["files"]["dev"] != one["files"]["dev"]
+
+
+def test_a_limit_spaces_segments_evenly_and_is_part_of_the_identity(tmp_path: Path) -> None:
+    fill(tmp_path)
+    source = CorpusSource(folder=".", limit={"train": 4, "dev": 9})
+    found = resolve(source, EN_FR, tmp_path)
+    taken = list(found.read("train"))
+    assert found.size("train") == len(taken) == 4
+    assert taken == [("a2", "b2"), ("a4", "b4"), ("a7", "b7"), ("a9", "b9")]
+    assert found.size("dev") == 1
+    assert found.identity()["limit"] == {"train": 4, "dev": 9}
+
+
+def test_files_of_a_monolingual_corpus(tmp_path: Path) -> None:
+    name = write(tmp_path, "text.txt", "one\ntwo\n")
+    found = resolve(CorpusSource(files={"train": (name,)}), ENGLISH, tmp_path)
+    assert found.monolingual
+    assert list(found.read("train")) == [("one",), ("two",)]
+
+
+@pytest.mark.parametrize(("languages", "files"), [(EN_FR, ("a",)), (ENGLISH, ("a", "a")), (EN_FR, ("a", "a", "a"))])
+def test_the_number_of_files_must_fit_the_languages(
+    tmp_path: Path, languages: Languages, files: tuple[str, ...]
+) -> None:
+    write(tmp_path, "a", "x\n")
+    with pytest.raises(UserError, match=rf"files\.train: {len(files)} given; expected"):
+        resolve(CorpusSource(files={"train": files}), languages, tmp_path)
+
+
+def test_a_folder_given_for_a_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="this is a folder"):
+        resolve(CorpusSource(files={"train": (".",)}), ENGLISH, tmp_path)
+
+
+@pytest.mark.parametrize(("target", "message"), [("b\nb\n", "unequal numbers of lines"), ("", "an empty corpus")])
+def test_reading_checks_before_the_first_segment(tmp_path: Path, target: str, message: str) -> None:
+    files = (write(tmp_path, "a", "x\n"), write(tmp_path, "b", target))
+    found = resolve(CorpusSource(files={"test": files}), EN_FR, tmp_path)
+    with pytest.raises(UserError, match=message):
+        next(found.read("test"))
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_download_reads_and_is_identified_like_the_file_itself(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    fill(tmp_path / "served")
+    names = ("train.en.gz", "train.fr")
+    local = resolve(CorpusSource(files={"train": names}), EN_FR, tmp_path / "served")
+    assert isinstance(local, FileSource)
+    urls = tuple(
+        UrlFile(url=f"{address}/{name}", sha256=hashlib.sha256((tmp_path / "served" / name).read_bytes()).hexdigest())
+        for name in names
+    )
+    remote = resolve(CorpusSource(urls={"train": urls}), EN_FR, tmp_path)
+    assert remote.identity() == local.identity()
+    assert not (tmp_path / "home").exists(), "an identity needs no download"
+    assert list(remote.read("train")) == list(local.read("train"))
+    assert len(list((tmp_path / "home" / "downloads").glob("*[0-9a-f]"))) == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mtdata") is not None, reason="mtdata is installed")
+def test_mtdata_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
+    found = resolve(CorpusSource(mtdata={"test": "Statmt-newstest_fren-2014-fra-eng"}), EN_FR, tmp_path)
+    assert found.identity()["mtdata"] == {"test": "Statmt-newstest_fren-2014-fra-eng"}
+    with pytest.raises(UserError, match=r"pip install 'subgraft\[mtdata\]'"):
+        found.size("test")
+
+
+def test_the_generated_corpus_is_what_its_generator_yields_in_either_direction(tmp_path: Path) -> None:
+    source = CorpusSource(generated="law", limit={"train": 5})
+    forth = resolve(source, Languages(source="en", target="de"), tmp_path)
+    back = resolve(source, Languages(source="de", target="en"), tmp_path)
+    assert forth.generated
+    assert forth.splits == ("train", "dev", "test")
+    pairs = list(forth.read("train"))
+    assert len(set(pairs)) == len(pairs) == forth.size("train") == 5
+    assert list(back.read("train")) == [pair[::-1] for pair in pairs]
+    assert forth.identity()["counts"] == {"train": 5, "dev": 500, "test": 1000}
+    with pytest.raises(UserError, match="English and German"):
+        resolve(source, EN_FR, tmp_path)
+
+
+@pytest.mark.data
+def test_laws_are_parallel_and_limited_over_their_whole_length(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
+    source = CorpusSource(folder="en-fr/laws", limit={"train": 500})
+    found = resolve(source, EN_FR, tmp_path)
+    assert len(list(found.read("train"))) == found.size("train") == 500
+    assert found.size("test") == 2000
