@@ -1,0 +1,134 @@
+"""Learn a vocabulary from a corpus: unigram and BPE by SentencePiece, WordPiece by tokenizers."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import sentencepiece
+from tokenizers import AddedToken
+
+from subgraft.config import VocabularyKind
+from subgraft.errors import UserError
+from subgraft.vocabulary import wordpiece
+from subgraft.vocabulary.directory import Source
+from subgraft.vocabulary.refusals import empty_corpus, too_large, too_small
+from subgraft.vocabulary.sentencepiece_model import NORMAL, convert, parse
+from subgraft.vocabulary.specials import SpecialTokens, special_tokens
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+# SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
+# both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are told apart the same way.
+SCORE_STEPS = 2048
+LONGEST_LINE = 1 << 20  # bytes; SentencePiece passes over longer lines in silence
+
+
+def learn(
+    lines: Iterable[str],
+    *,
+    kind: VocabularyKind,
+    size: int,
+    character_coverage: float = 0.9995,
+    byte_fallback: bool = False,
+    mask: bool = False,
+    languages: Sequence[str] = (),
+    like: Tokenizer | None = None,
+    max_lines: int | None = None,
+    seed: int = 1,
+) -> Tokenizer:
+    """Learn exactly `size` pieces, special tokens included.
+
+    character_coverage: the share of the text's characters that get pieces of their own; the rest is unknown, or,
+    with byte_fallback (unigram and bpe), spelled in bytes.  mask, languages: special tokens to append.  like: adopt
+    the special tokens and language codes of another vocabulary, so that the result fits its model.  max_lines: learn
+    from a uniform sample of so many lines, drawn by `seed`.
+
+    The same lines and settings give the same vocabulary, whatever the machine.  Raises UserError where the text is
+    empty or supports no vocabulary of this size.
+    """
+    special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
+    chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
+    learnt_size = size - len(special.last)
+    if kind == "wordpiece":
+        if byte_fallback:
+            raise UserError("byte_fallback goes with unigram and bpe, not with wordpiece")
+        model = None
+        backend = wordpiece.learn(chosen, learnt_size, character_coverage, special, like)
+    else:
+        model = _sentencepiece(chosen, kind, learnt_size, character_coverage, byte_fallback, special)
+        backend = convert(model)
+    backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
+    return Tokenizer(Source(backend.to_str(), _config(special), model))
+
+
+def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
+    """A uniform sample of at most `count` lines, in one pass, in the text's order (Vitter 1985, algorithm R)."""
+    generator = random.Random(seed)
+    remaining = iter(lines)
+    reservoir = list(enumerate(islice(remaining, count)))
+    for i, line in enumerate(remaining, start=count):
+        place = generator.randrange(i + 1)
+        if place < count:
+            reservoir[place] = (i, line)
+    return [line for _, line in sorted(reservoir)]
+
+
+def _config(special: SpecialTokens) -> dict[str, Any]:
+    roles = {f"{role}_token": piece for role, piece in special.spelling.items()}
+    return {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **roles}
+
+
+def _sentencepiece(
+    lines: Iterator[str],
+    kind: str,
+    size: int,
+    character_coverage: float,
+    byte_fallback: bool,
+    special: SpecialTokens,
+) -> bytes:
+    written = io.BytesIO()
+    pieces = special.first_pieces
+    ids: dict[str, Any] = {}
+    for role in special.first:
+        # Of roles that share a piece SentencePiece knows the first; the others are -1, which means none.
+        spelled = special.spelling.get(role)
+        taken = any(ids.get(f"{other}_piece") == spelled for other in special.first)
+        ids[f"{role}_id"] = pieces.index(spelled) if spelled is not None and not taken else -1
+        if spelled is not None and not taken:
+            ids[f"{role}_piece"] = spelled
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=lines,
+            model_writer=written,
+            model_type=kind,
+            vocab_size=size,
+            character_coverage=character_coverage,
+            byte_fallback=byte_fallback,
+            max_sentence_length=LONGEST_LINE,
+            num_threads=1,  # the sums of the unigram model depend on how many threads share them
+            minloglevel=2,
+            **ids,
+        )
+    except RuntimeError as error:
+        raise _explained(str(error), size, len(special.last)) from error
+    proto = parse(written.getvalue())
+    for piece in proto.pieces:
+        if piece.type == NORMAL:
+            piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
+
+
+def _explained(message: str, size: int, appended: int) -> UserError:
+    """SentencePiece's complaint in the user's terms; sizes are told with the appended special tokens."""
+    if largest := re.search(r"set it to a value <= (\d+)", message):
+        return too_large(size + appended, int(largest[1]) + appended)
+    if smallest := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return too_small(size + appended, int(smallest[1]) + appended)
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return empty_corpus()
+    return UserError(f"SentencePiece could not learn this vocabulary: {message}")

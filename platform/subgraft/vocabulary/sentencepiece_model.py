@@ -1,0 +1,87 @@
+"""A SentencePiece model as a tokenizer.json that segments text the same way."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import tokenizers
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+
+from subgraft.errors import UserError
+from subgraft.vocabulary.entry import SPACE_MARK
+
+UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # SentencePiece.Type
+
+
+def parse(model: bytes) -> Any:
+    """The ModelProto of a serialised model."""
+    return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+
+
+def convert(model: bytes) -> tokenizers.Tokenizer:
+    """A tokenizer with the model's ids and segmentation. Raises UserError for models of words or characters."""
+    proto = parse(model)
+    kind = proto.trainer_spec.model_type
+    if kind not in (UNIGRAM, BPE) or proto.trainer_spec.treat_whitespace_as_suffix:
+        raise UserError(
+            "only unigram and BPE models of SentencePiece that mark a word's beginning can be used",
+            mend="Learn the vocabulary anew with --kind unigram or --kind bpe.",
+        )
+    converted = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
+    converted.normalizer = _normalizer(proto.normalizer_spec)
+    scheme = "always" if proto.normalizer_spec.add_dummy_prefix else "never"
+    converted.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
+    metaspace = decoders.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
+    fallback = proto.trainer_spec.byte_fallback
+    converted.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace]) if fallback else metaspace
+    for piece in proto.pieces:
+        if piece.type in (UNKNOWN, CONTROL, USER_DEFINED):
+            special = piece.type != USER_DEFINED
+            converted.add_tokens([AddedToken(piece.piece, special=special, normalized=False)])
+    return converted
+
+
+def _unigram(proto: Any) -> models.Unigram:
+    vocabulary = [(piece.piece, piece.score) for piece in proto.pieces]
+    return models.Unigram(vocabulary, _unknown(proto), proto.trainer_spec.byte_fallback)
+
+
+def _bpe(proto: Any) -> models.BPE:
+    """SentencePiece joins whichever neighbours make the best-scored piece: each cut of a piece in two is a merge."""
+    ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
+    merges: list[tuple[float, int, int, str, str]] = []
+    for piece in proto.pieces:
+        if piece.type == NORMAL:
+            cuts = ((piece.piece[:k], piece.piece[k:]) for k in range(1, len(piece.piece)))
+            merges += [
+                (-piece.score, ids[left], ids[right], left, right)
+                for left, right in cuts
+                if left in ids and right in ids
+            ]
+    merges.sort(key=itemgetter(0, 1, 2))
+    return models.BPE(
+        vocab=ids,
+        merges=[(left, right) for *_, left, right in merges],
+        unk_token=proto.pieces[_unknown(proto)].piece,
+        fuse_unk=True,
+        byte_fallback=proto.trainer_spec.byte_fallback,
+    )
+
+
+def _unknown(proto: Any) -> int:
+    return next(i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN)
+
+
+def _normalizer(specification: Any) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = []
+    if specification.precompiled_charsmap:
+        # Precompiled maps short graphemes and single characters only; what is long and decomposed (kana, Hangul)
+        # must be composed first.
+        steps += [normalizers.NFC(), normalizers.Precompiled(specification.precompiled_charsmap)]
+    if specification.remove_extra_whitespaces:
+        edges, runs = Regex(r"\A +| +\z"), Regex(" {2,}")
+        steps += [normalizers.Replace(edges, ""), normalizers.Replace(runs, " ")]
+    return normalizers.Sequence(steps)

@@ -1,0 +1,158 @@
+"""One face over SentencePiece, WordPiece and byte-level BPE vocabularies in Hugging Face directories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from subgraft.vocabulary.description import describe, language_codes, special_roles
+from subgraft.vocabulary.directory import Source, read_directory
+from subgraft.vocabulary.entry import Entry, Mark, parse_piece
+from subgraft.vocabulary.segmenters import Segmenters
+
+
+class Tokenizer:
+    """A subword vocabulary and how it segments text.
+
+    mark            how pieces mark word boundaries
+    pieces          raw piece strings by id
+    special         ids by role: "pad", "bos", "eos", "unk", "mask", "cls", "sep", those that there are
+    languages       ids of language codes (en_XX and the like)
+    backend         the tokenizers object underneath; do not change it
+    special_ids     every id that is no ordinary subword: roles, languages, other added tokens
+    byte_ids        ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; else empty
+    commonness      int64 [V], rank by upstream commonness, 0 the most common: by piece score or merge rank, then id
+    """
+
+    mark: Mark
+    pieces: tuple[str, ...]
+    special: Mapping[str, int]
+    languages: Mapping[str, int]
+    special_ids: frozenset[int]
+    byte_ids: Mapping[int, int]
+    commonness: NDArray[np.int64]
+
+    def __init__(self, source: Source) -> None:
+        specification = json.loads(source.tokenizer_json)
+        description = describe(specification)
+        self._source = source
+        self.backend = _backend(source.tokenizer_json)
+        self._byte_pieces = description.byte_pieces
+        self.mark = description.mark
+        self.pieces = description.pieces
+        self.special = special_roles(description, source.config)
+        self.languages = language_codes(description)
+        self.special_ids = description.added | frozenset(self.special.values())
+        self.byte_ids = description.byte_ids
+        self._costs = description.costs
+        self.commonness = np.empty(len(self.pieces), dtype=np.int64)
+        # A stable sort leaves equally common pieces in the order of their ids.
+        self.commonness[np.argsort(self._costs, kind="stable")] = np.arange(len(self.pieces))
+        self._segmenters = Segmenters(self.backend, specification, self.mark)
+        # These must not come out of ordinary text, even where it spells them: "</s>" in a page on markup.
+        self._unspeakable = self.special_ids - {self.special.get("unk", -1)}
+
+    @classmethod
+    def load(cls, directory: Path) -> Tokenizer:
+        """Read a Hugging Face directory: tokenizer.json, or whatever transformers can make one of.
+
+        Raises UserError where the directory holds no vocabulary that can be read without running its code.
+        """
+        return cls(read_directory(directory))
+
+    def save(self, directory: Path) -> None:
+        """Write tokenizer.json, tokenizer_config.json and, where there is one, sentencepiece.model."""
+        self._source.write(directory)
+
+    @cached_property
+    def entries(self) -> tuple[Entry | None, ...]:
+        """Entries by id; None for special tokens, bare marks, bytes and pieces that are no text."""
+        excluded = self.special_ids | self._byte_pieces
+        return tuple(None if i in excluded else parse_piece(piece, self.mark) for i, piece in enumerate(self.pieces))
+
+    @cached_property
+    def ids(self) -> Mapping[Entry, int]:
+        """Id of each entry; of several pieces with one entry, the lowest."""
+        found: dict[Entry, int] = {}
+        for i, entry in enumerate(self.entries):
+            if entry is not None:
+                found.setdefault(entry, i)
+        return found
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over pieces, scores, special roles and mark: what the vocabulary is, wherever it lies."""
+        described = [self.mark.value, self.pieces, sorted(self.special.items()), sorted(self.languages.items())]
+        digest = hashlib.sha256(json.dumps(described).encode("ascii"))
+        digest.update(self._costs.astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    def __reduce__(self) -> tuple[type[Tokenizer], tuple[Source]]:
+        return Tokenizer, (self._source,)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def parse(self, piece: str) -> Entry | None:
+        """The entry that a piece written with this vocabulary's mark stands for; None if it stands for none."""
+        return parse_piece(piece, self.mark)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without special tokens around it."""
+        return self._ordinary(self.backend.encode(text, add_special_tokens=False).ids)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, without special tokens."""
+        found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [self._ordinary(encoding.ids) for encoding in found]
+
+    def segment(self, entry: Entry) -> list[int]:
+        """Ids of one entry's subwords; a continuation is segmented without a word's beginning in front."""
+        return self.segment_batch([entry])[0]
+
+    def segment_batch(self, entries: Sequence[Entry]) -> list[list[int]]:
+        """Ids of each entry's subwords."""
+        segmented: list[list[int]] = [[] for _ in entries]
+        for word_initial in (True, False):
+            chosen = [i for i, entry in enumerate(entries) if entry.word_initial is word_initial]
+            surfaces = [entries[i].surface for i in chosen]
+            found = self._segmenters.encode_batch(surfaces, word_initial=word_initial)
+            for i, ids in zip(chosen, found, strict=True):
+                segmented[i] = self._ordinary(ids)
+        return segmented
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, special tokens skipped."""
+        spoken = [i for i in ids if i not in self.special_ids]
+        text: str = self.backend.decode(spoken, skip_special_tokens=False)
+        return text
+
+    def _ordinary(self, ids: list[int]) -> list[int]:
+        """Spell out special tokens that stood in the text as ordinary subwords."""
+        if self._unspeakable.isdisjoint(ids):
+            return ids
+        spelled: list[int] = []
+        for i in ids:
+            if i in self._unspeakable:
+                # Cut after the first character, so that what is left is not the special token again.
+                parts = [self.pieces[i][:1], self.pieces[i][1:]]
+                for ids_of_part in self._segmenters.encode_batch(parts, word_initial=False):
+                    spelled += ids_of_part
+            else:
+                spelled.append(i)
+        return spelled
+
+
+def _backend(tokenizer_json: str) -> tokenizers.Tokenizer:
+    backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer_json)
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    return backend
