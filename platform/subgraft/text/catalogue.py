@@ -16,7 +16,7 @@ from subgraft.config import Cleaning, CorpusSource, Languages, Split
 from subgraft.errors import UserError
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
-from subgraft.text.corpus import Corpus, Progress, build
+from subgraft.text.corpus import Corpus, Progress, build, require_empty
 from subgraft.text.download import file_digest
 from subgraft.text.sources import (
     GENERATED_COUNTS,
@@ -102,8 +102,7 @@ def get(
     progress: Progress | None = None,
 ) -> Corpus:
     """Build a corpus into `out` (absent or empty), which appears whole or not at all."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("exists and is not an empty folder", where=str(out))
+    require_empty(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:

@@ -98,15 +98,9 @@ def build(
     """
     resolved = sources.resolve(source, languages, base)
     sizes = {split: resolved.size(split) for split in resolved.splits}
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("exists and is not an empty folder", where=str(out))
-    out.mkdir(parents=True, exist_ok=True)
+    require_empty(out)
     counts = _write_splits(resolved, sizes, cleaning, out, progress)
-    if "train" in counts and not counts["train"]["kept"]:
-        for path in out.iterdir():
-            path.unlink()
-        told = ", ".join(f"{rule}: {count:,}" for rule, count in counts["train"].items())
-        raise UserError(f"cleaning leaves no training segment ({told})", where="cleaning")
+    _require_something(counts.get("train"), out)
     corpus = Corpus(
         directory=out,
         languages=(languages.source, languages.target),
@@ -120,6 +114,21 @@ def build(
     return corpus
 
 
+def require_empty(out: Path) -> None:
+    """Raises UserError unless `out` is absent or an empty folder."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("exists and is not an empty folder", where=str(out))
+
+
+def _require_something(counts: Counter[str] | None, out: Path) -> None:
+    if counts is None or counts["kept"]:
+        return
+    for path in out.iterdir():
+        path.unlink()
+    told = ", ".join(f"{rule}: {count:,}" for rule, count in counts.items() if count)
+    raise UserError(f"cleaning leaves no training segment ({told})", where="cleaning")
+
+
 def _write_splits(
     resolved: sources.ResolvedSource,
     sizes: Mapping[Split, int],
@@ -127,6 +136,7 @@ def _write_splits(
     out: Path,
     progress: Progress | None,
 ) -> dict[Split, Counter[str]]:
+    out.mkdir(parents=True, exist_ok=True)
     counts: dict[Split, Counter[str]] = {split: Counter() for split in resolved.splits}
     held_out: set[int] = set()
     # The training split comes last: what it may not hold is known by then.

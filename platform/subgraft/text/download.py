@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -87,22 +88,16 @@ def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) 
 
 def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
     start = part.stat().st_size if part.is_file() else 0
-    headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
-    try:
-        response = urlopen(Request(url, headers=headers), timeout=limits.timeout)
-    except HTTPError as error:
-        if error.code == 416 and start:
-            # The server has nothing after our last byte: the part is whole, or not a part of this file at all.
-            return
-        raise
+    response = _requested(url, start, limits.timeout)
+    if response is None:
+        return
     with response:
-        start = start if _carries_on(response, start) else 0
+        done = start if _carries_on(response, start) else 0
         announced = response.headers.get("Content-Length")
-        total = start + int(announced) if announced else None
+        total = done + int(announced) if announced else None
         if total is not None and total > limits.max_bytes:
             raise _too_large(url, part, limits)
-        with part.open("ab" if start else "wb") as out:
-            done = start
+        with part.open("ab" if done else "wb") as out:
             while block := response.read1(_BLOCK):
                 done += len(block)
                 if done > limits.max_bytes:
@@ -113,6 +108,17 @@ def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
             os.fsync(out.fileno())
     if total is not None and done < total:
         raise OSError(f"the connection closed after {done:,} of {total:,} bytes")
+
+
+def _requested(url: str, start: int, timeout: float) -> HTTPResponse | None:
+    """The response from byte `start` on; None where it has nothing more: the part is whole or of another file."""
+    headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
+    try:
+        return cast(HTTPResponse, urlopen(Request(url, headers=headers), timeout=timeout))
+    except HTTPError as error:
+        if error.code == 416 and start:
+            return None
+        raise
 
 
 def _carries_on(response: HTTPResponse, start: int) -> bool:

@@ -43,11 +43,8 @@ class ResolvedSource(ABC):
         """The splits there are, in the order train, dev, test."""
 
     @abstractmethod
-    def _origin(self) -> dict[str, object]: ...
-
     def identity(self) -> dict[str, object]:
         """What the segments are a function of, for recipes: JSON-able, and free of paths and addresses."""
-        return {**self._origin(), "limit": {split: self.limit[split] for split in SPLITS if split in self.limit}}
 
     @abstractmethod
     def size(self, split: Split) -> int:
@@ -73,7 +70,7 @@ class GeneratedSource(ResolvedSource):
     def splits(self) -> tuple[Split, ...]:
         return SPLITS
 
-    def _origin(self) -> dict[str, object]:
+    def identity(self) -> dict[str, object]:
         counts = {split: self.size(split) for split in SPLITS}
         return {"generated": self.domain, "counts": counts, "seed": GENERATED_SEED}
 
@@ -91,6 +88,12 @@ class GeneratedSource(ResolvedSource):
 @dataclass(frozen=True)
 class _FilesSource(ResolvedSource):
     """Whatever ends up as files that agree line by line."""
+
+    @abstractmethod
+    def _origin(self) -> dict[str, object]: ...
+
+    def identity(self) -> dict[str, object]:
+        return {**self._origin(), "limit": {split: self.limit[split] for split in SPLITS if split in self.limit}}
 
     @abstractmethod
     def paths(self, split: Split) -> tuple[Path, ...]:
