@@ -1,0 +1,53 @@
+"""Writing the report of a comparison: report.html, report.md and plots/*.png."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
+from subgraft.reporting.data import ReportData
+from subgraft.reporting.document import PLOTS, Document, Notice, Section, render_html, render_markdown
+from subgraft.reporting.numbers import count
+from subgraft.reporting.results import in_short, learning, results, translations
+
+GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
+
+
+def write_report(data: ReportData, out: Path) -> None:
+    """Write report.html (self-contained), report.md and its plots/*.png into the existing directory `out`.
+
+    Raises:
+        UserError: there are no results, or a row has not one output per reference.
+    """
+    document = build_document(data)
+    (out / PLOTS).mkdir(exist_ok=True)
+    for figure in document.figures:
+        (out / PLOTS / f"{figure.name}.png").write_bytes(figure.png)
+    (out / "report.md").write_text(render_markdown(document), encoding="utf-8")
+    (out / "report.html").write_text(render_html(document), encoding="utf-8")
+
+
+def build_document(data: ReportData) -> Document:
+    """The whole report, in the order in which it is read."""
+    notice = [Notice(GENERATED_NOTICE)] if data.generated else []
+    sections = [
+        Section("In short", (*notice, in_short(data))),
+        results(data),
+        learning(data),
+        subword_gap(data),
+        translations(data),
+        what_was_done(data),
+        time_spent(data),
+    ]
+    if data.commands:
+        sections.append(look_further(data))
+    sections.append(do_it_again(data))
+    return Document(data.title, _subtitle(data), tuple(sections))
+
+
+def _subtitle(data: ReportData) -> str:
+    seeds = len(data.seeds)
+    return (
+        f"{data.languages[0]} → {data.languages[1]} · {len(data.row_names)} rows · {seeds} seed{'s' * (seeds > 1)} · "
+        f"{count(len(data.references))} test sentences"
+    )

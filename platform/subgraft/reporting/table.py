@@ -1,0 +1,110 @@
+"""Tables of short texts, and the texts in them: one form, written out as Markdown or as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from rich.cells import cell_len
+
+Style = Literal["plain", "strong", "code", "mark", "faint"]
+Alignment = Literal["left", "right"]
+
+
+class Span(NamedTuple):
+    """A stretch of text in one style; `mark` is for the word a reader should look at, `faint` for what comes second."""
+
+    text: str
+    style: Style = "plain"
+
+
+Text = tuple[Span, ...]
+
+# What Markdown would read: emphasis, code, tags, entities, links;
+# and at the start of a line quotes, headings and lists.
+_SPECIAL = re.compile(
+    r"[\\`*<~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\](?=[(\[:])|\[(?=\^)|^[#>+-](?=\s)", re.MULTILINE
+)
+
+
+def text(*parts: str | Span) -> Text:
+    """Strings and spans as one text."""
+    return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading, and where its cells are flush."""
+
+    heading: str
+    alignment: Alignment = "right"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns, and notes below. A line break in a cell is kept in HTML, a space in Markdown."""
+
+    kind: ClassVar[str] = "table"
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    caption: str = ""
+    notes: tuple[Text, ...] = ()
+
+
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], caption: str = "", *notes: str | Text
+) -> Table:
+    """A table whose cells and notes may be plain strings."""
+    cells = tuple(tuple(map(_as_text, row)) for row in rows)
+    return Table(tuple(columns), cells, caption, tuple(map(_as_text, notes)))
+
+
+def _as_text(cell: str | Text) -> Text:
+    return text(cell) if isinstance(cell, str) else cell
+
+
+def table_markdown(shown: Table) -> str:
+    """A pipe table whose columns line up in a fixed-width font, wide characters included."""
+    heading = [_cell_markdown(text(column.heading)) for column in shown.columns]
+    body = [[_cell_markdown(cell) for cell in row] for row in shown.rows]
+    widths = [max(3, *(cell_len(row[index]) for row in [heading, *body])) for index in range(len(heading))]
+    rule = [
+        "-" * (width - 1) + (":" if column.alignment == "right" else "-")
+        for column, width in zip(shown.columns, widths, strict=True)
+    ]
+    lines = [_line(row, shown.columns, widths) for row in [heading, rule, *body]]
+    return "\n".join(lines)
+
+
+def _cell_markdown(cell: Text) -> str:
+    return text_markdown(cell).replace("\n", " ").replace("|", r"\|")
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        space = " " * (width - cell_len(cell))
+        padded.append(space + cell if column.alignment == "right" else cell + space)
+    return f"| {' | '.join(padded)} |"
+
+
+def text_markdown(shown: Text) -> str:
+    """The text in Markdown; what is special to Markdown is escaped."""
+    return "".join(_span_markdown(span) for span in shown)
+
+
+def _span_markdown(span: Span) -> str:
+    if span.style == "code":
+        # A code span takes a fence longer than any run of backticks in it.
+        fence = "`" * (1 + max(map(len, re.findall("`+", span.text)), default=0))
+        space = " " if span.text[:1] == "`" or span.text[-1:] == "`" else ""
+        return f"{fence}{space}{span.text}{space}{fence}"
+    escaped = escape_markdown(span.text)
+    return f"**{escaped}**" if span.style in ("strong", "mark") and escaped.strip() else escaped
+
+
+def escape_markdown(plain: str) -> str:
+    """Plain text as Markdown that shows exactly it; outside tables a pipe needs no escape."""
+    return _SPECIAL.sub(r"\\\g<0>", plain)

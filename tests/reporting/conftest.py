@@ -1,0 +1,161 @@
+"""A comparison as an experiment would report it: invented sentences, five rows, two seeds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from subgraft.metrics.scores import corpus_scores
+from subgraft.reporting.data import (
+    Bill,
+    Command,
+    CorpusFacts,
+    CurvePoint,
+    Provenance,
+    ReportData,
+    RowResult,
+    SegmentationExample,
+    StageSeconds,
+    SubwordGap,
+    TransferSummary,
+    VocabularyFacts,
+)
+
+HARD = {
+    "Mietvertrag": ("▁Mi", "et", "ver", "trag"),
+    "Kündigungsfrist": ("▁Kün", "di", "g", "ung", "s", "frist"),
+    "Schadenersatz": ("▁Scha", "den", "er", "satz"),
+    "Berufungsgericht": ("▁Beruf", "ung", "s", "gericht"),
+}
+ENGLISH = {
+    "Mietvertrag": "lease",
+    "Kündigungsfrist": "period of notice",
+    "Schadenersatz": "damages",
+    "Berufungsgericht": "court of appeal",
+}
+# Chance that a hard word comes out right, that an easy word comes out wrong, and sentences per second.
+ROWS = {
+    "pretrain-finetune": (0.35, 0.12, 9.8),
+    "random": (0.55, 0.13, 13.9),
+    "mean": (0.70, 0.11, 14.1),
+    "AVG": (0.68, 0.11, 14.0),
+    "PATT+KD": (0.74, 0.10, 14.2),
+}
+TEMPLATES = (
+    "Der Richter prüft den {} und liest das alte Gesetz noch einmal .",
+    "Wegen {} wartet die Frau seit gestern auf eine klare Antwort .",
+    "Ohne {} kann der Mann das Haus in der Stadt nicht verkaufen .",
+)
+
+
+def make_report_data(sentences: int = 240) -> ReportData:
+    """A whole comparison, the same each time."""
+    generator = random.Random(5)
+    words = [generator.choice(list(HARD)) for _ in range(sentences)]
+    references = tuple(generator.choice(TEMPLATES).format(word) for word in words)
+    sources = tuple(
+        f"The sentence number {index} speaks of the {ENGLISH[word]} & more." for index, word in enumerate(words)
+    )
+    rows = tuple(_row(name, seed, references) for name in ROWS for seed in (1, 2))
+    return ReportData(
+        title="everyday → law",
+        languages=("en", "de"),
+        corpora=(
+            CorpusFacts("upstream", "everyday", True, {"train": 40000, "dev": 500, "test": 500}),
+            CorpusFacts("downstream", "law", True, {"train": 6000, "dev": 400, "test": sentences}),
+        ),
+        vocabularies=(
+            VocabularyFacts("upstream", "unigram", 4000, "a3" * 32),
+            VocabularyFacts("downstream", "unigram", 3000, "0f" * 32),
+        ),
+        gap=SubwordGap(
+            seen=1210,
+            unseen=1786,
+            text="dev, de side",
+            upstream_tokens_per_sentence=27.41,
+            downstream_tokens_per_sentence=18.02,
+            examples=tuple(
+                SegmentationExample(word, 31 - 4 * index, pieces, (f"▁{word}",))
+                for index, (word, pieces) in enumerate(HARD.items())
+            ),
+        ),
+        model="Transformer, 3 + 3 layers of width 256",
+        sources=sources,
+        references=references,
+        over_segmented=HARD,
+        baseline="pretrain-finetune",
+        rows=rows,
+        stages=_stages(),
+        provenance=Provenance(
+            settings={"name": "quickstart", "preset": "small", "finetune.batch_size": "4000", "note": "<b>|`x`"},
+            versions={"subgraft": "0.1.0", "torch": "2.13.0"},
+            git_commit="dcc26dc",
+            device="cpu",
+        ),
+        commands=(
+            Command("Runs, metrics and artifacts", "mlflow ui --backend-store-uri sqlite:///.subgraft/mlflow.db"),
+            Command("Translate a sentence", "echo 'The court grants damages.' | subgraft generate --model models:/x"),
+        ),
+    )
+
+
+def _row(name: str, seed: int, references: tuple[str, ...]) -> RowResult:
+    right, wrong, speed = ROWS[name]
+    generator = random.Random(f"{name} {seed}")
+    hypotheses = tuple(_translate(line, right, wrong, generator) for line in references)
+    kept = name == "pretrain-finetune"
+    return RowResult(
+        name=name,
+        seed=seed,
+        hypotheses=hypotheses,
+        scores=corpus_scores(hypotheses, references, "de"),
+        curve=_curve(right, kept, generator),
+        tokens_per_sentence=27.41 if kept else 18.02,
+        sentences_per_second=speed + generator.uniform(-0.3, 0.3),
+        parameters=7_412_000 if kept else 6_900_512,
+        bill=Bill(183.4, 95.2 if name == "PATT+KD" else 0.0, 88.0 + generator.uniform(-4, 4)),
+        transfer=None if kept else TransferSummary(name.lower(), ("decoder",), 1210, 1786, {"bytes": 2, "mean": 0}),
+    )
+
+
+def _translate(line: str, right: float, wrong: float, generator: random.Random) -> str:
+    output = []
+    for word in line.split():
+        if word in HARD:
+            output.append(word if generator.random() < right else word[:4] + "vertung")
+        else:
+            output.append(word if generator.random() >= wrong else generator.choice(["die", "nicht", "Haus"]))
+    return " ".join(output)
+
+
+def _curve(right: float, kept: bool, generator: random.Random) -> tuple[CurvePoint, ...]:
+    points = []
+    for step in range(0, 401, 50):
+        bits = 1.9 - 0.4 * right + (1.1 if kept else 0.8) * 2.0 ** (-step / 70) + generator.uniform(-0.02, 0.02)
+        bleu = 45 * (1 - 2.0 ** (-step / 120)) + 6 * right + generator.uniform(-0.6, 0.6)
+        points.append(CurvePoint(step, step / 100, step * 0.21, bits, bleu, 6.0 - step / 100))
+    return tuple(points)
+
+
+def _stages() -> tuple[StageSeconds, ...]:
+    shared = [
+        StageSeconds("corpus", 3.1),
+        StageSeconds("corpus", 1.2),
+        StageSeconds("vocabulary", 2.4),
+        StageSeconds("vocabulary", 1.9, cached=True),
+        StageSeconds("pretrain", 183.4),
+        StageSeconds("generator", 95.2, "PATT+KD"),
+    ]
+    rows = [(name, seed) for name in ROWS for seed in (1, 2)]
+    return (
+        *shared,
+        *(StageSeconds("finetune", 88.0, name, seed) for name, seed in rows),
+        *(StageSeconds("evaluate", 21.0, name, seed) for name, seed in rows),
+    )
+
+
+@pytest.fixture(scope="session")
+def report_data() -> ReportData:
+    """The comparison of `make_report_data`."""
+    return make_report_data()
