@@ -18,11 +18,11 @@ from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus, Progress, build, require_empty
 from subgraft.text.download import file_digest
+from subgraft.text.places import SPLITS
 from subgraft.text.sources import (
     GENERATED_COUNTS,
     GENERATED_DOMAINS,
     GENERATED_LANGUAGES,
-    SPLITS,
     FileSource,
     ResolvedSource,
     resolve,

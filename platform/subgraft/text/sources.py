@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +12,8 @@ from subgraft.config import CorpusSource, Languages, Split, UrlFile
 from subgraft.errors import UserError
 from subgraft.text import download, mtdata, reading
 from subgraft.text.cleaning import Sides
+from subgraft.text.places import SPLITS, find, find_file, split_files
 
-SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Domain = Literal["everyday", "law"]
 GENERATED_DOMAINS: tuple[Domain, ...] = ("everyday", "law")
 GENERATED_COUNTS: Mapping[Split, int] = {"train": 20_000, "dev": 500, "test": 1_000}
@@ -191,62 +190,15 @@ def resolve(
             raise UserError(f"the generated corpus is English and German (en, de), not {asked}", where="languages")
         return GeneratedSource(languages, source.limit, source.generated)
     if source.folder:
-        return FileSource(languages, source.limit, _in_folder(_find(source.folder, base), languages))
+        return FileSource(languages, source.limit, split_files(find(source.folder, base), languages))
     if source.files:
         _check_sides({split: len(files) for split, files in source.files.items()}, languages, "files")
-        found = {split: tuple(_find_file(name, base) for name in names) for split, names in source.files.items()}
+        found = {split: tuple(find_file(name, base) for name in names) for split, names in source.files.items()}
         return FileSource(languages, source.limit, found)
     if source.urls:
         _check_sides({split: len(urls) for split, urls in source.urls.items()}, languages, "urls")
         return UrlSource(languages, source.limit, source.urls, progress)
     return MtdataSource(languages, source.limit, source.mtdata or {})
-
-
-def data_folder() -> Path | None:
-    """The folder of corpora that SUBGRAFT_DATA names, if it names one."""
-    named = os.environ.get("SUBGRAFT_DATA")
-    return Path(named) if named else None
-
-
-def _find(name: str, base: Path) -> Path:
-    places = [base / Path(name).expanduser()]
-    data = data_folder()
-    if data is not None:
-        places.append(data / name)
-    found = next((place for place in places if place.exists()), None)
-    if found is None:
-        looked = ", ".join(str(place) for place in dict.fromkeys(places))
-        mend = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
-        raise UserError(f"no such file or folder (looked at {looked})", where=name, mend=mend)
-    return found
-
-
-def _find_file(name: str, base: Path) -> Path:
-    found = _find(name, base)
-    if not found.is_file():
-        raise UserError("a file was expected, this is a folder", where=str(found))
-    return found
-
-
-def _in_folder(folder: Path, languages: Languages) -> dict[Split, tuple[Path, ...]]:
-    codes = tuple(dict.fromkeys((languages.source, languages.target)))
-    found: dict[Split, tuple[Path, ...]] = {}
-    for split in SPLITS:
-        sides = [_side(folder, split, code) for code in codes]
-        missing = [code for code, path in zip(codes, sides, strict=True) if path is None]
-        if not missing:
-            found[split] = tuple(path for path in sides if path is not None)
-        elif len(missing) < len(codes):
-            raise UserError(f"{split}.{missing[0]} is missing, the other side is there", where=str(folder))
-    if not found:
-        names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
-        raise UserError(f"holds no corpus: {names} expected", where=str(folder))
-    return found
-
-
-def _side(folder: Path, split: Split, code: str) -> Path | None:
-    plain = folder / f"{split}.{code}"
-    return next((path for path in (plain, plain.with_name(f"{plain.name}.gz")) if path.is_file()), None)
 
 
 def _check_sides(counts: Mapping[Split, int], languages: Languages, kind: str) -> None:

@@ -1,0 +1,64 @@
+"""Where the files of corpora lie: beside a configuration, or in the folder that SUBGRAFT_DATA names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from subgraft.config import Languages, Split
+from subgraft.errors import UserError
+
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+
+
+def data_folder() -> Path | None:
+    """The folder of corpora that SUBGRAFT_DATA names, if it names one."""
+    named = os.environ.get("SUBGRAFT_DATA")
+    return Path(named) if named else None
+
+
+def find(name: str, base: Path) -> Path:
+    """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError naming the places looked at."""
+    places = [base / Path(name).expanduser()]
+    data = data_folder()
+    if data is not None:
+        places.append(data / name)
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        looked = ", ".join(str(place) for place in dict.fromkeys(places))
+        mend = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
+        raise UserError(f"no such file or folder (looked at {looked})", where=name, mend=mend)
+    return found
+
+
+def find_file(name: str, base: Path) -> Path:
+    """As `find`, and a folder is refused."""
+    found = find(name, base)
+    if not found.is_file():
+        raise UserError("a file was expected, this is a folder", where=str(found))
+    return found
+
+
+def split_files(folder: Path, languages: Languages) -> dict[Split, tuple[Path, ...]]:
+    """The files {train,dev,test}.{language}[.gz] of every split the folder has; one side where both languages agree.
+
+    Raises UserError where there is no split, or a split with one side only.
+    """
+    codes = tuple(dict.fromkeys((languages.source, languages.target)))
+    found: dict[Split, tuple[Path, ...]] = {}
+    for split in SPLITS:
+        sides = [_side(folder, split, code) for code in codes]
+        missing = [code for code, path in zip(codes, sides, strict=True) if path is None]
+        if not missing:
+            found[split] = tuple(path for path in sides if path is not None)
+        elif len(missing) < len(codes):
+            raise UserError(f"{split}.{missing[0]} is missing, the other side is there", where=str(folder))
+    if not found:
+        names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
+        raise UserError(f"holds no corpus: {names} expected", where=str(folder))
+    return found
+
+
+def _side(folder: Path, split: Split, code: str) -> Path | None:
+    plain = folder / f"{split}.{code}"
+    return next((path for path in (plain, plain.with_name(f"{plain.name}.gz")) if path.is_file()), None)
