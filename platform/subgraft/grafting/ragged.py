@@ -1,0 +1,22 @@
+"""Arithmetic on ragged arrays: many short rows behind one another in one array."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+
+def ragged_ranges(starts: Int64s, counts: Int64s) -> Int64s:
+    """start, start + 1, … (count of them) for each row, one row behind the other [sum of counts]."""
+    offsets = np.cumsum(counts) - counts
+    return np.repeat(starts - offsets, counts) + np.arange(counts.sum(), dtype=np.int64)
+
+
+def positions_in_rows(rows: Int64s) -> Int64s:
+    """0, 1, … within each run of equal row numbers."""
+    begins = np.ones(len(rows), dtype=np.bool_)
+    begins[1:] = rows[1:] != rows[:-1]
+    places = np.arange(len(rows), dtype=np.int64)
+    return places - np.maximum.accumulate(np.where(begins, places, 0))
