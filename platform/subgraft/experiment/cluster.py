@@ -1,0 +1,66 @@
+"""A Ray cluster for one run: the one at an address, or a local one that lives and dies with this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from subgraft.config import Runtime
+from subgraft.errors import OperationalError
+
+OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A worker group may have to wait for the steps that run before it.
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "86400",
+    "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
+}
+
+
+@contextmanager
+def cluster(runtime: Runtime, address: str | None = None) -> Iterator[None]:
+    """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
+
+    A local cluster listens on this machine only and asks for a token. Its processes end with this one, even if that is
+    killed. Raises OperationalError when no cluster is to be had.
+    """
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    address = address or os.environ.get("RAY_ADDRESS")
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        if address:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        else:
+            _start(runtime)
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _start(runtime: Runtime) -> None:
+    import ray
+
+    # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
+    # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it.
+    if not runtime.dashboard:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    ray.init(
+        "local",
+        include_dashboard=runtime.dashboard,
+        dashboard_host="127.0.0.1",
+        object_store_memory=OBJECT_STORE_BYTES,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )

@@ -1,0 +1,131 @@
+"""What a running stage reports, as JSON lines in its work directory. Who displays or records them reads the file.
+
+So a slow terminal or an unreachable tracking server never holds up a training, and a killed driver loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from subgraft.config import Runtime
+
+EVENTS = "events.jsonl"
+PROGRESS_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An attempt at the step began; time in seconds since the epoch."""
+
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`done` of `total` `what` are finished; total 0 means unknown."""
+
+    done: int
+    total: int
+    what: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Values measured at a training step."""
+
+    step: int
+    values: Mapping[str, float]
+    time: float
+
+
+Event: TypeAlias = Started | Progress | Metrics
+KINDS: Mapping[str, type[Started] | type[Progress] | type[Metrics]] = {
+    "started": Started,
+    "progress": Progress,
+    "metrics": Metrics,
+}
+
+
+class EventLog:
+    """Appends events to a file, one line each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if _is_torn(path):
+            self._write("\n")
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """kind: a key of KINDS, with that class's fields but time."""
+        self._write(json.dumps({"kind": kind, **fields, "time": round(time.time(), 3)}) + "\n")
+
+    def _write(self, text: str) -> None:
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+class EventTail:
+    """Reads what was appended to a file since the last look; the file may not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> list[Event]:
+        """The complete new lines; a line torn by a kill is skipped."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                content = stream.read()
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        events = (_parse(line) for line in whole.splitlines())
+        return [event for event in events if event is not None]
+
+
+@dataclass
+class StageContext:
+    """The Context of a running stage; without a log (any rank but 0) its reports go nowhere."""
+
+    work: Path
+    runtime: Runtime
+    log: EventLog | None
+    _last: tuple[str, float] = ("", 0.0)
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """At most two lines a second, and the last one always."""
+        now = time.monotonic()
+        if done < total and self._last[0] == what and now - self._last[1] < PROGRESS_SECONDS:
+            return
+        self._last = (what, now)
+        if self.log:
+            self.log.append("progress", done=int(done), total=int(total), what=what)
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """One line."""
+        if self.log:
+            self.log.append("metrics", step=int(step), values={name: float(value) for name, value in values.items()})
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether the last writer was killed within a line."""
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as stream:
+        stream.seek(-1, 2)
+        return stream.read() != b"\n"
+
+
+def _parse(line: bytes) -> Event | None:
+    try:
+        fields = json.loads(line)
+        return KINDS[fields.pop("kind")](**fields)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,184 @@
+"""Executes a plan on Ray: every step whose inputs are there at once, as far as the machine's cores and GPUs go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from subgraft.config import Runtime
+from subgraft.errors import OperationalError, SubgraftError
+from subgraft.experiment.cluster import cluster
+from subgraft.experiment.events import EVENTS, EventTail, Metrics, Progress, Started
+from subgraft.experiment.observer import Observer
+from subgraft.experiment.plan import Plan, State, make_plan
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import Record
+from subgraft.experiment.step import Step
+from subgraft.experiment.store import Store
+from subgraft.experiment.worker import Job, perform
+
+POLL_SECONDS = 0.3
+
+
+def run(
+    store: Store,
+    targets: Sequence[Step],
+    runtime: Runtime,
+    observers: Sequence[Observer] = (),
+    *,
+    address: str | None = None,
+) -> dict[str, Record]:
+    """Make the targets and whatever they need; records of all steps there are now, by fingerprint.
+
+    When everything is cached, Ray is not started. After a failure the steps that run at that time are let finish,
+    nothing new starts, and the first failure is raised: a stage's UserError as it is, or an OperationalError.
+    """
+    plan = make_plan(store, targets)
+    records = dict(plan.cached)
+    for entry in plan.entries:
+        if entry.state is State.CACHED:
+            for observer in observers:
+                observer.cached(entry.step, records[entry.step.fingerprint])
+    if plan.to_run:
+        store.sweep()
+        with cluster(runtime, address):
+            records.update(_Drive(store, plan, runtime, observers).run())
+    return records
+
+
+def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
+    """What a step gets: runtime's cores, its GPUs if the stage can use them, its workers if it can be distributed."""
+    cpus = runtime.cpus_per_step
+    if step.stage.name == "pretrain" and runtime.pretrain_cpus:
+        cpus = runtime.pretrain_cpus
+    distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
+    gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
+    return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
+
+
+@dataclass
+class _Running:
+    step: Step
+    tail: EventTail
+    started: bool = False
+
+
+@dataclass
+class _Drive:
+    """One run on a cluster that is up."""
+
+    store: Store
+    plan: Plan
+    runtime: Runtime
+    observers: Sequence[Observer]
+    running: dict[Any, _Running] = field(default_factory=dict)
+    made: dict[str, Record] = field(default_factory=dict)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def run(self) -> Mapping[str, Record]:
+        import ray
+
+        provenance = Provenance.here()
+        waiting = list(self.plan.to_run)
+        try:
+            while self.running or (waiting and not self.failures):
+                if not self.failures:
+                    for step in [step for step in waiting if self._is_ready(step)]:
+                        waiting.remove(step)
+                        self._submit(step, provenance)
+                finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
+                for running in self.running.values():
+                    self._follow(running)
+                for reference in finished:
+                    self._finish(reference)
+        except BaseException as stop:
+            self._stop(stop)
+            raise
+        if self.failures:
+            raise self.failures[0]
+        return self.made
+
+    def _is_ready(self, step: Step) -> bool:
+        there = self.plan.cached.keys() | self.made.keys()
+        return all(source.fingerprint in there for source in step.inputs.values())
+
+    def _submit(self, step: Step, provenance: Provenance) -> None:
+        import ray
+
+        job = job_for(step, self.store, self.runtime, provenance)
+        tail = EventTail(self.store.work(step) / EVENTS)
+        running = _Running(step, tail)
+        for event in tail.read():  # an earlier attempt's: its curve is part of this step's
+            if isinstance(event, Metrics):
+                self._tell("metrics", step, event)
+        # A distributed step's own task only waits for its workers, which have the resources.
+        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else _capped(job)
+        task = ray.remote(perform).options(
+            name=step.name, max_retries=self.runtime.max_failures, retry_exceptions=False, **options
+        )
+        self.running[task.remote(job)] = running
+
+    def _follow(self, running: _Running) -> None:
+        for event in running.tail.read():
+            if isinstance(event, Started):
+                running.started = True
+                self._tell("started", running.step)
+            elif isinstance(event, Progress):
+                self._tell("progress", running.step, event)
+            else:
+                self._tell("metrics", running.step, event)
+
+    def _finish(self, reference: Any) -> None:
+        import ray
+
+        running = self.running.pop(reference)
+        self._follow(running)
+        try:
+            ray.get(reference)
+            record = self.store.find(running.step)
+            if record is None:
+                raise OperationalError("what it published did not verify", where=running.step.name)
+        except Exception as error:
+            failure = _unwrapped(error, running.step)
+            self.failures.append(failure)
+            self._tell("failed", running.step, failure)
+        else:
+            self.made[running.step.fingerprint] = record
+            self._tell("finished", running.step, record)
+
+    def _stop(self, stop: BaseException) -> None:
+        import ray
+
+        for reference, running in self.running.items():
+            ray.cancel(reference, force=True)
+            self._tell("failed", running.step, stop)
+
+    def _tell(self, what: str, *news: Any) -> None:
+        for observer in self.observers:
+            getattr(observer, what)(*news)
+
+
+def _capped(job: Job) -> dict[str, float]:
+    """Resources of a task; never more cores than the largest machine has, or it would wait for ever."""
+    import ray
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    most = max((node["Resources"].get("CPU", 0) for node in nodes if node["Alive"]), default=0)
+    return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
+
+
+def _unwrapped(error: Exception, step: Step) -> SubgraftError:
+    """The stage's own error out of Ray's wrapping, or an OperationalError that says how the task died."""
+    cause = getattr(error, "cause", None)
+    for candidate in (error, cause):
+        if isinstance(candidate, SubgraftError) and type(candidate).__module__ == SubgraftError.__module__:
+            return candidate
+    if isinstance(cause, Exception):  # outside the stage: in Ray, or in what surrounds the stage
+        return OperationalError(f"{type(cause).__name__}: {cause}", where=step.name)
+    said = str(error).strip().splitlines()
+    return OperationalError(
+        f"its process died: {said[0] if said else type(error).__name__}",
+        where=step.name,
+        mend="run the same command again: it carries on from the last checkpoint",
+    )

@@ -1,0 +1,59 @@
+"""Reports survive kills and reach their reader once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.config import Runtime
+from subgraft.experiment.events import EventLog, EventTail, Metrics, Progress, StageContext, Started
+
+
+def test_what_is_appended_is_read_once_and_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    tail = EventTail(path)
+    assert tail.read() == []
+    log = EventLog(path)
+    log.append("started")
+    context = StageContext(tmp_path, Runtime(), log)
+    context.metrics(3, {"loss": 1.5})
+    started, metrics = tail.read()
+    assert isinstance(started, Started)
+    assert isinstance(metrics, Metrics) and (metrics.step, metrics.values) == (3, {"loss": 1.5})
+    assert tail.read() == []
+    context.metrics(4, {"loss": 1.25})
+    assert [event.step for event in tail.read()] == [4]
+
+
+def test_a_torn_line_spoils_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    EventLog(path).append("metrics", step=1, values={"loss": 2.0})
+    with path.open("a") as stream:
+        stream.write('{"kind": "metrics", "st')
+    tail = EventTail(path)
+    assert [event.step for event in tail.read()] == [1], "a line that is not finished is left for later"
+    EventLog(path).append("metrics", step=2, values={"loss": 1.0})
+    assert [event.step for event in tail.read()] == [2]
+
+
+def test_foreign_lines_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('[]\n{"kind": "unknown", "time": 0}\n{"kind": "started"}\n{"kind": "started", "time": 5}\n')
+    assert EventTail(path).read() == [Started(5)]
+
+
+def test_progress_is_limited_but_the_last_report_always_there(tmp_path: Path) -> None:
+    context = StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+    for done in range(1, 1001):
+        context.progress(done, 1000, "sentences")
+    context.progress(1, 5, "epochs")
+    events = EventTail(tmp_path / "events.jsonl").read()
+    assert all(isinstance(event, Progress) for event in events)
+    assert len(events) < 100
+    assert [(event.done, event.what) for event in events[-2:]] == [(1000, "sentences"), (1, "epochs")]
+
+
+def test_without_a_log_reports_go_nowhere(tmp_path: Path) -> None:
+    context = StageContext(tmp_path, Runtime(), None)
+    context.progress(1, 2, "steps")
+    context.metrics(1, {"loss": 1.0})
+    assert not list(tmp_path.iterdir())
