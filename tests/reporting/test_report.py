@@ -1,0 +1,157 @@
+"""The written report: complete, self-contained, escaped, and the same each time."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from subgraft.reporting.data import ReportData, SegmentationExample
+from subgraft.reporting.report import GENERATED_NOTICE, build_document, write_report
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class StrictReader(HTMLParser):
+    """Reads a page, minding that tags nest, and keeps what the tests ask about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.references: list[str] = []
+        self.ids: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "href")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def written(report_data: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report")
+    write_report(report_data, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(written: Path) -> StrictReader:
+    reader = StrictReader()
+    reader.feed((written / "report.html").read_text(encoding="utf-8"))
+    reader.close()
+    return reader
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: StrictReader) -> None:
+    assert page.open == []
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    for reference in page.references:
+        assert reference.startswith(("data:image/png;base64,", "#"))
+    assert {reference[1:] for reference in page.references if reference[0] == "#"} == set(page.ids)
+    html = (written / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"url\(|@import|https?://", html)
+
+
+def test_images_are_the_plots_beside_the_markdown(written: Path, page: StrictReader) -> None:
+    images = [base64.b64decode(r.split(",", 1)[1]) for r in page.references if r.startswith("data:")]
+    names = re.findall(r"\]\((plots/[a-z_]+\.png)\)", (written / "report.md").read_text(encoding="utf-8"))
+    assert names == [f"plots/{name}.png" for name in ("scores", "costs", "learning_curves", "stages")]
+    assert [(written / name).read_bytes() for name in names] == images
+    for image in images:
+        with Image.open(io.BytesIO(image)) as opened:
+            opened.load()
+            assert opened.format == "PNG"
+            assert opened.width == 1500
+            assert len(opened.convert("RGB").getcolors(1 << 20) or ()) > 50
+
+
+def test_both_forms_say_the_same(report_data: ReportData, written: Path, page: StrictReader) -> None:
+    text = "".join(page.text)
+    markdown = (written / "report.md").read_text(encoding="utf-8")
+    patt = report_data.results("PATT+KD")[0].scores
+    for said in (
+        GENERATED_NOTICE,
+        f"{patt['BLEU'].value:.2f}",
+        patt["BLEU"].signature,
+        patt["chrF"].signature,
+        "lacks 1,786 (59.6 %)",
+        "2 seeds sample the luck of training thinly",
+        "everyday (generated)",
+        "mlflow ui --backend-store-uri sqlite:///.subgraft/mlflow.db",
+        "dcc26dc",
+        "1 min 35 s",
+    ):
+        assert said in text
+        assert said in markdown
+
+
+def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script> | **x** `y` <img src=http://e.vil/a.png>"
+    example = SegmentationExample(evil, 3, (evil,), (evil,))
+    hostile = replace(
+        report_data,
+        title=evil,
+        sources=(evil,) * len(report_data.sources),
+        gap=replace(report_data.gap, examples=(example,)),
+    )
+    write_report(hostile, tmp_path)
+    reader = StrictReader()
+    reader.feed((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "script" not in reader.tags
+    assert reader.tags.count("img") == 4
+    for line in (tmp_path / "report.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| source"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 3
+
+
+def test_equal_data_makes_equal_bytes(report_data: ReportData, written: Path, tmp_path: Path) -> None:
+    write_report(replace(report_data), tmp_path)
+    for path in written.rglob("*"):
+        if path.is_file():
+            assert (tmp_path / path.relative_to(written)).read_bytes() == path.read_bytes(), path.name
+
+
+def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportData, tmp_path: Path) -> None:
+    real = replace(
+        report_data,
+        corpora=tuple(replace(corpus, generated=False) for corpus in report_data.corpora),
+        rows=tuple(row for row in report_data.rows if row.seed == 1),
+    )
+    write_report(real, tmp_path)
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "generated" not in markdown.lower().replace("sentences generated", "")
+    assert "One seed: the intervals cover the choice of test sentences" in markdown
+
+
+def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: Path) -> None:
+    row = replace(report_data.rows[0], transfer=None, curve=report_data.rows[0].curve[:1])
+    curve = tuple(replace(point, dev_bleu=None) for point in row.curve)
+    sparse = replace(
+        report_data,
+        baseline=None,
+        rows=(replace(row, curve=curve),),
+        over_segmented={},
+        stages=(),
+        commands=(),
+        gap=replace(report_data.gap, examples=()),
+    )
+    write_report(sparse, tmp_path)
+    titles = [section.title for section in build_document(sparse).sections]
+    assert "Look further" not in titles
+    assert "Results" in titles

@@ -1,0 +1,87 @@
+"""Rows over their seeds: what is averaged, what is compared, and with what correction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from subgraft.errors import UserError
+from subgraft.metrics.sentence_statistics import sentence_statistics
+from subgraft.metrics.significance import compare, holm
+from subgraft.reporting.data import ReportData, RowResult
+from subgraft.reporting.summary import summarise
+
+
+def without_seed(data: ReportData, name: str, seed: int) -> tuple[RowResult, ...]:
+    return tuple(row for row in data.rows if (row.name, row.seed) != (name, seed))
+
+
+def test_means_are_over_seeds_and_rows_keep_their_order(report_data: ReportData) -> None:
+    summaries = summarise(report_data)
+    assert [row.name for row in summaries] == ["pretrain-finetune", "random", "mean", "AVG", "PATT+KD"]
+    for summary in summaries:
+        results = report_data.results(summary.name)
+        assert summary.seeds == (1, 2)
+        assert summary.metrics["BLEU"].mean == pytest.approx(np.mean([r.scores["BLEU"].value for r in results]))
+        assert summary.sentences_per_second == pytest.approx(np.mean([r.sentences_per_second for r in results]))
+        assert summary.bill.finetuning == pytest.approx(np.mean([r.bill.finetuning for r in results]))
+
+
+def test_intervals_hold_the_mean_and_differences_add_up(report_data: ReportData) -> None:
+    baseline, *others = summarise(report_data)
+    assert baseline.metrics["BLEU"].comparison is None
+    for row in others:
+        for metric, summary in row.metrics.items():
+            assert summary.interval.low < summary.mean < summary.interval.high
+            assert summary.comparison is not None
+            assert summary.comparison.difference == pytest.approx(summary.mean - baseline.metrics[metric].mean)
+
+
+def test_p_values_are_corrected_over_the_rows_of_a_metric(report_data: ReportData) -> None:
+    statistics = {
+        name: np.stack(
+            [
+                sentence_statistics("chrF", row.hypotheses, report_data.references, "de")
+                for row in report_data.results(name)
+            ]
+        )
+        for name in report_data.row_names
+    }
+    baseline, *others = report_data.row_names
+    raw = [compare("chrF", statistics[name], statistics[baseline]).p_value for name in others]
+    shown = [row.metrics["chrF"].comparison for row in summarise(report_data)[1:]]
+    assert [comparison.p_value for comparison in shown if comparison] == pytest.approx(holm(raw))
+    assert holm(raw) != raw
+
+
+def test_bits_are_taken_at_the_start_after_an_epoch_and_at_the_end(report_data: ReportData) -> None:
+    bits = summarise(report_data)[0].bits
+    curves = [row.curve for row in report_data.results("pretrain-finetune")]
+    assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character for curve in curves]))
+    assert bits.first_epoch == pytest.approx(np.mean([curve[2].dev_bits_per_character for curve in curves]))
+    assert bits.end == pytest.approx(np.mean([curve[-1].dev_bits_per_character for curve in curves]))
+
+
+def test_a_row_is_compared_on_the_seeds_it_shares_with_the_baseline(report_data: ReportData) -> None:
+    partial = replace(report_data, rows=without_seed(report_data, "mean", 2))
+    mean = next(row for row in summarise(partial) if row.name == "mean")
+    comparison = mean.metrics["BLEU"].comparison
+    assert comparison is not None
+    assert comparison.seeds == 1
+    scores = {row.name: row.scores["BLEU"].value for row in report_data.rows if row.seed == 1}
+    assert comparison.difference == pytest.approx(scores["mean"] - scores["pretrain-finetune"])
+
+
+def test_without_a_baseline_nothing_is_compared(report_data: ReportData) -> None:
+    alone = summarise(replace(report_data, baseline=None))
+    assert all(row.metrics["BLEU"].comparison is None for row in alone)
+
+
+def test_missing_outputs_are_told_with_both_counts(report_data: ReportData) -> None:
+    short = replace(report_data.rows[0], hypotheses=report_data.rows[0].hypotheses[:-1])
+    with pytest.raises(UserError, match="239 hypotheses but 240 references"):
+        summarise(replace(report_data, rows=(short, *report_data.rows[1:])))
+    with pytest.raises(UserError, match="no results"):
+        summarise(replace(report_data, rows=()))

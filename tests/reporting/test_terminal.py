@@ -1,0 +1,39 @@
+"""The main table fits a terminal of eighty columns and cuts no figure."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from subgraft.reporting.data import ReportData
+from subgraft.reporting.terminal import terminal_table
+
+
+def rendered(data: ReportData, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(terminal_table(data))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_every_seed_and_figure_is_shown(report_data: ReportData) -> None:
+    text = rendered(report_data)
+    assert "…" not in text
+    for row in report_data.rows:
+        assert f"{row.scores['BLEU'].value:.2f}" in text
+    assert "generated corpus" in text
+
+
+def test_one_seed_takes_no_column_of_its_own(report_data: ReportData) -> None:
+    single = replace(report_data, rows=tuple(row for row in report_data.rows if row.seed == 1))
+    assert "seed" not in rendered(single)
+
+
+def test_long_names_are_folded_not_figures(report_data: ReportData) -> None:
+    long = "a-row-with-quite-a-long-name"
+    rows = tuple(replace(row, name=long) if row.name == "AVG" else row for row in report_data.rows)
+    text = rendered(replace(report_data, rows=rows))
+    assert "…" not in text
+    assert long[:10] in text
