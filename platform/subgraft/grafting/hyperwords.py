@@ -97,7 +97,7 @@ class HyperwordIndex:
         length: int,
         most: int,
     ) -> tuple[Int64s, Int64s]:
-        """Of these ranges of sorted windows, those that spell the row's token: one per entry, at most `most` per row."""
+        """Of these ranges of sorted windows, those that spell the row's token: one an entry, `most` a row."""
         candidates = (windows[ragged_ranges(first, counts)] & POSITION_BITS).astype(np.int64)
         candidate_rows = np.repeat(rows, counts)
         same = self._text.spell(candidates, length) == queries.spell(queries.starts[candidate_rows], length)
