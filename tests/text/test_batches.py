@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+
+from subgraft.text.batches import BatchPlan, cut_by_size, share_of_worker
+
+LENGTHS = np.random.default_rng(0).integers(1, 60, size=1000)
+
+
+def test_an_epoch_holds_each_example_once_within_the_size() -> None:
+    batches = BatchPlan(LENGTHS, 400, seed=3).epoch(0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1000))
+    assert all(LENGTHS[batch].max() * len(batch) <= 400 for batch in batches)
+
+
+def test_order_is_a_function_of_seed_and_epoch() -> None:
+    def order(seed: int, epoch: int) -> list[int]:
+        return np.concatenate(BatchPlan(LENGTHS, 400, seed).epoch(epoch)).tolist()
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
+
+
+def test_batches_of_similar_lengths_waste_little_padding() -> None:
+    batches = BatchPlan(LENGTHS, 400, seed=3).epoch(0)
+    padded = sum(int(LENGTHS[batch].max()) * len(batch) for batch in batches)
+    assert padded < 1.15 * LENGTHS.sum()
+
+
+def test_an_example_longer_than_the_size_is_a_batch_of_its_own() -> None:
+    lengths = np.array([5, 900, 5])
+    batches = [batch.tolist() for batch in cut_by_size(np.arange(3), lengths, 100)]
+    assert batches == [[0], [1], [2]]
+
+
+def test_workers_share_every_micro_batch_without_overlap() -> None:
+    micro = list(cut_by_size(np.arange(1000), LENGTHS, 500))
+    parts = [share_of_worker(micro, rank, 3) for rank in range(3)]
+    for index, whole in enumerate(micro):
+        together = np.concatenate([parts[rank][index] for rank in range(3)])
+        assert sorted(together.tolist()) == whole.tolist()
