@@ -1,0 +1,62 @@
+"""Where a model lies: a directory, or an id on the hub, of which a local copy is made."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from subgraft.errors import OperationalError, UserError
+
+_HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+# Never *.bin, *.pt or *.py: nothing is unpickled, and no code is run that is not this package's.
+_HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.spm", "*.txt"]
+
+
+def resolve_model(model: Path | str) -> Path:
+    """The directory of a model: itself, or the local copy of a hub id such as `Helsinki-NLP/opus-mt-en-fr`.
+
+    Raises UserError where there is neither, OperationalError where the hub cannot be reached.
+    """
+    directory = Path(model)
+    if directory.is_dir():
+        return directory
+    if isinstance(model, Path) or directory.exists() or not _HUB_ID.fullmatch(model):
+        raise UserError("no such model directory", where=str(model), mend="Give a directory or a hub id.")
+    return _download(model)
+
+
+def _download(hub_id: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        return Path(snapshot_download(hub_id, allow_patterns=_HUB_FILES))
+    except (RepositoryNotFoundError, ValueError) as error:
+        raise UserError(
+            "neither a directory nor a model on the hub", where=hub_id, mend="Check the spelling."
+        ) from error
+    except OSError as error:
+        raise OperationalError(
+            f"no such directory, and the hub could not be asked ({type(error).__name__})",
+            where=hub_id,
+            mend="Check the spelling of the directory, or the connection to the hub.",
+        ) from error
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """config.json of a model directory. Raises UserError where it is missing, broken, or names no model type."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        config = None
+    except ValueError as error:
+        raise UserError(f"config.json is not JSON: {error}", where=str(directory)) from error
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise UserError(
+            "not a model directory: it has no config.json with a model_type",
+            where=str(directory),
+            mend="Give a directory that transformers' save_pretrained wrote, or a hub id.",
+        )
+    return config

@@ -1,0 +1,83 @@
+# mypy: allow-untyped-calls
+"""Models from directories and from the hub, and back: safetensors only, and no code but this package's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import GPT2LMHeadModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from subgraft.config import SideName
+from subgraft.errors import UserError
+from subgraft.models.hub import read_config, resolve_model
+from subgraft.models.sides import known_family, set_padding
+from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
+from subgraft.models.tokenizers import save_tokenizers
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+CLASS_OF_FAMILY: dict[str, type[PreTrainedModel]] = {
+    "marian": MarianMTModel,
+    "mbart": MBartForConditionalGeneration,
+    "split_mbart": SplitMBartForConditionalGeneration,
+    "gpt2": GPT2LMHeadModel,
+}
+
+
+def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` says else.
+
+    Raises UserError for a directory that holds no model, for an unknown family, for weights that are not in
+    safetensors, and for weights that do not fit the configuration.
+    """
+    directory = resolve_model(model)
+    family: Any = CLASS_OF_FAMILY[known_family(read_config(directory)["model_type"])]
+    if not any(directory.glob("*.safetensors")):
+        raise UserError(
+            "no weights in safetensors form here",
+            where=str(directory),
+            mend="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
+        )
+    try:
+        with _without_progress_bars():
+            loaded, information = family.from_pretrained(
+                directory,
+                dtype=dtype or "auto",
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+    except (RuntimeError, AssertionError, ValueError, OSError, SafetensorError) as error:
+        raise UserError(f"the weights cannot be loaded: {error}", where=str(directory)) from error
+    if information["missing_keys"]:
+        missing = sorted(information["missing_keys"])
+        raise UserError(f"{len(missing)} weights are missing, among them {missing[0]}", where=str(directory))
+    assert isinstance(loaded, PreTrainedModel)
+    set_padding(loaded)
+    return loaded
+
+
+def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
+    """Write configuration, weights and tokenizers: what `load_model` and `load_tokenizers` read again.
+
+    A split mBART's directory also gets a copy of its module, for AutoModelForSeq2SeqLM with remote code allowed.
+    """
+    with _without_progress_bars():
+        model.save_pretrained(directory)
+    save_tokenizers(tokenizers, directory)
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    enabled = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,87 @@
+"""The vocabularies of a Marian model as it is published: source.spm, target.spm and vocab.json [, target_vocab.json].
+
+Two SentencePiece models cut the text of either side; vocab.json gives the pieces of both their ids, in one numbering.
+Where encoder and decoder do not share their table, target_vocab.json numbers the target side on its own.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from subgraft.config import SideName
+from subgraft.errors import UserError
+from subgraft.vocabulary.directory import Source
+from subgraft.vocabulary.sentencepiece_model import convert
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+_ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+# Below the score of any segmentation by pieces of its own, per character: so that a piece of the other language is
+# chosen only for a character that the side itself does not know, as a Marian tokenizer does.
+_FOREIGN_SCORE = -1e6
+
+
+def is_published(directory: Path) -> bool:
+    """Whether the directory has the published layout."""
+    return all((directory / name).is_file() for name in ("source.spm", "target.spm", "vocab.json"))
+
+
+def load(directory: Path) -> dict[SideName, Tokenizer]:
+    """One tokenizer per side, with the ids of the published numbering. Raises UserError where a file is broken."""
+    separate = directory / "target_vocab.json"
+    encoder_ids = directory / "vocab.json"
+    decoder_ids = separate if separate.is_file() else encoder_ids
+    return {
+        "encoder": _load_side(directory / "source.spm", encoder_ids),
+        "decoder": _load_side(directory / "target.spm", decoder_ids),
+    }
+
+
+def _load_side(model: Path, numbering: Path) -> Tokenizer:
+    ids = _read_numbering(numbering)
+    specification = json.loads(convert(model.read_bytes()).to_str())
+    specification["model"] = _renumbered(specification["model"], ids)
+    specification["added_tokens"] = [
+        _added(piece, i) for piece, i in sorted(ids.items(), key=lambda item: item[1]) if _is_special(piece)
+    ]
+    return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), _ROLES))
+
+
+def _read_numbering(path: Path) -> dict[str, int]:
+    try:
+        ids: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+        complete = sorted(ids.values()) == list(range(len(ids)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"no numbering of pieces: {error}", where=str(path)) from error
+    if not complete or not set(_ROLES.values()) <= set(ids):
+        raise UserError("its ids are not 0, 1, … or </s>, <unk> or <pad> is missing", where=str(path))
+    return ids
+
+
+def _is_special(piece: str) -> bool:
+    """The three roles, and target languages as multilingual models are told them: >>fra<<."""
+    return piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))
+
+
+def _added(piece: str, token_id: int) -> dict[str, Any]:
+    return {
+        "id": token_id,
+        "content": piece,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+
+
+def _renumbered(model: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+    """The segmentation model over the published ids. Pieces that it knows but the numbering lacks are left out."""
+    if model["type"] == "Unigram":
+        scores = dict(model["vocab"])
+        ordered = sorted(ids, key=lambda piece: ids[piece])
+        vocabulary = [(piece, scores.get(piece, _FOREIGN_SCORE * len(piece))) for piece in ordered]
+        return {**model, "vocab": vocabulary, "unk_id": ids["<unk>"]}
+    merges = [(left, right) for left, right in model["merges"] if {left, right, left + right} <= ids.keys()]
+    return {**model, "vocab": ids, "merges": merges, "unk_token": "<unk>"}

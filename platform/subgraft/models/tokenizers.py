@@ -1,0 +1,40 @@
+"""The tokenizers of a model directory, one per side.
+
+One tokenizer lies at the root where the sides share it; else each has a folder, `encoder/` and `decoder/`. Directories
+as published are read too: a Marian's two SentencePiece models, an mBART's or a GPT-2's one vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.config import SideName
+from subgraft.models import marian_layout
+from subgraft.models.hub import read_config, resolve_model
+from subgraft.models.sides import SIDES_OF_FAMILY, known_family
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
+    """The tokenizer of each side of a model directory or hub id; one object where they share one.
+
+    Raises UserError where a vocabulary is missing or the model's family is not known.
+    """
+    directory = resolve_model(model)
+    sides = SIDES_OF_FAMILY[known_family(read_config(directory)["model_type"])]
+    if all((directory / side).is_dir() for side in sides):
+        return {side: Tokenizer.load(directory / side) for side in sides}
+    if marian_layout.is_published(directory):
+        return marian_layout.load(directory)
+    shared = Tokenizer.load(directory)
+    return dict.fromkeys(sides, shared)
+
+
+def save_tokenizers(tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
+    """Write the tokenizers of all sides in the layout that `load_tokenizers` reads."""
+    if len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) == 1:
+        next(iter(tokenizers.values())).save(directory)
+        return
+    for side, tokenizer in tokenizers.items():
+        tokenizer.save(directory / side)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from transformers import GPT2Tokenizer, MarianTokenizer, MBartTokenizer
+
+from subgraft.errors import UserError
+from subgraft.models.tokenizers import load_tokenizers, save_tokenizers
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.sentencepiece_model import parse
+from toys import (
+    english,
+    english_tokenizer,
+    fitted_tokenizer,
+    german,
+    german_tokenizer,
+    multilingual_tokenizer,
+)
+
+
+def write_config(directory: Path, family: str) -> None:
+    (directory / "config.json").write_text(json.dumps({"model_type": family}))
+
+
+def test_one_tokenizer_lies_at_the_root_and_two_in_folders(tmp_path: Path) -> None:
+    shared, split = tmp_path / "shared", tmp_path / "split"
+    both = multilingual_tokenizer()
+    save_tokenizers({"encoder": both, "decoder": both}, shared)
+    write_config(shared, "mbart")
+    save_tokenizers({"encoder": english_tokenizer(), "decoder": german_tokenizer()}, split)
+    write_config(split, "marian")
+    assert not (shared / "encoder").exists()
+    found = load_tokenizers(shared)
+    assert found["encoder"] is found["decoder"]
+    assert found["encoder"].fingerprint == both.fingerprint
+    found = load_tokenizers(split)
+    assert found["encoder"].fingerprint == english_tokenizer().fingerprint
+    assert found["decoder"].fingerprint == german_tokenizer().fingerprint
+
+
+def test_a_decoder_alone_has_one_tokenizer(tmp_path: Path) -> None:
+    save_tokenizers({"decoder": german_tokenizer()}, tmp_path)
+    write_config(tmp_path, "gpt2")
+    assert set(load_tokenizers(str(tmp_path))) == {"decoder"}
+
+
+def test_what_is_no_model_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such model directory"):
+        load_tokenizers(tmp_path / "absent")
+    with pytest.raises(UserError, match=r"no config\.json"):
+        load_tokenizers(tmp_path)
+    write_config(tmp_path, "marian")
+    with pytest.raises(UserError, match=r"no vocabulary here|cannot be read"):
+        load_tokenizers(tmp_path)
+    write_config(tmp_path, "bert")
+    with pytest.raises(UserError, match="gpt2, marian, mbart, split_mbart"):
+        load_tokenizers(tmp_path)
+
+
+def publish_marian(directory: Path, *, kind: str, separate: bool) -> None:
+    """A directory in the published layout, its SentencePiece models trained here."""
+    directory.mkdir(exist_ok=True)
+    models: dict[str, list[str]] = {}
+    for name, lines in (("source", english(500)), ("target", [*german(500), "Straße ß."] * 2)):
+        vocabulary = learn(lines, kind=kind, size=90, character_coverage=1.0)  # type: ignore[arg-type]
+        vocabulary.save(directory / name)
+        shutil.move(directory / name / "sentencepiece.model", directory / f"{name}.spm")
+        shutil.rmtree(directory / name)
+        models[name] = [vocabulary.pieces[i] for i in range(len(vocabulary)) if i not in vocabulary.special_ids]
+    write_config(directory, "marian")
+    configuration = {"source_lang": "en", "target_lang": "de", "separate_vocabs": separate}
+    (directory / "tokenizer_config.json").write_text(json.dumps(configuration))
+
+    def number(pieces: Sequence[str]) -> str:
+        ordered = ["</s>", "<unk>", *dict.fromkeys(pieces), ">>deu<<", "<pad>"]
+        return json.dumps({piece: i for i, piece in enumerate(ordered)}, ensure_ascii=False)
+
+    if separate:
+        (directory / "vocab.json").write_text(number(models["source"]), encoding="utf-8")
+        (directory / "target_vocab.json").write_text(number(models["target"]), encoding="utf-8")
+    else:
+        (directory / "vocab.json").write_text(number(models["target"] + models["source"]), encoding="utf-8")
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_published_marian_gives_the_ids_that_transformers_gives(kind: str, separate: bool, tmp_path: Path) -> None:
+    publish_marian(tmp_path, kind=kind, separate=separate)
+    reference = MarianTokenizer.from_pretrained(tmp_path)
+    found = load_tokenizers(tmp_path)
+    sources = [*english(200, seed=9), "thankful §x neighbour", "word  with   spaces "]
+    targets = [*german(200, seed=9), "dankbar §x Nachbar", "  Wort  "]
+    expected = [ids[:-1] for ids in reference(sources).input_ids]
+    assert found["encoder"].encode_batch(sources) == expected
+    expected = [ids[:-1] for ids in reference(text_target=targets).input_ids]
+    assert found["decoder"].encode_batch(targets) == expected
+    assert {role: found["decoder"].pieces[i] for role, i in found["decoder"].special.items()} == {
+        "eos": "</s>",
+        "unk": "<unk>",
+        "pad": "<pad>",
+    }
+    text = german(1, seed=3)[0]
+    assert found["decoder"].decode(found["decoder"].encode(text)) == text
+
+
+def test_a_piece_of_the_other_language_never_cuts_a_word_of_ones_own(tmp_path: Path) -> None:
+    publish_marian(tmp_path, kind="unigram", separate=False)
+    found = load_tokenizers(tmp_path)["encoder"]
+    own = {piece.piece for piece in parse((tmp_path / "source.spm").read_bytes()).pieces}
+    foreign = {i for i, piece in enumerate(found.pieces) if piece not in own and i not in found.special_ids}
+    assert len(foreign) > 20
+    letters = {character for piece in own for character in piece}
+    mixed = [*english(50, seed=9), *("".join(c for c in line if c in letters) for line in german(50, seed=9))]
+    assert foreign.isdisjoint(i for ids in found.encode_batch(mixed) for i in ids)
+    known = [i for i, piece in enumerate(found.pieces) if piece in own]
+    assert min(found.commonness[i] for i in foreign) > max(found.commonness[i] for i in known)
+
+
+def test_a_published_marian_survives_saving_in_our_layout(tmp_path: Path) -> None:
+    publish_marian(tmp_path / "published", kind="unigram", separate=False)
+    found = load_tokenizers(tmp_path / "published")
+    save_tokenizers(found, tmp_path / "ours")
+    write_config(tmp_path / "ours", "marian")
+    again = load_tokenizers(tmp_path / "ours")
+    for side in ("encoder", "decoder"):
+        assert again[side].fingerprint == found[side].fingerprint  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("broken", "complaint"), [("{", "no numbering"), ('{"</s>": 0, "<unk>": 5, "<pad>": 2}', "ids are not")]
+)
+def test_a_broken_numbering_is_told(broken: str, complaint: str, tmp_path: Path) -> None:
+    publish_marian(tmp_path, kind="unigram", separate=False)
+    (tmp_path / "vocab.json").write_text(broken)
+    with pytest.raises(UserError, match=complaint):
+        load_tokenizers(tmp_path)
+
+
+def test_a_published_mbart_is_read_with_its_offset_and_language_codes(tmp_path: Path) -> None:
+    vocabulary = learn(english() + german(), kind="unigram", size=110)
+    vocabulary.save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "sentencepiece.model").rename(tmp_path / "sentencepiece.bpe.model")
+    write_config(tmp_path, "mbart")
+    settings = {"tokenizer_class": "MBartTokenizer", "src_lang": "en_XX", "tgt_lang": "de_DE"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    found = load_tokenizers(tmp_path)["decoder"]
+    assert [found.special[role] for role in ("bos", "pad", "eos", "unk")] == [0, 1, 2, 3]
+    assert len(found.languages) == 25
+    assert found.special["mask"] == len(found) - 1
+    text = german(1, seed=3)[0]
+    assert found.decode(found.encode(text)) == text
+    reference = MBartTokenizer.from_pretrained(tmp_path)
+    assert len(found) == len(reference)
+    assert found.encode(text) == reference(text, add_special_tokens=False).input_ids
+    assert found.languages["de_DE"] == reference.convert_tokens_to_ids("de_DE")
+
+
+def test_a_published_gpt2_is_read(tmp_path: Path) -> None:
+    from tokenizers import ByteLevelBPETokenizer
+
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator([*german(), "Straße"], vocab_size=330, special_tokens=["<|endoftext|>"])
+    trained.save_model(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["merges.txt", "vocab.json"]
+    write_config(tmp_path, "gpt2")
+    found = load_tokenizers(tmp_path)["decoder"]
+    reference = GPT2Tokenizer.from_pretrained(tmp_path)
+    for text in ("dankbar freundlich", "Straße  ☃"):
+        assert found.encode(text) == reference(text).input_ids
+        assert found.decode(found.encode(text)) == text
+    assert found.special["eos"] == found.special["bos"] == reference.eos_token_id
+
+
+def test_a_learnt_vocabulary_fits_the_multilingual_model() -> None:
+    upstream, fitted = multilingual_tokenizer(), fitted_tokenizer()
+    assert set(fitted.languages) == set(upstream.languages)
+    assert set(fitted.special) == set(upstream.special)

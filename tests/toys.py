@@ -1,0 +1,90 @@
+"""Small vocabularies and models that tests build for themselves, over sentences invented here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.models.build import Shape, build_gpt2, build_marian, build_mbart
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+SHAPE: Shape = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "attention_heads": 2,
+    "ffn_dim": 24,
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "max_positions": 40,
+}
+_GERMAN_STEMS = "dank freund kind nachbar arzt schrift tag vertrau garten haus buch stadt land wort herz spiel"
+_GERMAN_ENDINGS = ["", "", "er", "lich", "bar", "schaft", "haft", "los", "heit", "erin"]
+_ENGLISH_STEMS = "thank friend child neighbour doctor write day trust garden house book town land word heart play"
+_ENGLISH_ENDINGS = ["", "", "er", "ly", "able", "ship", "like", "less", "hood", "ing"]
+
+
+def sentences(stems: str, endings: Sequence[str], count: int, seed: int) -> list[str]:
+    """Sentences of three to six words, each a stem or a compound of two, with an ending."""
+    chooser = random.Random(seed)
+
+    def word() -> str:
+        return "".join(chooser.choices(stems.split(), k=chooser.choice((1, 1, 2)))) + chooser.choice(endings)
+
+    return [" ".join(word() for _ in range(chooser.randint(3, 6))) + "." for _ in range(count)]
+
+
+def german(count: int = 400, seed: int = 1) -> list[str]:
+    return sentences(_GERMAN_STEMS, _GERMAN_ENDINGS, count, seed)
+
+
+def english(count: int = 400, seed: int = 1) -> list[str]:
+    return sentences(_ENGLISH_STEMS, _ENGLISH_ENDINGS, count, seed)
+
+
+@cache
+def german_tokenizer(size: int = 90, kind: str = "unigram") -> Tokenizer:
+    return learn(german(), kind=kind, size=size)  # type: ignore[arg-type]
+
+
+@cache
+def english_tokenizer(size: int = 80) -> Tokenizer:
+    return learn(english(), kind="unigram", size=size)
+
+
+@cache
+def multilingual_tokenizer() -> Tokenizer:
+    """As mBART's: both languages, with a mask and language codes."""
+    return learn(english() + german(), kind="unigram", size=110, mask=True, languages=("de_DE", "en_XX"))
+
+
+@cache
+def fitted_tokenizer(size: int = 180) -> Tokenizer:
+    """A downstream vocabulary with the special tokens of the multilingual one, many of its words unseen there."""
+    return learn(german(400, 7), kind="unigram", size=size, like=multilingual_tokenizer())
+
+
+def marian(seed: int = 1) -> PreTrainedModel:
+    return _perturbed(build_marian(english_tokenizer(), german_tokenizer(), seed=seed, **SHAPE))
+
+
+def mbart(seed: int = 1) -> PreTrainedModel:
+    return _perturbed(build_mbart(multilingual_tokenizer(), seed=seed, **SHAPE))
+
+
+def gpt2(seed: int = 1) -> PreTrainedModel:
+    return build_gpt2(
+        german_tokenizer(), d_model=16, layers=2, attention_heads=2, dropout=0.1, max_positions=40, seed=seed
+    ).eval()
+
+
+def _perturbed(model: PreTrainedModel) -> PreTrainedModel:
+    """In evaluation mode, and with a bias that is not zero, so that a test sees where it goes."""
+    model.final_logits_bias.copy_(torch.linspace(-0.5, 0.5, model.final_logits_bias.numel()))
+    return model.eval()
