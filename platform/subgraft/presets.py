@@ -90,7 +90,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "model": {
             "d_model": 256,
             "encoder_layers": 3,
-            "decoder_layers": 3,
+            "decoder_layers": 2,
             "attention_heads": 4,
             "ffn_dim": 512,
             "dropout": 0.1,

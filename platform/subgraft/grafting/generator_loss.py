@@ -14,7 +14,7 @@ from subgraft.grafting.distillation import Position, span_distance, state_shift
 from subgraft.grafting.generator import Generator, mix
 from subgraft.grafting.simulation import GeneratorBatch
 from subgraft.models.sides import Side
-from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch
+from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, projected_loss
 
 
 class GeneratorLoss(nn.Module):
@@ -107,18 +107,17 @@ class GeneratorLoss(nn.Module):
         self, states: Tensor, changed: Seq2SeqBatch, batch: GeneratorBatch, mixing: Tensor | None
     ) -> Tensor:
         """Summed cross entropy of the labels; `mixing` extends the softmax by the sentences' own new tokens."""
+        side = self._sides["decoder"]
+        if mixing is None or len(batch.new) == 0:
+            return projected_loss(states, side, changed.labels, self._smoothing)
+        assert side.output is not None
         counted = changed.labels != IGNORED
         picked, labels = states[counted], changed.labels[counted]
-        side = self._sides["decoder"]
-        assert side.output is not None
         known = nn.functional.linear(picked, side.output.weight).float()
-        if side.bias is not None:
-            known = known + side.bias.reshape(-1)
-        if mixing is None or len(batch.new) == 0:
-            return nn.functional.cross_entropy(known, labels, reduction="sum", label_smoothing=self._smoothing)
         new = nn.functional.linear(picked, mix(side.output.weight, mixing, batch.new)).float()
         if side.bias is not None:
-            new = new + mix(side.bias.reshape(-1, 1), mixing, batch.new).reshape(-1)
+            bias = side.bias.reshape(-1, 1)
+            known, new = known + bias.reshape(-1), new + mix(bias, mixing, batch.new).reshape(-1)
         own = batch.own[:, None, :].expand(-1, changed.labels.shape[1], -1)[counted]
         return extended_cross_entropy(known, new, own, labels, self._smoothing)
 

@@ -9,7 +9,8 @@ from transformers import PreTrainedModel
 
 from subgraft.config import Languages, SideName
 from subgraft.models.conditioning import Conditioning, conditioning
-from subgraft.models.load import load_model, load_tokenizers, save_model
+from subgraft.models.load import load_model, save_model
+from subgraft.models.tokenizers import load_tokenizers
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

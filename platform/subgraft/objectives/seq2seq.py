@@ -9,6 +9,10 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.models.sides import Side, side
+from subgraft.objectives.cross_entropy import linear_cross_entropy
 
 IGNORED = -100
 
@@ -99,24 +103,29 @@ def _pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
 class Seq2SeqLoss(nn.Module):
     """Label-smoothed cross entropy of an encoder-decoder model, summed over target tokens."""
 
-    def __init__(self, model: nn.Module, label_smoothing: float = 0.0) -> None:
+    def __init__(self, model: PreTrainedModel, label_smoothing: float = 0.0) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
 
     def forward(self, batch: Seq2SeqBatch) -> dict[str, Tensor]:
-        logits = self.model(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            decoder_input_ids=batch.decoder_input_ids,
-            use_cache=False,
-        ).logits
-        return {"loss": token_loss(logits, batch.labels, self.label_smoothing)}
+        return {"loss": token_loss(self.model, batch, self.label_smoothing)}
 
 
-def token_loss(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Cross entropy summed over the labels [B, T] that count, in fp32, from logits [B, T, V]."""
+def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
+    """Cross entropy of the model's output against the labels that count, summed, in nats."""
+    states = model.base_model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        decoder_input_ids=batch.decoder_input_ids,
+        use_cache=False,
+    ).last_hidden_state
+    return projected_loss(states, side(model, "decoder"), batch.labels, label_smoothing)
+
+
+def projected_loss(states: Tensor, decoder: Side, labels: Tensor, label_smoothing: float) -> Tensor:
+    """Cross entropy of decoder states [B, T, d] through the decoder's output projection."""
+    assert decoder.output is not None
     counted = labels != IGNORED
-    return nn.functional.cross_entropy(
-        logits[counted].float(), labels[counted], reduction="sum", label_smoothing=label_smoothing
-    )
+    bias = None if decoder.bias is None else decoder.bias.reshape(-1)
+    return linear_cross_entropy(states[counted], decoder.output.weight, bias, labels[counted], label_smoothing)

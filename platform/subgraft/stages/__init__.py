@@ -1,1 +1,31 @@
-"""One file per arrow of the pipeline: it reads records, calls one thing, writes one record."""
+"""One file per arrow of the pipeline: it reads records, calls one thing, writes one record.
+
+The table below is every stage there is. A revision is raised by hand when a stage's result changes for the same recipe.
+"""
+
+from subgraft.stages import (
+    checkpoint,
+    corpus,
+    evaluate,
+    finetune,
+    gap,
+    generator,
+    pretrain,
+    report,
+    transfer,
+    vocabulary,
+)
+from subgraft.stages.stage import Stage
+
+CORPUS = Stage("corpus", 1, corpus.run)
+VOCABULARY = Stage("vocabulary", 1, vocabulary.run)
+GAP = Stage("gap", 1, gap.run)
+CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
+PRETRAIN = Stage("pretrain", 1, pretrain.run, distributed=True, accelerated=True)
+GENERATOR = Stage("generator", 1, generator.run, distributed=True, accelerated=True)
+TRANSFER = Stage("transfer", 1, transfer.run)
+FINETUNE = Stage("finetune", 1, finetune.run, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 1, evaluate.run, accelerated=True)
+REPORT = Stage("report", 1, report.run)
+
+STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, PRETRAIN, GENERATOR, TRANSFER, FINETUNE, EVALUATE, REPORT)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from subgraft.config import Cleaning, CorpusSource, Languages, Settings
-from subgraft.stages.context import JSON, Context
+from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import build
 
 
@@ -23,8 +23,8 @@ class CorpusRecipe(Settings):
     base: Path = Field(exclude=True)
 
 
-def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del inputs, context
     corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base)
-    sizes: dict[str, JSON] = {split: corpus.size(split) for split in corpus.splits}
+    sizes: dict[str, Json] = {split: corpus.size(split) for split in corpus.splits}
     return {"sizes": sizes, "generated": corpus.generated}

@@ -14,7 +14,7 @@ from subgraft.metrics.scores import corpus_scores
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
-from subgraft.stages.context import JSON, Context
+from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
 
@@ -24,7 +24,7 @@ class EvaluateRecipe(Settings):
     evaluation: EvaluationSettings
 
 
-def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     pairs = list(corpus.pairs("test"))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
@@ -36,7 +36,7 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     }
     for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    result: dict[str, JSON] = {
+    result: dict[str, Json] = {
         "scores": scores,
         "tokens_per_sentence": tokens_per_sentence(bundle, references),
         "speed": asdict(speed),
@@ -61,9 +61,9 @@ def translator(bundle: Bundle, languages: Languages, settings: EvaluationSetting
 
 
 def tokens_per_sentence(bundle: Bundle, references: Sequence[str]) -> float:
-    """Mean length of the references in tokens of the decoder's vocabulary, the end of sentence not counted."""
+    """Mean length of the references in tokens of the decoder's vocabulary, the end of sentence included."""
     encoded = bundle.decoder.encode_batch(references)
-    return sum(len(tokens) for tokens in encoded) / len(encoded)
+    return sum(len(tokens) + 1 for tokens in encoded) / len(encoded)
 
 
 def _speed(translate: Translator, sources: Sequence[str], settings: EvaluationSettings) -> Speed:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.config import EvaluationSettings, Languages, Settings, TrainingSettings
+from subgraft.config import Languages, Settings, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.stages.context import JSON, Context
+from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
 from subgraft.text.corpus import Corpus
 
@@ -17,11 +17,10 @@ from subgraft.text.corpus import Corpus
 class FinetuneRecipe(Settings):
     languages: Languages
     training: TrainingSettings
-    evaluation: EvaluationSettings
     seed: int
 
 
-def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
     form = bundle.conditioning(recipe.languages)
     pairs = list(corpus.pairs("train"))
@@ -33,7 +32,7 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         settings,
         context,
         seed=recipe.seed,
-        evaluate=DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, settings, recipe.evaluation),
+        evaluate=DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, settings),
         select="bleu",
     )
     if is_writer():

@@ -11,20 +11,22 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from subgraft.config import EvaluationSettings, Languages, TrainingSettings
+from subgraft.config import Languages, TrainingSettings
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.translation import Translation
-from subgraft.stages.context import JSON, Context
+from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Engine, PlainEngine
 from subgraft.training.loop import Data, Hooks, Outcome, Trainer
 
 CURVE = "curve.json"
+# Greedy output longer than this many times its source is cut while training is watched.
+DEV_LENGTH_RATIO = 2.0
 
 
 def device() -> torch.device:
@@ -76,7 +78,7 @@ def is_writer() -> bool:
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
-def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, JSON]:
+def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Json]:
     """Keep a training's curve beside its weights; returns what the record says of it."""
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
@@ -95,7 +97,6 @@ class DevScores:
         pairs: Sequence[tuple[str, str]],
         languages: Languages,
         settings: TrainingSettings,
-        evaluation: EvaluationSettings,
     ) -> None:
         self._model = bundle.model
         self._pairs = list(pairs[: settings.dev_sentences])
@@ -112,7 +113,7 @@ class DevScores:
             bundle.decoder,
             form,
             beam=1,
-            max_length_ratio=evaluation.max_length_ratio,
+            max_length_ratio=DEV_LENGTH_RATIO,
             max_positions=limit,
         )
 
@@ -129,11 +130,5 @@ class DevScores:
         for indices in self._plan.epoch(0):
             batch = self._data.batch(indices, 0).to(where)
             with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
-                logits = self._model(
-                    input_ids=batch.input_ids,
-                    attention_mask=batch.attention_mask,
-                    decoder_input_ids=batch.decoder_input_ids,
-                    use_cache=False,
-                ).logits
-            total += float(token_loss(logits, batch.labels))
+                total += float(token_loss(self._model, batch))
         return total

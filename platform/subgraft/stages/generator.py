@@ -13,7 +13,7 @@ from subgraft.grafting.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Objective
-from subgraft.stages.context import JSON, Context
+from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.upstream import upstream_objective
 from subgraft.text.corpus import Corpus
@@ -30,7 +30,7 @@ class GeneratorRecipe(Settings):
     seed: int
 
 
-def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle = Bundle.load(inputs["model"])
     corpus = Corpus.open(inputs["corpus"])
     objective = upstream_objective(
@@ -38,7 +38,7 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
     )
     generators: dict[str, Generator] = {}
     origins: dict[str, GeneratorOrigin] = {}
-    summary: dict[str, JSON] = {}
+    summary: dict[str, Json] = {}
     for name in recipe.sides:
         table = side_of(bundle.model, name).input.weight
         tokenizer = bundle.tokenizers[name]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config import EvaluationSettings, Languages, ModelSettings, NoiseSettings, Settings, TrainingSettings
+from subgraft.config import Languages, ModelSettings, NoiseSettings, Settings, TrainingSettings
 from subgraft.models.build import build_marian, build_mbart
 from subgraft.models.bundle import Bundle
-from subgraft.objectives.seq2seq import Objective, Seq2SeqData, Seq2SeqLoss
-from subgraft.stages.context import JSON, Context
+from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
 from subgraft.stages.upstream import upstream_objective
 from subgraft.text.corpus import Corpus
@@ -23,11 +23,10 @@ class PretrainRecipe(Settings):
     model: ModelSettings
     noise: NoiseSettings
     training: TrainingSettings
-    evaluation: EvaluationSettings
     seed: int
 
 
-def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]:
+def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus = Corpus.open(inputs["corpus"])
     encoder = Tokenizer.load(inputs["encoder"])
     shared = inputs["encoder"] == inputs["decoder"]
@@ -55,7 +54,7 @@ def _dev_scores(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> DevSc
     """A denoising model does not translate yet: it is judged by its training loss alone."""
     if recipe.objective != "translation":
         return None
-    return DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, recipe.training, recipe.evaluation)
+    return DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, recipe.training)
 
 
 def _build(recipe: PretrainRecipe, encoder: Tokenizer, decoder: Tokenizer) -> Bundle:

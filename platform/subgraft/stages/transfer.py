@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.config import Settings, SideName
-from subgraft.grafting.transplant import transplant
-from subgraft.models.bundle import Bundle
-from subgraft.stages.context import JSON, Context
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.stages.context import Context, Json
 
 
 class TransferRecipe(Settings):
@@ -22,4 +18,4 @@ class TransferRecipe(Settings):
     seed: int
 
 
-def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, JSON]: ...
+def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]: ...

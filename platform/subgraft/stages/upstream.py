@@ -36,7 +36,7 @@ def _denoising(
     bundle: Bundle, corpus: Corpus, languages: Languages, noise: NoiseSettings, training: TrainingSettings, seed: int
 ) -> Iterator[Denoising]:
     for side, language in (("source", languages.source), ("target", languages.target)):
-        if side == "target" and not corpus.parallel:
+        if side == "target" and corpus.monolingual:
             continue
         lines = list(corpus.lines("train", side))  # type: ignore[arg-type]
         code = language_code(bundle.decoder, language)

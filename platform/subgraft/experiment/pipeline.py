@@ -1,0 +1,206 @@
+"""An experiment as steps: which stage makes what from what. Rows share every step that they have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from subgraft import stages
+from subgraft.config import Experiment, Row, VocabularySettings
+from subgraft.experiment.step import Step
+from subgraft.grafting.initialisers import GENERATOR_METHODS, SEEDED_METHODS
+from subgraft.models.load import resolve_model
+from subgraft.stages.checkpoint import CheckpointRecipe
+from subgraft.stages.corpus import CorpusRecipe
+from subgraft.stages.evaluate import EvaluateRecipe
+from subgraft.stages.finetune import FinetuneRecipe
+from subgraft.stages.gap import GapRecipe
+from subgraft.stages.generator import GeneratorRecipe
+from subgraft.stages.pretrain import PretrainRecipe
+from subgraft.stages.report import ReportRecipe
+from subgraft.stages.transfer import TransferRecipe
+from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.text.sources import resolve
+
+
+@dataclass(frozen=True)
+class RowSteps:
+    """The steps that one row takes under one seed; transfer and generator only where it has them."""
+
+    row: Row
+    seed: int
+    generator: Step | None
+    transfer: Step | None
+    finetune: Step
+    evaluate: Step
+
+
+class Pipeline:
+    """Builds the steps of an experiment. base: the configuration's folder, where relative paths begin."""
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        self.experiment = experiment
+        self._base = base
+
+    @cached_property
+    def upstream_corpus(self) -> Step:
+        return self._corpus(self.experiment.upstream.corpus)
+
+    @cached_property
+    def downstream_corpus(self) -> Step:
+        return self._corpus(self.experiment.downstream.corpus)
+
+    @cached_property
+    def pretrained(self) -> Step:
+        """The upstream model: learnt here, or a checkpoint."""
+        experiment, upstream = self.experiment, self.experiment.upstream
+        if upstream.checkpoint is not None:
+            recipe = CheckpointRecipe(digest=_checkpoint_digest(upstream.checkpoint), model=upstream.checkpoint)
+            return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
+        decoder = self._vocabulary(self.upstream_corpus, upstream.vocabulary, "target")
+        encoder = self._vocabulary(self.upstream_corpus, upstream.vocabulary, "source")
+        return Step(
+            stages.PRETRAIN,
+            f"pretrain on {upstream.corpus}",
+            PretrainRecipe(
+                objective=upstream.objective,
+                languages=experiment.languages,
+                model=experiment.model,
+                noise=upstream.noise,
+                training=experiment.pretrain,
+                seed=upstream.seed,
+            ),
+            {
+                "corpus": self.upstream_corpus,
+                "encoder": decoder if experiment.model.family == "mbart" else encoder,
+                "decoder": decoder,
+            },
+        )
+
+    @cached_property
+    def vocabulary(self) -> Step:
+        """The task's own vocabulary; beside a checkpoint it takes over the checkpoint's special tokens."""
+        step = self._vocabulary(self.downstream_corpus, self.experiment.downstream.vocabulary, "target")
+        if self.experiment.upstream.checkpoint is None:
+            return step
+        return Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
+
+    @cached_property
+    def gap(self) -> Step:
+        """How badly the upstream vocabulary fits the task's text."""
+        inputs = {"model": self.pretrained, "vocabulary": self.vocabulary, "corpus": self.downstream_corpus}
+        return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
+
+    @cached_property
+    def rows(self) -> tuple[RowSteps, ...]:
+        """Every row under every seed."""
+        return tuple(self._row(row, seed) for row in self.experiment.rows for seed in self.experiment.seeds)
+
+    @cached_property
+    def report(self) -> Step:
+        """What everything leads to."""
+        inputs = {
+            "upstream_corpus": self.upstream_corpus,
+            "downstream_corpus": self.downstream_corpus,
+            "model": self.pretrained,
+            "vocabulary": self.vocabulary,
+            "gap": self.gap,
+        }
+        for steps in self.rows:
+            key = f"{steps.row.name}/{steps.seed}"
+            inputs |= {f"finetune/{key}": steps.finetune, f"evaluate/{key}": steps.evaluate}
+            inputs |= {f"transfer/{key}": steps.transfer} if steps.transfer else {}
+            inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
+        return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
+
+    def _corpus(self, name: str) -> Step:
+        experiment = self.experiment
+        source = experiment.corpora[name]
+        recipe = CorpusRecipe(
+            identity=dict(resolve(source, experiment.languages, self._base).identity()),
+            languages=experiment.languages,
+            cleaning=experiment.cleaning,
+            source=source,
+            base=self._base,
+        )
+        return Step(stages.CORPUS, f"corpus {name}", recipe)
+
+    def _vocabulary(self, corpus: Step, settings: VocabularySettings, side: Literal["source", "target"]) -> Step:
+        languages = self.experiment.languages
+        coded = self.experiment.model.family == "mbart" and self.experiment.upstream.checkpoint is None
+        recipe = VocabularyRecipe(
+            side="both" if coded and corpus is self.upstream_corpus else side,
+            settings=settings,
+            languages=(languages.source, languages.target) if coded else (),
+        )
+        language = languages.source if side == "source" else languages.target
+        return Step(stages.VOCABULARY, f"vocabulary {language} of {corpus.name}", recipe, {"corpus": corpus})
+
+    def _generator(self, row: Row) -> Step:
+        experiment = self.experiment
+        settings = experiment.generator.model_copy(
+            update={"kind": row.initialiser, "kd_weight": row.kd_weight if row.kd_weight is not None else 0.0}
+        )
+        recipe = GeneratorRecipe(
+            objective=experiment.upstream.objective,
+            languages=experiment.languages,
+            noise=experiment.upstream.noise,
+            sides=experiment.sides,
+            generator=settings,
+            training=experiment.generator_training,
+            seed=experiment.upstream.seed,
+        )
+        inputs = {"model": self.pretrained, "corpus": self.upstream_corpus}
+        return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
+
+    def _row(self, row: Row, seed: int) -> RowSteps:
+        experiment = self.experiment
+        labels = {"row": row.name, "seed": str(seed)}
+        generator = self._generator(row) if row.initialiser in GENERATOR_METHODS else None
+        transfer = self._transfer(row, seed, generator) if row.initialiser else None
+        finetune = Step(
+            stages.FINETUNE,
+            f"finetune {row.name} seed {seed}",
+            FinetuneRecipe(
+                languages=experiment.languages,
+                training=experiment.finetune,
+                seed=seed,
+            ),
+            {"model": transfer or self.pretrained, "corpus": self.downstream_corpus},
+            labels,
+        )
+        evaluate = Step(
+            stages.EVALUATE,
+            f"evaluate {row.name} seed {seed}",
+            EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation),
+            {"model": finetune, "corpus": self.downstream_corpus},
+            labels,
+        )
+        return RowSteps(row, seed, generator, transfer, finetune, evaluate)
+
+    def _transfer(self, row: Row, seed: int, generator: Step | None) -> Step:
+        method = row.initialiser or ""
+        recipe = TransferRecipe(
+            method=method,
+            sides=self.experiment.sides,
+            max_similar=self.experiment.generator.max_similar,
+            # Initialisers without randomness are given one seed, so that all seeds share the transfer.
+            seed=seed if method in SEEDED_METHODS else 0,
+        )
+        inputs = {"model": self.pretrained, "vocabulary": self.vocabulary}
+        inputs |= {"generator": generator} if generator else {}
+        return Step(stages.TRANSFER, f"transfer {row.name}", recipe, inputs, {"row": row.name})
+
+
+def _checkpoint_digest(model: str) -> str:
+    """SHA-256 over the names and contents of a checkpoint's files."""
+    directory = resolve_model(model)
+    digest = hashlib.sha256()
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.relative_to(directory).as_posix()} {content}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,91 @@
+"""Output projection and label-smoothed cross entropy as one operation, a slice of the tokens at a time.
+
+The logits of a batch are its largest tensor by far ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords), and
+reading and writing them bounds a step on a CPU. Here no more than a slice of them exists at any time: its gradient is
+taken on the spot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Logits of one slice, in elements: 2 M of fp32 are 8 MB, which stays in a cache.
+SLICE_ELEMENTS = 1 << 21
+
+
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
+    """Cross entropy of softmax(hidden @ weight.T + bias), summed over N tokens, in nats.
+
+    hidden [N, d], weight [V, d], bias [V] or None (it gets no gradient), labels [N]. Equals cross_entropy with
+    reduction "sum". Under autocast the products are taken in its type, the softmax always in fp32.
+    """
+    device = hidden.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, labels, label_smoothing, dtype)
+    return total
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
+        total = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        hidden_grad = torch.empty_like(hidden) if wanted[0] else None
+        weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
+        matrix = weight.to(dtype)
+        rows = max(1, SLICE_ELEMENTS // weight.shape[0])
+        for start in range(0, len(labels), rows):
+            part = slice(start, start + rows)
+            states = hidden[part].to(dtype)
+            logits = (states @ matrix.T).float()
+            if bias is not None:
+                logits += bias
+            total += _loss_and_gradient(logits, labels[part], smoothing)
+            gradient = logits.to(dtype)
+            if hidden_grad is not None:
+                hidden_grad[part] = gradient @ matrix
+            if weight_grad is not None:
+                weight_grad += gradient.T @ states
+        ctx.save_for_backward(hidden_grad, weight_grad)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (scale,) = gradients
+        hidden_grad, weight_grad = ctx.saved_tensors
+        return (
+            hidden_grad * scale if hidden_grad is not None else None,
+            weight_grad * scale if weight_grad is not None else None,
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+def _loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """The summed loss of a slice; its logits [n, V] are overwritten by the gradient with respect to them."""
+    size = logits.shape[1]
+    normaliser = logits.logsumexp(dim=1, keepdim=True)
+    gold = logits.gather(1, labels[:, None])
+    loss = (normaliser - (1.0 - smoothing) * gold).sum()
+    if smoothing:
+        loss -= smoothing / size * logits.sum()
+    logits.sub_(normaliser).exp_()
+    if smoothing:
+        logits.sub_(smoothing / size)
+    logits.scatter_add_(1, labels[:, None], torch.full_like(gold, smoothing - 1.0))
+    return loss

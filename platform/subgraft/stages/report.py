@@ -1,0 +1,202 @@
+"""Evaluations and all that led to them → Report: HTML and Markdown, with the numbers beside them as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from subgraft.config import Experiment, Settings
+from subgraft.metrics.scores import Score
+from subgraft.models.tokenizers import load_tokenizers
+from subgraft.reporting.data import (
+    Bill,
+    Command,
+    CorpusFacts,
+    CurvePoint,
+    Provenance,
+    ReportData,
+    Role,
+    RowResult,
+    SegmentationExample,
+    StageSeconds,
+    SubwordGap,
+    TransferSummary,
+    VocabularyFacts,
+)
+from subgraft.reporting.report import write_report
+from subgraft.reporting.words import over_segmented_words
+from subgraft.stages.context import Context, Json
+from subgraft.stages.fitting import CURVE
+from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class ReportRecipe(Settings):
+    """What the report says about the experiment as a whole; everything else is read from the inputs."""
+
+    experiment: dict[str, Any]
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> ReportRecipe:
+        return cls(experiment=experiment.model_dump(mode="json", exclude={"runtime", "corpora"}))
+
+
+def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    data = collect(recipe, inputs)
+    write_report(data, out)
+    return {"rows": len(data.rows), "report": "report.html"}
+
+
+def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """Everything the report is made of, from the step's inputs."""
+    experiment = recipe.experiment
+    results = {key: path for key, path in inputs.items() if key.startswith("evaluate/")}
+    any_result = next(iter(results.values()))
+    references = _lines(any_result / "references.txt")
+    upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
+    languages = experiment["languages"]
+    names = [row["name"] for row in experiment["rows"]]
+    baselines = [row["name"] for row in experiment["rows"] if row["vocabulary"] == "upstream"]
+    order = [f"{name}/{seed}" for name in names for seed in experiment["seeds"]]
+    record = _record(inputs["model"])
+    return ReportData(
+        title=f"{experiment['name']}: vocabularies compared",
+        languages=(languages["source"], languages["target"]),
+        corpora=(
+            _corpus("upstream", experiment["upstream"]["corpus"], inputs["upstream_corpus"]),
+            _corpus("downstream", experiment["downstream"]["corpus"], inputs["downstream_corpus"]),
+        ),
+        vocabularies=(
+            VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
+            VocabularyFacts("downstream", downstream.mark.name.lower(), len(downstream), downstream.fingerprint),
+        ),
+        gap=_gap(inputs["gap"] / "gap.json", languages["target"]),
+        model=_model_in_words(inputs["model"]),
+        sources=_lines(any_result / "sources.txt"),
+        references=references,
+        over_segmented=over_segmented_words(references, upstream, downstream, languages["target"]),
+        baseline=baselines[0] if baselines else None,
+        rows=tuple(_row(key, inputs) for key in order),
+        stages=tuple(_seconds(inputs)),
+        provenance=Provenance(
+            {key: str(value) for key, value in sorted(_flat(experiment).items())},
+            record["provenance"]["versions"],
+            record["provenance"]["git_commit"],
+            record["provenance"]["device"],
+        ),
+        commands=_commands(experiment["name"]),
+        speed_batch_size=experiment["evaluation"]["batch_size"],
+        bootstrap_samples=experiment["evaluation"]["bootstrap_samples"],
+    )
+
+
+def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
+    evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
+    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    name, seed = key.rsplit("/", 1)
+    generator = inputs.get(f"generator/{key}")
+    bill = Bill(
+        upstream=_record(inputs["model"])["seconds"],
+        generator=_record(generator)["seconds"] if generator else 0.0,
+        finetuning=_record(finetuned)["seconds"],
+    )
+    return RowResult(
+        name=name,
+        seed=int(seed),
+        hypotheses=_lines(evaluated / "hypotheses.txt"),
+        scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
+        curve=_curve(finetuned / CURVE),
+        tokens_per_sentence=evaluation["tokens_per_sentence"],
+        sentences_per_second=evaluation["speed"]["median"],
+        parameters=evaluation["parameters"],
+        bill=bill,
+        transfer=_transfer(inputs.get(f"transfer/{key}")),
+    )
+
+
+def _transfer(directory: Path | None) -> TransferSummary | None:
+    if directory is None:
+        return None
+    summary = _record(directory)["summary"]
+    return TransferSummary(
+        summary["method"], tuple(summary["sides"]), summary["seen"], summary["new"], summary["fallback"]
+    )
+
+
+def _curve(path: Path) -> tuple[CurvePoint, ...]:
+    return tuple(
+        CurvePoint(
+            point["step"],
+            point["epoch"],
+            point["seconds"],
+            point["values"]["bits_per_character"],
+            point["values"].get("bleu"),
+        )
+        for point in json.loads(path.read_text())
+    )
+
+
+def _corpus(role: Role, name: str, directory: Path) -> CorpusFacts:
+    corpus = Corpus.open(directory)
+    return CorpusFacts(role, name, corpus.generated, {str(split): corpus.size(split) for split in corpus.splits})
+
+
+def _gap(path: Path, language: str) -> SubwordGap:
+    gap = json.loads(path.read_text(encoding="utf-8"))
+    examples = (
+        SegmentationExample(word["word"], word["count"], tuple(word["upstream"]), tuple(word["downstream"]))
+        for word in gap["words"]
+    )
+    return SubwordGap(
+        gap["seen"],
+        gap["unseen"],
+        f"training text, {language}",
+        gap["upstream_tokens_per_sentence"],
+        gap["downstream_tokens_per_sentence"],
+        tuple(examples),
+    )
+
+
+def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
+    """Seconds of every step among the inputs, each once however many rows share it."""
+    seconds: dict[Path, StageSeconds] = {}
+    for key, path in inputs.items():
+        record = _record(path)
+        parts = key.split("/")
+        own = len(parts) == 3 and parts[0] in ("finetune", "evaluate")
+        row, seed = (parts[1], int(parts[2])) if own else (None, None)
+        seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], row, seed))
+    return list(seconds.values())
+
+
+def _model_in_words(directory: Path) -> str:
+    config = json.loads((directory / "config.json").read_text())
+    layers = f"{config.get('encoder_layers', '?')} + {config.get('decoder_layers', '?')} layers"
+    return f"{config['model_type']}, {layers} of width {config.get('d_model', '?')}"
+
+
+def _commands(name: str) -> tuple[Command, ...]:
+    return (
+        Command("browse every run", "subgraft tracking"),
+        Command("translate with the best model", f'echo "…" | subgraft generate --model models:/{name}@candidate'),
+        Command("print this comparison again", f"subgraft compare {name}"),
+    )
+
+
+def _record(directory: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    return record
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    return tuple(path.read_text(encoding="utf-8").split("\n")[:-1])
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flat(inner, f"{prefix}{key}.") if isinstance(inner, Mapping) else {f"{prefix}{key}": inner}
+    return flat
