@@ -11,7 +11,7 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 class SimilarRow(NamedTuple):
-    """kind: subword, hyperword, character, byte or mean.  position: prefix, infix or suffix.  rank: from 1, in Sm(w)."""
+    """kind: subword, hyperword, character, byte, mean.  position: prefix, infix, suffix.  rank: from 1, in Sm(w)."""
 
     token: str
     similar: str

@@ -53,6 +53,8 @@ def learn(
     special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
     chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
     learnt_size = size - len(special.last)
+    if learnt_size <= len(special.first_pieces):
+        raise too_small(size, len(special.first_pieces) + len(special.last))
     if kind == "wordpiece":
         if byte_fallback:
             raise UserError("byte_fallback goes with unigram and bpe, not with wordpiece")

@@ -14,8 +14,8 @@ def too_large(asked: int, possible: int) -> UserError:
 
 def too_small(asked: int, needed: int) -> UserError:
     return UserError(
-        f"a vocabulary of {asked} pieces has no room for the text's characters and the special tokens: "
-        f"they alone are {needed}",
+        f"a vocabulary of {asked} pieces has no room for the special tokens and the text's characters: "
+        f"they are {needed} or more",
         mend=f"Ask for more than {needed} pieces, or lower character_coverage.",
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
+from subgraft.errors import UserError
 from subgraft.vocabulary.description import describe, language_codes, special_roles
 from subgraft.vocabulary.directory import Source, read_directory
 from subgraft.vocabulary.entry import Entry, Mark, parse_piece
@@ -65,7 +66,11 @@ class Tokenizer:
 
         Raises UserError where the directory holds no vocabulary that can be read without running its code.
         """
-        return cls(read_directory(directory))
+        source = read_directory(directory)
+        try:
+            return cls(source)
+        except Exception as error:  # tokenizers raises nothing more telling
+            raise UserError(f"this vocabulary cannot be used: {error}", where=str(directory)) from error
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and, where there is one, sentencepiece.model."""

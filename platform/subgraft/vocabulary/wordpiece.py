@@ -18,18 +18,18 @@ def learn(
     lines: Iterable[str], size: int, character_coverage: float, special: SpecialTokens, like: Tokenizer | None
 ) -> tokenizers.Tokenizer:
     """A tokenizer of exactly `size` pieces. White space and punctuation cut words as in BERT, or as in `like`."""
-    unknown = special.spelling["unk"]
+    unknown, appended = special.spelling["unk"], len(special.last)
     blank = _pipeline(models.WordPiece({unknown: 0}, unk_token=unknown), like)
     covered = _covered([blank.normalizer.normalize_str(line) for line in lines], character_coverage)
     alphabet = _train(blank, covered, list(special.first_pieces), 0)
     if len(alphabet) > size:
-        raise too_small(size, len(alphabet))
+        raise too_small(size + appended, len(alphabet) + appended)
     # The trainer numbers ## characters in the order of a hash table, and breaks ties between merges by number. Given
     # as special tokens they are numbered by us.
     continuations = sorted(piece for piece in alphabet if piece.startswith(CONTINUATION_MARK))
     vocabulary = _train(blank, covered, [*special.first_pieces, *continuations], size)
     if len(vocabulary) < size:
-        raise too_large(size, len(vocabulary))
+        raise too_large(size + appended, len(vocabulary) + appended)
     learnt = _pipeline(models.WordPiece(vocabulary, unk_token=unknown), like)
     learnt.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.first_pieces])
     return learnt
