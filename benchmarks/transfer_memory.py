@@ -1,0 +1,116 @@
+"""Peak memory of giving an mBART of 610 million parameters a new vocabulary: load, transplant and save in one pass.
+
+The model has random weights and mBART-large's shape, the vocabularies are made of invented syllables: 250,027 upstream
+pieces as in mBART-cc25, 32,000 downstream ones. Building them happens in another process, whose memory does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from transformers import MBartConfig, MBartForConditionalGeneration
+
+from subgraft.config import SideName
+from subgraft.grafting.initialisers import METHODS
+from subgraft.grafting.transplant import Method
+from subgraft.models.load import save_model
+from subgraft.stages.transfer import transfer
+from subgraft.vocabulary.directory import Source
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+UPSTREAM_SIZE, DOWNSTREAM_SIZE = 250_027, 32_000
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "de_DE", "en_XX")
+GIBIBYTE = 2**30
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--method", choices=[name for name in METHODS if name not in ("att", "patt")], default="avg")
+    parser.add_argument("--sides", choices=("decoder", "encoder,decoder"), default="decoder")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        _in_a_process_of_its_own(_build, folder, arguments.precision)
+        _in_a_process_of_its_own(_transfer, folder, arguments.method, tuple(arguments.sides.split(",")))
+
+
+def _in_a_process_of_its_own(work: object, *arguments: object) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)  # type: ignore[arg-type]
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(process.exitcode)
+
+
+def _build(folder: Path, precision: str) -> None:
+    upstream = _tokenizer(UPSTREAM_SIZE, seed=1)
+    _tokenizer(DOWNSTREAM_SIZE, seed=2).save(folder / "vocabulary")
+    config = MBartConfig(vocab_size=len(upstream), scale_embedding=True)
+    torch.set_default_dtype(torch.float32 if precision == "fp32" else torch.bfloat16)
+    model = MBartForConditionalGeneration(config)
+    (folder / "model").mkdir()
+    save_model(model, {"encoder": upstream, "decoder": upstream}, folder / "model")
+    written = sum(path.stat().st_size for path in (folder / "model").glob("*.safetensors"))
+    print(f"{model.num_parameters():,} parameters, {written / GIBIBYTE:.2f} GiB of weights in {precision}", flush=True)
+
+
+def _transfer(folder: Path, method: str, sides: tuple[SideName, ...]) -> None:
+    before, started = _peak(), time.perf_counter()
+    target = Tokenizer.load(folder / "vocabulary")
+    (folder / "out").mkdir()
+    reports = transfer(folder / "model", target, Method(method), sides, folder / "out")
+    seconds = time.perf_counter() - started
+    for side, report in reports.items():
+        print(f"{side}: {report.size:,} tokens, {report.seen:,} seen, {report.unseen:,} unseen by {report.method}")
+    print(f"peak memory {_peak():.2f} GiB ({before:.2f} GiB of it the libraries), {seconds:.1f} s")
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIBIBYTE
+
+
+def _tokenizer(size: int, seed: int) -> Tokenizer:
+    """A unigram vocabulary of so many pieces: special tokens, letters, then words and continuations of syllables."""
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    pieces = [*SPECIAL[:4], "▁", *letters]
+    words = itertools.islice(_words(seed), size - len(pieces) - len(SPECIAL[4:]))
+    pieces += [*words, *SPECIAL[4:]]
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    added = [(pieces.index(content), content) for content in SPECIAL]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    vocabulary = [(piece, -8.0 - i / size) for i, piece in enumerate(pieces)]
+    specification = {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": content, **flags} for i, content in added],
+        "pre_tokenizer": metaspace,
+        "decoder": metaspace,
+        "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": False, "vocab": vocabulary},
+    }
+    return Tokenizer(Source(json.dumps(specification), {}))
+
+
+def _words(seed: int) -> Iterator[str]:
+    """Distinct words and continuations of two to five syllables."""
+    chooser = random.Random(seed)
+    syllables = ["".join(parts) for parts in itertools.product("bdfgklmnprst", "aeiou", ("", "n", "r", "s"))]
+    known: set[str] = set()
+    while True:
+        word = chooser.choice(("▁", "")) + "".join(chooser.choices(syllables, k=chooser.randint(2, 5)))
+        if word not in known:
+            known.add(word)
+            yield word
+
+
+if __name__ == "__main__":
+    main()
