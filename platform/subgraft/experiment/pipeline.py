@@ -11,7 +11,7 @@ from typing import Literal
 from subgraft import stages
 from subgraft.config import Experiment, Row, VocabularySettings
 from subgraft.experiment.step import Step
-from subgraft.grafting.initialisers import GENERATOR_METHODS, SEEDED_METHODS
+from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS, initialiser
 from subgraft.models.load import resolve_model
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
@@ -43,7 +43,10 @@ class Pipeline:
 
     def __init__(self, experiment: Experiment, base: Path) -> None:
         self.experiment = experiment
-        self._base = base
+        self._base = base.absolute()
+        for row in experiment.rows:
+            if row.initialiser is not None:
+                initialiser(row.initialiser)
 
     @cached_property
     def upstream_corpus(self) -> Step:
@@ -159,7 +162,7 @@ class Pipeline:
     def _row(self, row: Row, seed: int) -> RowSteps:
         experiment = self.experiment
         labels = {"row": row.name, "seed": str(seed)}
-        generator = self._generator(row) if row.initialiser in GENERATOR_METHODS else None
+        generator = self._generator(row) if row.initialiser in TRAINED_METHODS else None
         transfer = self._transfer(row, seed, generator) if row.initialiser else None
         finetune = Step(
             stages.FINETUNE,

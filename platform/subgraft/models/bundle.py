@@ -10,13 +10,14 @@ from transformers import PreTrainedModel
 from subgraft.config import Languages, SideName
 from subgraft.models.conditioning import Conditioning, conditioning
 from subgraft.models.load import load_model, save_model
+from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """An encoder-decoder model and its two tokenizers, which are one object where the sides share a vocabulary."""
+    """A model and the tokenizer of each side: one object where sides share a vocabulary, or where there is one side."""
 
     model: PreTrainedModel
     encoder: Tokenizer
@@ -25,14 +26,15 @@ class Bundle:
     @classmethod
     def load(cls, directory: Path | str) -> Bundle:
         tokenizers = load_tokenizers(directory)
-        return cls(load_model(directory), tokenizers["encoder"], tokenizers["decoder"])
+        return cls(load_model(directory), tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
 
     def save(self, directory: Path) -> None:
         save_model(self.model, self.tokenizers, directory)
 
     @property
     def tokenizers(self) -> dict[SideName, Tokenizer]:
-        return {"encoder": self.encoder, "decoder": self.decoder}
+        both: dict[SideName, Tokenizer] = {"encoder": self.encoder, "decoder": self.decoder}
+        return {name: both[name] for name in side_names(self.model)}
 
     @property
     def padding(self) -> tuple[int, int]:

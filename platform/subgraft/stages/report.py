@@ -121,9 +121,13 @@ def _transfer(directory: Path | None) -> TransferSummary | None:
     if directory is None:
         return None
     summary = _record(directory)["summary"]
-    return TransferSummary(
-        summary["method"], tuple(summary["sides"]), summary["seen"], summary["new"], summary["fallback"]
-    )
+    sides = list(summary["sides"].values())
+    fallback: dict[str, int] = {}
+    for side in sides:
+        for kind, count in side["fallbacks"].items():
+            fallback[kind] = fallback.get(kind, 0) + count
+    seen, unseen = (sum(side[key] for side in sides) for key in ("seen", "unseen"))
+    return TransferSummary(summary["method"], tuple(summary["sides"]), seen, unseen, fallback)
 
 
 def _curve(path: Path) -> tuple[CurvePoint, ...]:
@@ -148,14 +152,14 @@ def _gap(path: Path, language: str) -> SubwordGap:
     gap = json.loads(path.read_text(encoding="utf-8"))
     examples = (
         SegmentationExample(word["word"], word["count"], tuple(word["upstream"]), tuple(word["downstream"]))
-        for word in gap["words"]
+        for word in gap["text"]["oversegmented"]
     )
     return SubwordGap(
         gap["seen"],
         gap["unseen"],
         f"training text, {language}",
-        gap["upstream_tokens_per_sentence"],
-        gap["downstream_tokens_per_sentence"],
+        gap["text"]["upstream_tokens_per_sentence"],
+        gap["text"]["downstream_tokens_per_sentence"],
         tuple(examples),
     )
 

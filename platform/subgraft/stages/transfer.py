@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.config import Settings, SideName
+from subgraft.grafting.transplant import Method, TransplantReport, transplant
+from subgraft.models.bundle import Bundle
 from subgraft.stages.context import Context, Json
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+REPORT = "transfer.json"
 
 
 class TransferRecipe(Settings):
@@ -18,4 +25,21 @@ class TransferRecipe(Settings):
     seed: int
 
 
-def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]: ...
+def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    target = Tokenizer.load(inputs["vocabulary"])
+    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed)
+    reports = transfer(inputs["model"], target, method, recipe.sides, out)
+    return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
+
+
+def transfer(
+    model: Path | str, target: Tokenizer, method: Method, sides: tuple[SideName, ...], out: Path
+) -> dict[SideName, TransplantReport]:
+    """Give a model directory or hub id the target vocabulary on the given sides, and write the result to `out`."""
+    bundle = Bundle.load(model)
+    transplanted, reports = transplant(bundle.model, bundle.tokenizers, dict.fromkeys(sides, target), method)
+    tokenizers = {**bundle.tokenizers, **dict.fromkeys(sides, target)}
+    Bundle(transplanted, tokenizers.get("encoder", target), tokenizers["decoder"]).save(out)
+    (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
+    return reports

@@ -1,0 +1,7 @@
+"""`python -m subgraft`."""
+
+import sys
+
+from subgraft.cli import main
+
+sys.exit(main())

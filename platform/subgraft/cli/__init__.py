@@ -1,0 +1,42 @@
+"""The command line. Exit codes: 0; 1 the world failed, run it again; 2 a mistake, told in one message."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from subgraft import __version__
+from subgraft.cli import corpora, doctor, experiments, grafts, models, vocabularies
+from subgraft.errors import SubgraftError
+
+GROUPS = (experiments, corpora, vocabularies, grafts, models, doctor)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands; each group of them is a module of this package."""
+    top = argparse.ArgumentParser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
+    top.add_argument("--version", action="version", version=f"subgraft {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for group in GROUPS:
+        group.add_to(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the console script's exit code."""
+    chosen = parser().parse_args(arguments)
+    try:
+        code: int | None = chosen.command(chosen)
+        return code or 0
+    except SubgraftError as error:
+        print(f"subgraft: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("subgraft: stopped; run the same command again and it carries on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

@@ -1,0 +1,66 @@
+"""subgraft doctor: is everything here that a run needs?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+from subgraft.cli.output import Commands, console
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "ray", "mlflow", "sacrebleu")
+OPTIONAL = ("deepspeed", "mtdata")
+LEAST_FREE_GIGABYTES = 5
+
+
+def add_to(commands: Commands) -> None:
+    doctor = commands.add_parser("doctor", help="check this machine: libraries, devices, disk, corpora")
+    doctor.set_defaults(command=examine)
+
+
+def examine(arguments: argparse.Namespace) -> int:
+    """Print one line per finding; 1 where something that a run needs is missing."""
+    del arguments
+    findings = [*_libraries(), _devices(), _store(), _corpora()]
+    for good, line in findings:
+        console().print(f"[green]ok[/]       {line}" if good else f"[red]missing[/]  {line}", highlight=False)
+    return 0 if all(good for good, _ in findings) else 1
+
+
+def _libraries() -> list[tuple[bool, str]]:
+    findings = []
+    for name in (*LIBRARIES, *OPTIONAL):
+        try:
+            findings.append((True, f"{name} {metadata.version(name)}"))
+        except metadata.PackageNotFoundError:
+            findings.append((name in OPTIONAL, f"{name} is not installed{' (optional)' if name in OPTIONAL else ''}"))
+    return findings
+
+
+def _devices() -> tuple[bool, str]:
+    import torch
+
+    if torch.cuda.is_available():
+        names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        return True, f"GPU: {names}"
+    return True, f"no GPU; {os.cpu_count()} CPU cores"
+
+
+def _store() -> tuple[bool, str]:
+    from subgraft.experiment.store import default_home
+
+    home = default_home().absolute()
+    existing = next(path for path in (home, *home.parents) if path.exists())
+    free = shutil.disk_usage(existing).free / 1e9
+    writable = os.access(existing, os.W_OK)
+    note = "" if writable else ", not writable"
+    return writable and free >= LEAST_FREE_GIGABYTES, f"store {home}: {free:.0f} GB free{note}"
+
+
+def _corpora() -> tuple[bool, str]:
+    named = os.environ.get("SUBGRAFT_DATA")
+    if named is None:
+        return True, "SUBGRAFT_DATA is not set: only the built-in corpora and files of your own"
+    return Path(named).is_dir(), f"SUBGRAFT_DATA {named}"

@@ -1,0 +1,160 @@
+"""subgraft similar, embed, transfer: the method's parts on any model or vocabulary."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.cli.output import Commands, console, new_directory, new_file
+from subgraft.errors import UserError
+
+if TYPE_CHECKING:
+    from subgraft.vocabulary.entry import Entry
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+def add_to(commands: Commands) -> None:
+    similar = commands.add_parser("similar", help="the morphologically similar tokens of unseen ones")
+    similar.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
+    tokens = similar.add_mutually_exclusive_group(required=True)
+    tokens.add_argument("--token", help="a subword with its mark, as in ▁word, ##ing or Ġword")
+    tokens.add_argument("--tokens", type=Path, metavar="FILE", help="one subword per line")
+    similar.add_argument("--max-similar", type=int, default=10)
+    similar.add_argument("--out", type=Path, metavar="FILE.tsv")
+    similar.set_defaults(command=find_similar)
+
+    embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
+    embed.add_argument("--model", required=True, help="a directory or hub id")
+    embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
+    embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
+    embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
+    embed.add_argument("--max-similar", type=int, default=10, help="of avg; a trained generator brings its own")
+    embed.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
+    embed.set_defaults(command=embed_tokens)
+
+    transfer = commands.add_parser("transfer", help="give a model another vocabulary")
+    transfer.add_argument("--model", required=True, help="a directory or hub id")
+    transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
+    transfer.add_argument("--method", required=True, help="random, random-matched, mean, avg, att or patt")
+    transfer.add_argument("--generator", type=Path, help="of att and patt")
+    transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
+    transfer.add_argument("--max-similar", type=int, default=10)
+    transfer.add_argument("--seed", type=int, default=1, help="of the random methods")
+    transfer.add_argument("--out", type=Path, required=True)
+    transfer.set_defaults(command=transfer_model)
+
+
+def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
+    """The vocabulary of a vocabulary directory, or of a side of a model directory or hub id."""
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+    directory = Path(place)
+    if directory.is_dir() and not (directory / "config.json").is_file():
+        return Tokenizer.load(directory)
+    from subgraft.models.tokenizers import load_tokenizers
+
+    return load_tokenizers(str(place))[side]  # type: ignore[index]
+
+
+def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
+    """Subwords of a file by their spelling. Raises UserError for a line that is no text under the mark."""
+    from subgraft.text import reading
+
+    tokens: dict[str, Entry] = {}
+    for number, line in enumerate(reading.lines(path), 1):
+        entry = tokenizer.parse(line)
+        if entry is None:
+            raise UserError(f"'{line}' is not a subword", where=f"{path}:{number}", mend="One subword per line.")
+        tokens[line] = entry
+    if not tokens:
+        raise UserError("holds no token", where=str(path))
+    return tokens
+
+
+def find_similar(arguments: argparse.Namespace) -> None:
+    from rich.table import Table
+
+    from subgraft.grafting.similar import SimilarTokenFinder
+    from subgraft.grafting.similar_table import SimilarRow, similar_rows
+
+    tokenizer = load_vocabulary(arguments.vocab)
+    if arguments.tokens:
+        entries = list(read_tokens(arguments.tokens, tokenizer).values())
+    else:
+        entry = tokenizer.parse(arguments.token)
+        if entry is None:
+            raise UserError(f"'{arguments.token}' is not a subword", where="--token")
+        entries = [entry]
+    found = SimilarTokenFinder(tokenizer, arguments.max_similar).find(entries)
+    rows = similar_rows(tokenizer, entries, found)
+    if arguments.out:
+        with new_file(arguments.out) as out, out.open("w", encoding="utf-8") as file:
+            file.write("\t".join(SimilarRow._fields) + "\n")
+            file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
+        print(f"{len(entries):,} tokens written to {arguments.out}")
+        return
+    table = Table(*SimilarRow._fields)
+    for row in rows:
+        table.add_row(*map(str, row))
+    console().print(table)
+
+
+def embed_tokens(arguments: argparse.Namespace) -> None:
+    from safetensors.torch import save_file
+
+    from subgraft.grafting.initialisers import Request, initialiser
+    from subgraft.models.bundle import Bundle
+    from subgraft.models.sides import side
+
+    bundle = Bundle.load(arguments.model)
+    if arguments.side not in bundle.tokenizers:
+        raise UserError(f"this model has no {arguments.side}", where=arguments.model)
+    tokenizer = bundle.tokenizers[arguments.side]
+    tokens = read_tokens(arguments.tokens, tokenizer)
+    trained = arguments.generator != "avg"
+    method = _kind_of(Path(arguments.generator)) if trained else "avg"
+    request = Request(
+        side=side(bundle.model, arguments.side),
+        source=tokenizer,
+        entries=list(tokens.values()),
+        others=0,
+        scale=0.0,
+        seed=0,
+        max_similar=arguments.max_similar,
+        generator=Path(arguments.generator) if trained else None,
+    )
+    rows = initialiser(method)(request)
+    with new_file(arguments.out) as out:
+        metadata = {"tokens": json.dumps(list(tokens), ensure_ascii=False)}
+        save_file({"embeddings": rows.input.contiguous()}, out, metadata=metadata)
+    told = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
+    print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
+
+
+def _kind_of(directory: Path) -> str:
+    """The kind of a trained generator."""
+    described = directory / "generator.json"
+    if not described.is_file():
+        raise UserError("no trained generator here", where=str(directory), mend="Give its directory, or avg.")
+    kind: str = json.loads(described.read_text())["kind"]
+    return kind
+
+
+def transfer_model(arguments: argparse.Namespace) -> None:
+    from subgraft.grafting.initialisers import initialiser
+    from subgraft.grafting.transplant import Method
+    from subgraft.stages.transfer import transfer
+
+    initialiser(arguments.method)
+    sides = tuple(arguments.sides.split(","))
+    if not set(sides) <= {"encoder", "decoder"}:
+        raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")
+    method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed)
+    with new_directory(arguments.out) as out:
+        reports = transfer(arguments.model, load_vocabulary(arguments.vocab), method, sides, out)
+    for side, report in reports.items():
+        told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
+        print(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")
+    print(f"written to {arguments.out}")

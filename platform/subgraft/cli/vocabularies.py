@@ -1,0 +1,59 @@
+"""subgraft vocab learn | compare."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import chain
+from pathlib import Path
+
+from subgraft.cli.output import Commands, console, new_directory
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("vocab", help="learn and compare vocabularies").add_subparsers(required=True)
+    learning = group.add_parser("learn", help="learn a vocabulary from text")
+    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
+    learning.add_argument("--size", type=int, required=True, help="number of pieces, special tokens included")
+    learning.add_argument("--kind", choices=("unigram", "bpe", "wordpiece"), default="unigram")
+    learning.add_argument("--like", metavar="MODEL", help="take over this model's special tokens and language codes")
+    learning.add_argument("--byte-fallback", action="store_true", help="spell unknown characters in bytes")
+    learning.add_argument("--out", type=Path, required=True)
+    learning.set_defaults(command=learn)
+    comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
+    comparing.add_argument("upstream", help="a vocabulary or model directory, or a hub id")
+    comparing.add_argument("downstream", type=Path)
+    comparing.add_argument("--text", type=Path, metavar="FILE", help="text to count tokens and cut words on")
+    comparing.add_argument("--words", type=int, default=20, help="over-segmented words to show (default 20)")
+    comparing.set_defaults(command=compare)
+
+
+def learn(arguments: argparse.Namespace) -> None:
+    from subgraft.text import reading
+    from subgraft.vocabulary.learn import learn as learn_vocabulary
+
+    like = None
+    if arguments.like:
+        from subgraft.models.tokenizers import load_tokenizers
+
+        like = load_tokenizers(arguments.like)["decoder"]
+    with new_directory(arguments.out) as out:
+        tokenizer = learn_vocabulary(
+            chain.from_iterable(reading.lines(path) for path in arguments.text),
+            kind=arguments.kind,
+            size=arguments.size,
+            byte_fallback=arguments.byte_fallback,
+            like=like,
+        )
+        tokenizer.save(out)
+    print(f"{len(tokenizer):,} pieces written to {arguments.out}")
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.text import reading
+    from subgraft.vocabulary.compare import compare as compare_vocabularies
+    from subgraft.vocabulary.compare import render
+
+    lines = reading.lines(arguments.text) if arguments.text else None
+    upstream, downstream = load_vocabulary(arguments.upstream), load_vocabulary(arguments.downstream)
+    console().print(render(compare_vocabularies(upstream, downstream, lines, arguments.words)))

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from subgraft.config import Languages, ResegmentationSettings, SideName
+from subgraft.grafting.generator import Generator
+from subgraft.grafting.generator_loss import GeneratorLoss, extended_cross_entropy
+from subgraft.grafting.simulation import GeneratorBatch, Simulator
+from subgraft.models.build import build_marian
+from subgraft.models.conditioning import conditioning
+from subgraft.models.sides import side
+from subgraft.objectives.translation import Translation
+from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
+
+SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
+
+
+def _simulator(name: SideName) -> Simulator:
+    source, target = english_tokenizer(), german_tokenizer()
+    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    pairs = list(zip(english(60), german(60), strict=True))
+    examples = Translation(pairs, source, target, form, max_length=40)
+    tokenizer = target if name == "decoder" else source
+    settings = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
+    return Simulator(examples, tokenizer, name, settings, 10, 1, (source.special["pad"], target.special["pad"]))
+
+
+def _loss(name: SideName, kd_weight: float = 0.5) -> GeneratorLoss:
+    model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **SHAPE)
+    generator = Generator("patt", SHAPE["d_model"])
+    torch.nn.init.normal_(generator.weight, generator=torch.Generator().manual_seed(3))
+    sides = {each: side(model, each) for each in SIDES}
+    return GeneratorLoss(model, generator, sides, name, kd_weight, 0.0, "input").eval()
+
+
+def test_extended_cross_entropy_is_cross_entropy_over_the_sentence_s_own_vocabulary() -> None:
+    torch.manual_seed(0)
+    known, new = torch.randn(6, 11, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)
+    own = torch.tensor([[1, 1, 0, 0]] * 3 + [[0, 0, 1, 0]] * 2 + [[0, 0, 0, 0]]).bool()
+    labels = torch.tensor([0, 11, 12, 13, 5, 10])
+    for smoothing in (0.0, 0.1):
+        expected = torch.zeros((), dtype=torch.float64)
+        for row in range(6):
+            logits = torch.cat([known[row], new[row][own[row]]])
+            label = int(labels[row])
+            if label >= 11:
+                label = 11 + int(own[row][: label - 11].sum())
+            expected += torch.nn.functional.cross_entropy(
+                logits[None], torch.tensor([label]), label_smoothing=smoothing
+            )
+        torch.testing.assert_close(extended_cross_entropy(known, new, own, labels, smoothing), expected)
+
+
+def test_a_sentence_without_new_tokens_has_a_finite_gradient() -> None:
+    known = torch.randn(2, 5, requires_grad=True)
+    new = torch.randn(2, 3, requires_grad=True)
+    extended_cross_entropy(known, new, torch.zeros(2, 3).bool(), torch.tensor([1, 2]), 0.1).backward()
+    assert known.grad is not None and torch.isfinite(known.grad).all()
+    assert new.grad is not None and not new.grad.any()
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_only_the_generator_gets_gradients(name: SideName) -> None:
+    loss = _loss(name)
+    batch = _simulator(name).batch(np.arange(12), epoch=0)
+    sums = loss(batch)
+    assert set(sums) == {"prediction", "distillation"}
+    (sums["prediction"] + sums["distillation"]).backward()
+    trained = [key for key, parameter in loss.named_parameters() if parameter.grad is not None]
+    assert trained == ["generator.weight"]
+    assert loss.generator.weight.grad is not None and loss.generator.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_the_loss_does_not_depend_on_the_company_a_sentence_keeps(name: SideName) -> None:
+    """What a batch's losses add up to is the same for the batch and for its sentences one by one."""
+    loss, simulator = _loss(name), _simulator(name)
+    together = loss(simulator.batch(np.arange(8), epoch=3))
+    alone = [loss(simulator.batch(np.array([i]), epoch=3)) for i in range(8)]
+    for key in together:
+        torch.testing.assert_close(together[key], sum(part[key] for part in alone), rtol=1e-4, atol=1e-4)
+
+
+def test_without_resegmentation_the_loss_is_the_model_s_own_and_nothing_is_distilled() -> None:
+    loss = _loss("decoder")
+    simulator = _simulator("decoder")
+    simulator._resegment.settings = ResegmentationSettings(merge_rate=0.0, split_rate=0.0)
+    batch: GeneratorBatch = simulator.batch(np.arange(8), epoch=0)
+    sums = loss(batch)
+    logits: Tensor = loss.model(
+        input_ids=batch.original.input_ids,
+        attention_mask=batch.original.attention_mask,
+        decoder_input_ids=batch.original.decoder_input_ids,
+    ).logits
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.original.labels.flatten(), reduction="sum")
+    torch.testing.assert_close(sums["prediction"], expected, rtol=1e-4, atol=1e-3)
+    assert sums["distillation"] == 0
+
+
+def test_simulation_is_a_function_of_seed_epoch_and_index() -> None:
+    first, again = (_simulator("decoder").batch(np.arange(10), epoch=1) for _ in range(2))
+    assert torch.equal(first.resegmented.labels, again.resegmented.labels)
+    assert torch.equal(first.new.token_ids, again.new.token_ids)
+    other = _simulator("decoder").batch(np.arange(10), epoch=2)
+    assert first.resegmented.labels.shape != other.resegmented.labels.shape or not torch.equal(
+        first.resegmented.labels, other.resegmented.labels
+    )
