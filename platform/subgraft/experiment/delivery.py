@@ -1,0 +1,115 @@
+"""Delivers an outbox to the tracking server from a thread of its own, so that nobody waits for a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from subgraft.experiment.outbox import Delivered, EndRun, LogMetrics, Operation, Outbox, StartRun
+from subgraft.experiment.tracking import Server, is_refusal
+
+LOOK_SECONDS = 1.0
+RETRY_SECONDS = 15.0
+
+
+class Delivery:
+    """Connects, delivers what dead processes left behind, then what this one appends, until `finish`."""
+
+    def __init__(
+        self, outbox: Outbox, home: Path, uri: str | None, say: Callable[[str], None], retry: float = RETRY_SECONDS
+    ) -> None:
+        self._outbox = outbox
+        self._home = home
+        self._uri = uri
+        self._say = say
+        self._retry = retry
+        self._server: Server | None = None
+        self._told = False
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tracking", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> bool:
+        """Wait until all is delivered, or until one more attempt has failed; whether all is delivered."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join()
+        return self._done.is_set()
+
+    def _run(self) -> None:
+        while True:
+            last = self._closing.is_set()
+            delivered = self._attempt()
+            if last:
+                if delivered:
+                    self._outbox.remove()
+                    self._done.set()
+                else:
+                    self._outbox.keep()
+                return
+            self._wake.wait(LOOK_SECONDS if delivered else self._retry)
+            self._wake.clear()
+
+    def _attempt(self) -> bool:
+        """Deliver what there is; False, and one line for the first time, when the server cannot take it."""
+        try:
+            if self._server is None:
+                server = Server(self._home, self._uri)
+                for left in Outbox.left_behind(self._outbox.path.parent):
+                    self._deliver_left_behind(left, server)
+                self._server = server
+            self._deliver(self._outbox, self._server)
+        except Exception as error:  # whatever the server's client raises must not end the run
+            if not self._told:
+                self._told = True
+                reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+                self._say(f"tracking is not available ({reason}); the run goes on, its record is kept and sent later")
+            return False
+        return True
+
+    def _deliver(self, outbox: Outbox, server: Server) -> Delivered:
+        delivered = outbox.delivered()
+        for operation, offset in merged(outbox.read(delivered.offset)):
+            try:
+                server.apply(operation, delivered.runs)
+            except Exception as error:
+                if not is_refusal(error):
+                    raise
+                self._say(f"tracking: {type(operation).__name__} was refused: {str(error).splitlines()[0][:200]}")
+            if isinstance(operation, StartRun):
+                delivered.open.append(operation.run)
+            elif isinstance(operation, EndRun) and operation.run in delivered.open:
+                delivered.open.remove(operation.run)
+            delivered.offset = offset
+            outbox.note(delivered)
+        return delivered
+
+    def _deliver_left_behind(self, left: Outbox, server: Server) -> None:
+        try:
+            delivered = self._deliver(left, server)
+            now = int(time.time() * 1000)
+            for run in reversed(delivered.open):  # its process was killed
+                server.apply(EndRun(run, "KILLED", now), delivered.runs)
+        except Exception:
+            left.keep()
+            raise
+        left.remove()
+
+
+def merged(operations: Sequence[tuple[Operation, int]]) -> Iterator[tuple[Operation, int]]:
+    """Operations with neighbouring LogMetrics of the same run made one."""
+    last: tuple[Operation, int] | None = None
+    for operation, offset in operations:
+        before = last[0] if last else None
+        if isinstance(before, LogMetrics) and isinstance(operation, LogMetrics) and before.run == operation.run:
+            last = (LogMetrics(operation.run, [*before.points, *operation.points]), offset)
+            continue
+        if last is not None:
+            yield last
+        last = (operation, offset)
+    if last is not None:
+        yield last

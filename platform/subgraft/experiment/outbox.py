@@ -1,0 +1,180 @@
+"""What is to be recorded of a run, as a file: written at once, delivered when the tracking server can take it.
+
+    <home>/tracking/<name>.jsonl     operations, one JSON line each, in order
+    <home>/tracking/<name>.sent      how far they have been delivered, and the server's id of each run
+    <home>/tracking/<name>.claim     held by the living process whose outbox it is
+
+So a server that is down or slow holds nothing up, and what a killed process left is delivered by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from subgraft.experiment.claim import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """run and parent are this outbox's own names; time in milliseconds since the epoch, as everywhere here."""
+
+    run: str
+    parent: str | None
+    experiment: str
+    name: str
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogMetrics:
+    """Points (name, value, time, step) of a run's curves."""
+
+    run: str
+    points: Sequence[tuple[str, float, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SetTags:
+    """Tags added to a run."""
+
+    run: str
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogArtifacts:
+    """Files of a directory, to be copied to the run's artifacts."""
+
+    run: str
+    directory: str
+    files: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterModel:
+    """A directory that becomes a version of a registered model, unless a version with this digest is there already."""
+
+    run: str
+    model: str
+    directory: str
+    digest: str
+    aliases: Sequence[str]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """status: FINISHED, FAILED or KILLED."""
+
+    run: str
+    status: str
+    time: int
+
+
+Operation: TypeAlias = StartRun | LogMetrics | SetTags | LogArtifacts | RegisterModel | EndRun
+OPERATIONS: Mapping[str, type[Operation]] = {
+    kind.__name__: kind for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, RegisterModel, EndRun)
+}
+
+
+@dataclass(slots=True)
+class Delivered:
+    """How far an outbox has been delivered: a byte offset, the server's run ids, and which runs have not ended."""
+
+    offset: int = 0
+    runs: dict[str, str] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+
+
+class Outbox:
+    """One process's operations. Appending is safe from several threads; delivering is one thread's part."""
+
+    def __init__(self, path: Path, claim: Claim) -> None:
+        self.path = path
+        self._claim = claim
+        self._lock = threading.Lock()
+
+    @classmethod
+    def create(cls, folder: Path) -> Outbox:
+        """A new one, claimed by this process."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}.jsonl"
+        claim = Claim.take(path.with_suffix(".claim"))
+        path.touch()
+        if claim is None:
+            raise RuntimeError(f"{path} is another's")
+        return cls(path, claim)
+
+    @classmethod
+    def left_behind(cls, folder: Path) -> Iterator[Outbox]:
+        """The outboxes of processes that are gone, oldest first, claimed one at a time."""
+        for path in sorted(folder.glob("*.jsonl")):
+            claim = Claim.take(path.with_suffix(".claim"))
+            if claim is not None:
+                if path.exists():
+                    yield cls(path, claim)
+                else:
+                    claim.release()
+
+    def append(self, operation: Operation) -> None:
+        """Add an operation at the end."""
+        line = json.dumps({"kind": type(operation).__name__, **asdict(operation)}, ensure_ascii=False) + "\n"
+        with self._lock, self.path.open("a", encoding="utf-8") as stream:
+            stream.write(line)
+
+    def read(self, offset: int) -> list[tuple[Operation, int]]:
+        """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""
+        with self.path.open("rb") as stream:
+            stream.seek(offset)
+            content = stream.read()
+        found = []
+        for line in content.splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            offset += len(line)
+            operation = _parse(line)
+            if operation is not None:
+                found.append((operation, offset))
+        return found
+
+    def delivered(self) -> Delivered:
+        """As last noted."""
+        try:
+            return Delivered(**json.loads(self.path.with_suffix(".sent").read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return Delivered()
+
+    def note(self, delivered: Delivered) -> None:
+        """Remember how far delivery has come. After a kill in between, the last operation is delivered twice."""
+        sent = self.path.with_suffix(".sent")
+        beside = sent.with_name(f"{sent.name}.{os.getpid()}")
+        beside.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
+        beside.replace(sent)
+
+    def remove(self) -> None:
+        """All of it was delivered."""
+        self.path.unlink(missing_ok=True)
+        self.path.with_suffix(".sent").unlink(missing_ok=True)
+        self._claim.release()
+
+    def keep(self) -> None:
+        """Leave it to a later process."""
+        self._claim.release()
+
+
+def _parse(line: bytes) -> Operation | None:
+    try:
+        fields = json.loads(line)
+        return OPERATIONS[fields.pop("kind")](**fields)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

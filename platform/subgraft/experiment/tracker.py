@@ -1,0 +1,144 @@
+"""A run as the tracking server will show it: a parent for the invocation, a child for every stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from subgraft.experiment.delivery import Delivery
+from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.outbox import (
+    EndRun,
+    LogArtifacts,
+    LogMetrics,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import RECORD, Record
+from subgraft.experiment.step import Step, flatten
+from subgraft.experiment.store import Store
+from subgraft.experiment.tracking import tracking_uri
+
+PARENT = "invocation"
+ARTIFACTS = "artifacts"
+
+
+class Tracker:
+    """An observer that notes everything in an outbox, which a thread delivers; no call here waits for the server.
+
+    Params are the flattened recipe, tags the step's labels and identity, metrics the stage's own over its steps and
+    then the numbers of its summary; a summary's texts become tags, and its list `artifacts` names small files to keep.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        experiment: str,
+        say: Callable[[str], None],
+        *,
+        name: str | None = None,
+        uri: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.uri = tracking_uri(store.home, uri)
+        self.name = name or time.strftime(f"{experiment}-%Y%m%d-%H%M%S")
+        self._store = store
+        self._say = say
+        self._experiment = experiment
+        self._outbox = Outbox.create(store.home / "tracking")
+        self._begun: set[str] = set()
+        self._seen: set[tuple[str, str, int]] = set()
+        self._provenance = Provenance.here()
+        described = {"argv": " ".join(self._provenance.argv), "git_commit": self._provenance.git_commit or ""}
+        self._start(PARENT, None, self.name, params or {}, {**described, **(tags or {})})
+        self._delivery = Delivery(self._outbox, store.home, uri, say)
+
+    def cached(self, step: Step, record: Record) -> None:
+        self._begin(step, {"cached": "true"})
+        self._summarise(step, record)
+
+    def started(self, step: Step) -> None:
+        self._begin(step, {"cached": "false"})
+
+    def progress(self, step: Step, event: Progress) -> None:
+        pass
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        self.started(step)
+        # A resumed training repeats the steps after its checkpoint.
+        fresh = [name for name in event.values if (step.fingerprint, name, event.step) not in self._seen]
+        self._seen.update((step.fingerprint, name, event.step) for name in fresh)
+        if fresh:
+            points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
+            self._outbox.append(LogMetrics(step.fingerprint, points))
+
+    def finished(self, step: Step, record: Record) -> None:
+        self.started(step)
+        self._summarise(step, record)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        self.started(step)
+        status = "FAILED" if isinstance(error, Exception) else "KILLED"
+        self._outbox.append(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
+        self._outbox.append(EndRun(step.fingerprint, status, _now()))
+
+    def register(self, step: Step, model: str, aliases: Sequence[str], tags: Mapping[str, str] | None = None) -> None:
+        """Make a step's artifact a version of a registered model (the same content only once), and set aliases.
+
+        The step must have been observed in this run. The model is a plain directory; nothing in it is executed.
+        """
+        record = self._store.find(step)
+        if record is None:
+            raise ValueError(f"{step.name} has no artifact")
+        described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
+        self._outbox.append(
+            RegisterModel(step.fingerprint, model, str(self._store.path(step)), record.digest, list(aliases), described)
+        )
+
+    def close(self, status: str = "FINISHED") -> bool:
+        """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, and one line, if some is left to later."""
+        self._outbox.append(EndRun(PARENT, status, _now()))
+        if self._delivery.finish():
+            return True
+        self._say(f"not all of this run is recorded yet: {self._outbox.path} is sent with the next run")
+        return False
+
+    def _begin(self, step: Step, tags: Mapping[str, str]) -> None:
+        if step.fingerprint in self._begun:
+            return
+        self._begun.add(step.fingerprint)
+        identity = {
+            "stage": step.stage.name,
+            "fingerprint": step.fingerprint,
+            "git_commit": self._provenance.git_commit or "",
+        }
+        recipe = step.recipe.model_dump(mode="json")
+        self._start(step.fingerprint, PARENT, step.name, recipe, {**identity, **step.labels, **tags})
+
+    def _start(
+        self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
+    ) -> None:
+        flat = {key: str(value) for key, value in flatten(params).items()}
+        self._outbox.append(StartRun(run, parent, self._experiment, name, dict(tags), flat, _now()))
+
+    def _summarise(self, step: Step, record: Record) -> None:
+        run, now = step.fingerprint, _now()
+        summary = dict(record.summary)
+        files = [str(name) for name in summary.pop(ARTIFACTS, ())]
+        flat = flatten(summary)
+        numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
+        texts = {name: str(value) for name, value in flat.items() if name not in numbers}
+        points = [(name, value, now, 0) for name, value in {**numbers, "seconds": record.seconds}.items()]
+        self._outbox.append(LogMetrics(run, points))
+        self._outbox.append(SetTags(run, {"device": record.provenance.device, "digest": record.digest, **texts}))
+        self._outbox.append(LogArtifacts(run, str(self._store.path(step)), [RECORD, *files]))
+        self._outbox.append(EndRun(run, "FINISHED", now))
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

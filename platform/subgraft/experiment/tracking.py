@@ -1,0 +1,245 @@
+"""The tracking server and model registry: the only file that imports MLflow.
+
+By default both are an SQLite file, <home>/mlflow.db, with artifacts under <home>/mlartifacts. Models are plain
+directories (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+
+from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
+from subgraft.experiment.record import content_digest, file_entries
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.entities.model_registry import ModelVersion
+
+BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
+LONGEST_VALUE = 5000
+PARENT = "mlflow.parentRunId"
+DIGEST = "subgraft.digest"
+REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedRun:
+    """A run as the server has it; metrics are each curve's last value."""
+
+    id: str
+    name: str
+    tags: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
+def tracking_uri(home: Path, uri: str | None = None) -> str:
+    """The setting, or MLFLOW_TRACKING_URI, or the SQLite file under home."""
+    return uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home.absolute() / 'mlflow.db'}"
+
+
+class Server:
+    """A connection. Making it imports MLflow, and creates the SQLite file's tables where they are absent."""
+
+    def __init__(self, home: Path, uri: str | None = None) -> None:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        import logging
+
+        logging.getLogger("mlflow").setLevel(logging.ERROR)
+        logging.getLogger("alembic").setLevel(logging.ERROR)
+        from mlflow import MlflowClient
+
+        self.home = home.absolute()
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.uri = tracking_uri(self.home, uri)
+        self._client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        self._experiments: dict[str, str] = {}
+
+    def apply(self, operation: Operation, runs: dict[str, str]) -> None:
+        """Carry out an operation; `runs` maps an outbox's names of runs to ours, and StartRun adds to it."""
+        match operation:
+            case StartRun():
+                runs[operation.run] = self._start(operation, runs)
+            case LogMetrics():
+                self._log_metrics(runs[operation.run], operation)
+            case SetTags():
+                self._set_tags(runs[operation.run], operation.tags)
+            case LogArtifacts():
+                self._log_artifacts(runs[operation.run], operation)
+            case RegisterModel():
+                self._register(runs[operation.run], operation)
+            case EndRun():
+                self._client.set_terminated(runs[operation.run], operation.status, operation.time)
+
+    def find(self, run: str) -> TrackedRun:
+        """A parent run by id, or the newest one by name, over all experiments. Raises UserError with what there is."""
+        experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
+        parents = [
+            found
+            for found in self._client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+            if PARENT not in found.data.tags
+        ]
+        for found in parents:
+            if run in (found.info.run_id, found.info.run_name):
+                return _tracked(found)
+        known = ", ".join(dict.fromkeys(found.info.run_name for found in parents)) or "none"
+        raise UserError(f"there is no run '{run}'", where=self.uri, mend=f"runs: {known}")
+
+    def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
+        """The stages of a run, in the order they were begun."""
+        experiments = [self._client.get_run(run.id).info.experiment_id]
+        token: str | None = None
+        while token != "":
+            page = self._client.search_runs(
+                experiments,
+                f"tags.`{PARENT}` = '{run.id}'",
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+            yield from (_tracked(found) for found in page)
+            token = page.token or ""
+
+    def resolve(self, uri: str) -> Path:
+        """The local directory of models:/NAME@ALIAS or models:/NAME/VERSION, fetched where it is remote, and verified.
+
+        Raises UserError when there is no such model, OperationalError when its files are not those registered.
+        """
+        version = self._version(uri)
+        directory = self._fetch(version)
+        entries = tuple(entry for entry in file_entries(directory))
+        declared = version.tags.get(DIGEST)
+        if declared is not None and content_digest(entries) != declared:
+            raise OperationalError("the model's files are not the ones that were registered", where=str(directory))
+        return directory
+
+    def version(self, model: str, digest: str) -> int | None:
+        """The version of a registered model with this content digest, or None."""
+        versions = self._client.search_model_versions(f"name='{model}'")
+        return next((int(found.version) for found in versions if found.tags.get(DIGEST) == digest), None)
+
+    def _start(self, operation: StartRun, runs: Mapping[str, str]) -> str:
+        from mlflow.entities import Param
+
+        tags = dict(operation.tags)
+        if operation.parent is not None:
+            tags[PARENT] = runs[operation.parent]
+        first = dict(list(tags.items())[: BATCH["tags"]])
+        created = self._client.create_run(
+            self._experiment(operation.experiment), operation.time, first, run_name=operation.name
+        )
+        run_id: str = created.info.run_id
+        params = [Param(name, value[:LONGEST_VALUE]) for name, value in operation.params.items()]
+        for start in range(0, len(params), BATCH["params"]):
+            self._client.log_batch(run_id, params=params[start : start + BATCH["params"]])
+        return run_id
+
+    def _experiment(self, name: str) -> str:
+        if name not in self._experiments:
+            found = self._client.get_experiment_by_name(name)
+            if found is not None:
+                self._experiments[name] = found.experiment_id
+            else:
+                local = self.uri.startswith("sqlite:")
+                location = (self.home / "mlartifacts").as_uri() if local else None
+                self._experiments[name] = self._client.create_experiment(name, artifact_location=location)
+        return self._experiments[name]
+
+    def _log_metrics(self, run_id: str, operation: LogMetrics) -> None:
+        from mlflow.entities import Metric
+
+        points = [Metric(str(name), float(value), int(time), int(step)) for name, value, time, step in operation.points]
+        for start in range(0, len(points), BATCH["metrics"]):
+            self._client.log_batch(run_id, metrics=points[start : start + BATCH["metrics"]])
+
+    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        values = [RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()]
+        for start in range(0, len(values), BATCH["tags"]):
+            self._client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
+
+    def _log_artifacts(self, run_id: str, operation: LogArtifacts) -> None:
+        for name in operation.files:
+            folder = Path(name).parent.as_posix()
+            self._client.log_artifact(run_id, str(Path(operation.directory) / name), None if folder == "." else folder)
+
+    def _register(self, run_id: str, operation: RegisterModel) -> None:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._client.create_registered_model(operation.model)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        version = self.version(operation.model, operation.digest)
+        if version is None:
+            self._client.log_artifacts(run_id, operation.directory, "model")
+            source = f"{self._client.get_run(run_id).info.artifact_uri}/model"
+            tags = {**operation.tags, DIGEST: operation.digest}
+            version = int(self._client.create_model_version(operation.model, source, run_id, tags).version)
+        for alias in operation.aliases:
+            self._client.set_registered_model_alias(operation.model, alias, str(version))
+
+    def _version(self, uri: str) -> ModelVersion:
+        from mlflow.exceptions import MlflowException
+
+        name, _, alias = uri.removeprefix("models:/").partition("@")
+        try:
+            if alias:
+                return self._client.get_model_version_by_alias(name, alias)
+            name, _, number = name.partition("/")
+            return self._client.get_model_version(name, number)
+        except MlflowException as error:
+            models = self._client.search_registered_models()
+            known = [f"models:/{model.name}@{alias}" for model in models for alias in sorted(model.aliases)]
+            raise UserError(
+                f"there is no registered model {uri}", where=self.uri, mend=f"models: {', '.join(known) or 'none'}"
+            ) from error
+
+    def _fetch(self, version: ModelVersion) -> Path:
+        from mlflow.artifacts import download_artifacts
+
+        source: str = self._client.get_model_version_download_uri(version.name, version.version)
+        if urlparse(source).scheme in ("", "file"):
+            return Path(unquote(urlparse(source).path))
+        target = self.home / "registry" / version.name / str(version.version)
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as beside:
+                fetched = Path(download_artifacts(artifact_uri=source, dst_path=beside, tracking_uri=self.uri))
+                shutil.move(fetched, target)
+        return target
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the server answered and will never accept this (rather than being away for a while)."""
+    from mlflow.exceptions import MlflowException
+
+    refused = (
+        "INVALID_PARAMETER_VALUE",
+        "RESOURCE_DOES_NOT_EXIST",
+        "BAD_REQUEST",
+        "PERMISSION_DENIED",
+        "INVALID_STATE",
+    )
+    return isinstance(error, FileNotFoundError | KeyError) or (
+        isinstance(error, MlflowException) and error.error_code in refused
+    )
+
+
+def _tracked(run: Run) -> TrackedRun:
+    return TrackedRun(run.info.run_id, run.info.run_name, dict(run.data.tags), dict(run.data.metrics))

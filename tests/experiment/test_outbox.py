@@ -1,0 +1,85 @@
+"""What is to be recorded is kept until it is delivered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from subgraft.experiment.delivery import merged
+from subgraft.experiment.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
+
+OPERATIONS = [
+    StartRun("invocation", None, "demo", "größer", {"a": "b"}, {"size": "10"}, 1),
+    LogMetrics("invocation", [("loss", 1.5, 2, 1)]),
+    SetTags("invocation", {"row": "avg"}),
+    LogArtifacts("invocation", "/somewhere", ["record.json"]),
+    RegisterModel("invocation", "demo", "/somewhere", "0" * 64, ["candidate"], {}),
+    EndRun("invocation", "FINISHED", 3),
+]
+
+
+def read(outbox: Outbox, offset: int = 0) -> list[object]:
+    return [operation for operation, _ in outbox.read(offset)]
+
+
+def test_operations_come_back_as_they_were_appended(tmp_path: Path) -> None:
+    outbox = Outbox.create(tmp_path)
+    for operation in OPERATIONS:
+        outbox.append(operation)
+    found = outbox.read(0)
+    assert [type(operation) for operation, _ in found] == [type(operation) for operation in OPERATIONS]
+    assert found[0][0] == OPERATIONS[0]
+    assert read(outbox, offset=found[2][1]) == OPERATIONS[3:]
+
+
+def test_a_torn_line_is_left_for_later(tmp_path: Path) -> None:
+    outbox = Outbox.create(tmp_path)
+    outbox.append(OPERATIONS[0])
+    with outbox.path.open("a") as stream:
+        stream.write("garbage\n")
+    outbox.append(OPERATIONS[2])
+    with outbox.path.open("a") as stream:
+        stream.write('{"kind": "EndRun", "ru')
+    assert read(outbox) == [OPERATIONS[0], OPERATIONS[2]]
+
+
+def test_how_far_delivery_came_is_remembered(tmp_path: Path) -> None:
+    outbox = Outbox.create(tmp_path)
+    delivered = outbox.delivered()
+    assert (delivered.offset, delivered.runs, delivered.open) == (0, {}, [])
+    delivered.offset, delivered.runs = 17, {"invocation": "abc"}
+    outbox.note(delivered)
+    assert outbox.delivered() == delivered
+
+
+def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
+    program = (
+        "import sys, os; from pathlib import Path\n"
+        "from subgraft.experiment.outbox import EndRun, Outbox\n"
+        "outbox = Outbox.create(Path(sys.argv[1])); outbox.append(EndRun('invocation', 'FINISHED', 3))\n"
+        "print(outbox.path, flush=True); sys.stdin.readline(); os._exit(1)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    path = Path(process.stdout.readline().strip())
+    mine = Outbox.create(tmp_path)
+    assert list(Outbox.left_behind(tmp_path)) == []
+    process.communicate("\n", timeout=30)
+    (left,) = Outbox.left_behind(tmp_path)
+    assert left.path == path and read(left) == [OPERATIONS[-1]]
+    left.remove()
+    assert [found.name for found in sorted(tmp_path.iterdir())] == sorted(
+        [mine.path.name, mine.path.with_suffix(".claim").name]
+    )
+
+
+@pytest.mark.parametrize("runs, expected", [("aab", [2, 1]), ("aba", [1, 1, 1]), ("a", [1]), ("", [])])
+def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[int]) -> None:
+    operations = [(LogMetrics(run, [("loss", 1.0, 0, step)]), step) for step, run in enumerate(runs)]
+    result = list(merged(operations))
+    assert [len(operation.points) for operation, _ in result] == expected
+    assert result == [] or result[-1][1] == len(runs) - 1

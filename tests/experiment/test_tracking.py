@@ -1,0 +1,295 @@
+"""Runs as MLflow shows them, in a real SQLite file; and runs whose server is away."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from safetensors.numpy import load_file, save_file
+
+from subgraft.config import Settings
+from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.compare import compare, table
+from subgraft.experiment.delivery import Delivery
+from subgraft.experiment.events import Metrics
+from subgraft.experiment.outbox import Outbox, StartRun
+from subgraft.experiment.step import Step
+from subgraft.experiment.store import Store
+from subgraft.experiment.tracker import Tracker
+from subgraft.experiment.tracking import Server, tracking_uri
+from subgraft.stages.stage import Stage
+
+
+class Inner(Settings):
+    rate: float = 0.5
+
+
+class Recipe(Settings):
+    row: str
+    inner: Inner = Inner()
+
+
+def nothing(recipe, inputs, out, context):
+    return {}
+
+
+EVALUATE, FINETUNE = Stage("evaluate", 1, nothing), Stage("finetune", 1, nothing)
+
+
+@pytest.fixture(autouse=True)
+def no_server_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One home for the module: its tables take two seconds to make."""
+    return Store(tmp_path_factory.mktemp("home") / "with space")
+
+
+def evaluation(store: Store, row: str, bleu: float) -> Step:
+    step = Step(EVALUATE, f"evaluate {row}", Recipe(row=row), labels={"row": row, "seed": "1"})
+
+    def write(out: Path) -> dict[str, object]:
+        (out / "plots").mkdir()
+        (out / "plots" / "curve.txt").write_text("a curve")
+        return {"BLEU": bleu, "signature": {"BLEU": "tok:13a"}, "artifacts": ["plots/curve.txt"]}
+
+    store.publish(step, write)
+    return step
+
+
+def metrics(step: int, loss: float) -> Metrics:
+    return Metrics(step, {"loss": loss}, time.time())
+
+
+def test_a_run_is_recorded_whole(store: Store) -> None:
+    said: list[str] = []
+    step = evaluation(store, "avg", 31.5)
+    old = evaluation(store, "old", 30.25)
+    tracker = Tracker(store, "demo", said.append, name="first", params={"seeds": [1, 2]}, tags={"config": "demo.yaml"})
+    tracker.cached(old, store.find(old))
+    tracker.started(step)
+    for number in range(1500):
+        tracker.metrics(step, metrics(number, 1.0 / (number + 1)))
+    tracker.metrics(step, metrics(700, 99.0))
+    tracker.finished(step, store.find(step))
+    assert tracker.close() and said == []
+
+    server = Server(store.home)
+    run = server.find("first")
+    assert run.tags["config"] == "demo.yaml" and "argv" in run.tags
+    cached, made = server.children(run)
+    assert (cached.name, cached.tags["cached"], cached.metrics["BLEU"]) == ("evaluate old", "true", 30.25)
+    expected = {"cached": "false", "stage": "evaluate", "fingerprint": step.fingerprint, "row": "avg", "seed": "1"}
+    assert expected.items() <= made.tags.items()
+    assert made.tags["signature.BLEU"] == "tok:13a"
+    assert made.metrics["BLEU"] == 31.5 and made.metrics["loss"] == pytest.approx(1 / 1500)
+
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=server.uri)
+    stored = client.get_run(made.id)
+    assert stored.info.status == "FINISHED" and client.get_run(run.id).info.status == "FINISHED"
+    assert stored.data.params == {"row": "avg", "inner.rate": "0.5"}
+    curve = client.get_metric_history(made.id, "loss")
+    assert [point.step for point in curve] == list(range(1500)), "repeated steps are recorded once"
+    assert {item.path for item in client.list_artifacts(made.id)} == {"record.json", "plots"}
+    assert not list((store.home / "tracking").iterdir()), "nothing is left to deliver"
+
+
+def test_failures_and_interruptions_are_recorded(store: Store) -> None:
+    from mlflow import MlflowClient
+
+    step, other = evaluation(store, "broken", 0.0), evaluation(store, "stopped", 0.0)
+    tracker = Tracker(store, "demo", print, name="second")
+    tracker.started(step)
+    tracker.failed(step, OperationalError("out of luck"))
+    tracker.failed(other, KeyboardInterrupt())
+    assert tracker.close("FAILED")
+    server = Server(store.home)
+    run = server.find("second")
+    client = MlflowClient(tracking_uri=server.uri)
+    assert client.get_run(run.id).info.status == "FAILED"
+    broken, stopped = server.children(run)
+    assert broken.tags["error"] == "out of luck"
+    assert client.get_run(broken.id).info.status == "FAILED"
+    assert client.get_run(stopped.id).info.status == "KILLED"
+
+
+def test_runs_are_compared(store: Store) -> None:
+    for name, bleu in (("monday", 20.0), ("tuesday", 21.0)):
+        tracker = Tracker(store, "demo", print, name=name)
+        for row in ("att", "patt"):
+            step = Step(EVALUATE, row, Recipe(row=f"{name} {row}"), labels={"row": row, "seed": "1"})
+            tracker.finished(step, store.publish(step, lambda out, bleu=bleu: {"BLEU": bleu}))
+        tracker.close()
+    server = Server(store.home)
+    rows = compare(server, ["tuesday", server.find("monday").id])
+    assert [(row.run, row.row, row.figures["BLEU"]) for row in rows] == [
+        ("tuesday", "att", 21.0),
+        ("tuesday", "patt", 21.0),
+        ("monday", "att", 20.0),
+        ("monday", "patt", 20.0),
+    ]
+    console = Console(width=100, record=True, file=(store.home / "printed").open("w"))
+    console.print(table(rows))
+    assert re.search(r"tuesday +patt +1 +21", console.export_text())
+    with pytest.raises(UserError, match=r"there is no run 'sunday'.*\n.*tuesday"):
+        compare(server, ["sunday"])
+    with pytest.raises(UserError, match="none of these runs has a finished stage 'finetune'"):
+        compare(server, ["monday"], stage="finetune")
+
+
+def model(store: Store, row: str, value: float) -> Step:
+    step = Step(FINETUNE, f"finetune {row}", Recipe(row=row), labels={"row": row})
+
+    def write(out: Path) -> dict[str, object]:
+        save_file({"weight": np.full(3, value, np.float32)}, out / "model.safetensors")
+        (out / "decoder").mkdir()
+        (out / "decoder" / "tokenizer.json").write_text("{}")
+        return {}
+
+    store.publish(step, write)
+    return step
+
+
+def register(store: Store, uri: str | None, step: Step, *aliases: str) -> None:
+    tracker = Tracker(store, "demo", print, uri=uri)
+    tracker.finished(step, store.find(step))
+    tracker.register(step, "demo-en-de", aliases, {"task": "translation"})
+    assert tracker.close()
+
+
+def check_registry(store: Store, uri: str | None) -> None:
+    """Two models, one of them twice; what comes back is what went in."""
+    first, second = model(store, "avg", 1.0), model(store, "patt", 2.0)
+    register(store, uri, first, "candidate", "champion")
+    register(store, uri, second, "candidate")
+    register(store, uri, first, "candidate")
+    server = Server(store.home, uri)
+    assert server.version("demo-en-de", store.find(first).digest) == 1
+    assert server.version("demo-en-de", store.find(second).digest) == 2
+    for name, value in (("@champion", 1.0), ("@candidate", 1.0), ("/2", 2.0)):
+        directory = server.resolve(f"models:/demo-en-de{name}")
+        assert load_file(directory / "model.safetensors")["weight"][0] == value
+        assert (directory / "decoder" / "tokenizer.json").read_text() == "{}"
+    for missing in ("models:/demo-en-de@absent", "models:/absent/1", "models:/demo-en-de/77"):
+        with pytest.raises(UserError, match="models:/demo-en-de@champion"):
+            server.resolve(missing)
+    (server.resolve("models:/demo-en-de/2") / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(OperationalError, match="not the ones that were registered"):
+        server.resolve("models:/demo-en-de/2")
+
+
+def test_models_are_registered_once_and_found_again(store: Store) -> None:
+    check_registry(store, None)
+
+
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_a_server_that_is_away_costs_one_line_and_is_caught_up_with(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    step = evaluation(store, "away", 12.0)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{closed_port()}")
+    started = time.monotonic()
+    tracker = Tracker(store, "demo", said.append, name="away")
+    tracker.finished(step, store.find(step))
+    assert time.monotonic() - started < 1.0, "nobody waits for the server"
+    assert tracker.close() is False
+    first, last = said
+    assert first.startswith("tracking is not available") and "\n" not in first
+    assert "is sent with the next run" in last
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert Tracker(store, "demo", said.append, name="later").close()
+    server = Server(store.home)
+    (child,) = server.children(server.find("away"))
+    assert child.metrics["BLEU"] == 12.0
+    assert len(said) == 2
+
+
+def test_a_server_that_comes_back_is_used(store: Store) -> None:
+    said: list[str] = []
+    outbox = Outbox.create(store.home / "tracking")
+    outbox.append(StartRun("invocation", None, "demo", "patient", {}, {}, 1))
+    blocked = store.home.with_name("blocked")
+    blocked.write_text("a file where the home should be")
+    delivery = Delivery(outbox, blocked, None, said.append, retry=0.2)
+    while not said:
+        time.sleep(0.05)
+    blocked.unlink()
+    assert delivery.finish()
+    assert Server(blocked).find("patient")
+
+
+def test_a_killed_runs_record_is_completed_by_the_next(store: Store) -> None:
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from subgraft.experiment.store import Store; from subgraft.experiment.tracker import Tracker\n"
+        "store = Store(Path(sys.argv[1])); tracker = Tracker(store, 'demo', print, name='killed')\n"
+        "while not tracker._outbox.delivered().open: time.sleep(0.1)\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(store.home)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert Tracker(store, "demo", print, name="after").close()
+    from mlflow import MlflowClient
+
+    server = Server(store.home)
+    assert MlflowClient(tracking_uri=server.uri).get_run(server.find("killed").id).info.status == "KILLED"
+    assert not list((store.home / "tracking").iterdir())
+
+
+def test_where_runs_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://one:5000")
+    assert tracking_uri(tmp_path) == "http://one:5000"
+    assert tracking_uri(tmp_path, "http://two:5000") == "http://two:5000"
+
+
+@pytest.fixture
+def http_server(tmp_path: Path) -> Iterator[str]:
+    """A real tracking server on this machine that serves artifacts too."""
+    port = closed_port()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{tmp_path}/server.db"]
+    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.3)
+    yield f"http://127.0.0.1:{port}"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.slow
+def test_the_registry_over_http(http_server: str, tmp_path: Path) -> None:
+    check_registry(Store(tmp_path / "home"), http_server)
