@@ -78,37 +78,31 @@ class HyperwordIndex:
         first = np.searchsorted(windows, hashes)
         counts = np.searchsorted(windows, hashes | POSITION_BITS, side="right") - first
         head = np.minimum(counts, 4 * most)
-        found = self._verified(queries, rows, windows, first, head, length, most)
+        looked_at = windows[ragged_ranges(first, head)]
+        found = self._verified(queries, np.repeat(rows, head), looked_at, length, most)
         filled = np.isin(rows, found[0][positions_in_rows(found[0]) == most - 1])
         again = ~filled & (head < counts)
         if not again.any():
             return [found]
         kept = ~np.isin(found[0], rows[again])
-        rest = self._verified(queries, rows[again], windows, first[again], counts[again], length, most)
+        looked_at = windows[ragged_ranges(first[again], counts[again])]
+        rest = self._verified(queries, np.repeat(rows[again], counts[again]), looked_at, length, most)
         return [(found[0][kept], found[1][kept]), rest]
 
     def _verified(
-        self,
-        queries: _HashedText,
-        rows: Int64s,
-        windows: NDArray[np.uint64],
-        first: Int64s,
-        counts: Int64s,
-        length: int,
-        most: int,
+        self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, most: int
     ) -> tuple[Int64s, Int64s]:
-        """Of these ranges of sorted windows, those that spell the row's token: one an entry, `most` a row."""
-        candidates = (windows[ragged_ranges(first, counts)] & POSITION_BITS).astype(np.int64)
-        candidate_rows = np.repeat(rows, counts)
-        same = self._text.spell(candidates, length) == queries.spell(queries.starts[candidate_rows], length)
+        """Row and position of the windows that do spell their row's token: one of an entry, at most `most` of a row."""
+        positions = (windows & POSITION_BITS).astype(np.int64)
+        same = self._text.spell(positions, length) == queries.spell(queries.starts[rows], length)
         equal = same.all(axis=1)
-        candidates, candidate_rows = candidates[equal], candidate_rows[equal]
-        entries = self._entry_of[candidates]
+        rows, positions = rows[equal], positions[equal]
+        entries = self._entry_of[positions]
         fresh = np.ones(len(entries), dtype=np.bool_)
-        fresh[1:] = (entries[1:] != entries[:-1]) | (candidate_rows[1:] != candidate_rows[:-1])
-        candidates, candidate_rows = candidates[fresh], candidate_rows[fresh]
-        kept = positions_in_rows(candidate_rows) < most
-        return candidate_rows[kept], candidates[kept]
+        fresh[1:] = (entries[1:] != entries[:-1]) | (rows[1:] != rows[:-1])
+        rows, positions = rows[fresh], positions[fresh]
+        kept = positions_in_rows(rows) < most
+        return rows[kept], positions[kept]
 
     def _windows(self, length: int) -> NDArray[np.uint64]:
         """All windows of a length, 32 bits of hash above 32 bits of position, sorted."""

@@ -93,15 +93,6 @@ def _sentencepiece(
     special: SpecialTokens,
 ) -> bytes:
     written = io.BytesIO()
-    pieces = special.first_pieces
-    ids: dict[str, Any] = {}
-    for role in special.first:
-        # Of roles that share a piece SentencePiece knows the first; the others are -1, which means none.
-        spelled = special.spelling.get(role)
-        taken = any(ids.get(f"{other}_piece") == spelled for other in special.first)
-        ids[f"{role}_id"] = pieces.index(spelled) if spelled is not None and not taken else -1
-        if spelled is not None and not taken:
-            ids[f"{role}_piece"] = spelled
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=lines,
@@ -113,7 +104,7 @@ def _sentencepiece(
             max_sentence_length=LONGEST_LINE,
             num_threads=1,  # the sums of the unigram model depend on how many threads share them
             minloglevel=2,
-            **ids,
+            **_roles(special),
         )
     except RuntimeError as error:
         raise _explained(str(error), size, len(special.last)) from error
@@ -123,6 +114,15 @@ def _sentencepiece(
             piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
     serialised: bytes = proto.SerializeToString(deterministic=True)
     return serialised
+
+
+def _roles(special: SpecialTokens) -> dict[str, Any]:
+    """SentencePiece's settings of each role's id and piece; of roles that share a piece it is told the first only."""
+    settings: dict[str, Any] = {f"{role}_id": -1 for role in special.first}
+    role_of = {special.spelling[role]: role for role in reversed(special.first) if role in special.spelling}
+    for i, piece in enumerate(special.first_pieces):
+        settings |= {f"{role_of[piece]}_id": i, f"{role_of[piece]}_piece": piece}
+    return settings
 
 
 def _explained(message: str, size: int, appended: int) -> UserError:
