@@ -258,6 +258,15 @@ def test_a_killed_runs_record_is_completed_by_the_next(store: Store) -> None:
     assert not list((store.home / "tracking").iterdir())
 
 
+def test_a_new_home_is_set_up_without_a_word(tmp_path: Path) -> None:
+    program = "import sys; from pathlib import Path; from subgraft.experiment.tracking import Server; "
+    program += "Server(Path(sys.argv[1])).find('none')"
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (tmp_path / "mlflow.db").exists()
+    assert done.stdout == "" and done.stderr.startswith("Traceback"), done.stderr
+    assert "there is no run 'none'" in done.stderr
+
+
 def test_where_runs_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://one:5000")

@@ -30,6 +30,7 @@ DIGEST = "subgraft.digest"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
@@ -57,10 +58,6 @@ class Server:
     def __init__(self, home: Path, uri: str | None = None) -> None:
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        import logging
-
-        logging.getLogger("mlflow").setLevel(logging.ERROR)
-        logging.getLogger("alembic").setLevel(logging.ERROR)
         from mlflow import MlflowClient
 
         self.home = home.absolute()
