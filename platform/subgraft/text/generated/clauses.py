@@ -20,6 +20,8 @@ _MODALS: Mapping[str, tuple[str, str]] = {
     "wollen": ("", ""),
     "sollen": ("should", "should"),
 }
+# Particles that a pronoun comes before.
+_ADVERBS = ("up", "on", "off", "along")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def german_main(clause: Clause, front: str = "") -> str:
     finite, tail = _german_verbs(clause)
     subject = clause.subject.german(german.NOMINATIVE)
     lead = (front, finite, subject) if front else (subject, finite)
-    return joined((*lead, *_german_middle(clause, front), *tail, _then(clause, True)))
+    return joined((*lead, *_german_middle(clause, front), *tail, _german(clause.then)))
 
 
 def german_subordinate(clause: Clause, lead: str) -> str:
@@ -96,7 +98,7 @@ def german_subordinate(clause: Clause, lead: str) -> str:
     finite, tail = _german_verbs(clause)
     verbs = joined(tail[:-1]) + " " + tail[-1] + finite if _parted(clause) else joined((*tail, finite))
     subject = clause.subject.german(german.NOMINATIVE)
-    return joined((lead, subject, *_german_middle(clause), verbs.strip(), _then(clause, True)))
+    return joined((lead, subject, *_german_middle(clause), verbs.strip(), _german(clause.then)))
 
 
 def german_question(clause: Clause, asked: str = "") -> str:
@@ -129,21 +131,12 @@ def _german_verbs(clause: Clause) -> tuple[str, list[str]]:
         tail = [said.participle, "werden"] if clause.passive else [infinitive]
         return german.finite(clause.modal, person, clause.past), tail
     if clause.passive:
-        return _german_passive(clause)
+        return german.finite("werden", person, clause.past), [said.participle]
     if clause.tense == "future":
         return german.finite("werden", person), [infinitive]
     if clause.tense == "perfect" and said is not BE and said.infinitive != "haben":
         return german.finite(said.auxiliary, person), [said.participle]
     return german.finite(said, person, clause.past), [said.prefix] if said.prefix else []
-
-
-def _german_passive(clause: Clause) -> tuple[str, list[str]]:
-    person, participle = clause.subject.person, clause.verb.participle
-    if clause.tense == "future":
-        return german.finite("werden", person), [participle, "werden"]
-    if clause.tense == "perfect":
-        return german.finite("sein", person), [participle, "worden"]
-    return german.finite("werden", person, clause.past), [participle]
 
 
 def _german_middle(clause: Clause, front: str = "") -> list[str]:
@@ -154,25 +147,21 @@ def _german_middle(clause: Clause, front: str = "") -> list[str]:
     known = [part for part in bare if part.nominal.definite]
     new = [part for part in bare if not part.nominal.definite]
     kein = clause.negated and bool(new) and new[-1].case == german.ACCUSATIVE
-    when = [_text(part, True) for part in (clause.time, clause.frequency)]
+    when = [_german(part) for part in (clause.time, clause.frequency)]
     when = [text for text in when if text != front]
     objects = [part.german() for part in known]
     first = [part.german() for part in sorted(light, key=lambda part: part.case)]
-    around = [_text(clause.manner, True), _text(clause.place, True)]
+    around = [_german(clause.manner), _german(clause.place)]
     around = [text for text in around if text != front]
     last = [part.german(negated=kein) for part in new]
     order = [*objects, *when] if clause.negated else [*when, *objects]
     negation = ["nicht"] if clause.negated and not kein else []
     rest = [part.german() for part in governed]
-    return [*first, *order, *negation, *around, *last, *rest, _text(clause.predicate, True)]
+    return [*first, *order, *negation, *around, *last, *rest, _german(clause.predicate)]
 
 
-def _text(part: Adverbial | None, in_german: bool) -> str:
-    return "" if part is None else part.german if in_german else part.english
-
-
-def _then(clause: Clause, in_german: bool) -> str:
-    return _text(clause.then, in_german)
+def _german(part: Adverbial | None) -> str:
+    return part.german if part else ""
 
 
 # --- English --------------------------------------------------------------------------------------------------
@@ -181,19 +170,16 @@ def _then(clause: Clause, in_german: bool) -> str:
 def english_main(clause: Clause, front: str = "") -> str:
     """Subject, verb, objects, manner, place, time; front: the words before the subject."""
     helper, rest = _english_verbs(clause, asked=False)
-    subject = clause.subject.english()
-    return joined(
-        (front, subject, helper, _not(clause), _text(clause.frequency, False), rest, _english_end(clause, front))
-    )
+    if clause.negated:
+        helper = "cannot" if helper == "can" else f"{helper} not"
+    often = _english(clause.frequency)
+    return joined((front, clause.subject.english(), helper, often, rest, _english_end(clause, front)))
 
 
 def english_question(clause: Clause, asked: str = "") -> str:
     """The auxiliary before the subject."""
     helper, rest = _english_verbs(clause, asked=True)
-    subject = clause.subject.english()
-    return joined(
-        (asked, helper, subject, _not(clause), _text(clause.frequency, False), rest, _english_end(clause, ""))
-    )
+    return joined((asked, helper, clause.subject.english(), rest, _english_end(clause, "")))
 
 
 def english_infinitive(clause: Clause) -> str:
@@ -201,15 +187,19 @@ def english_infinitive(clause: Clause) -> str:
     return joined(("to", clause.verb.english, _english_end(clause, "")))
 
 
-def _not(clause: Clause) -> str:
-    return "not" if clause.negated else ""
+def _english(part: Adverbial | None) -> str:
+    return part.english if part else ""
 
 
 def _english_end(clause: Clause, front: str) -> str:
-    around = [_text(part, False) for part in (clause.predicate, clause.manner, clause.place, clause.time)]
+    around = [_english(part) for part in (clause.predicate, clause.manner, clause.place, clause.time)]
     around = [text for text in around if text != front]
     objects = [part.english() for part in clause.objects]
-    return joined((clause.verb.particle, *objects, *around, _then(clause, False)))
+    particle = clause.verb.particle
+    if particle in _ADVERBS and clause.objects and clause.objects[0].nominal.light:
+        # pick him up, but pick up the child
+        objects, particle = [*objects, particle], ""
+    return joined((particle, *objects, *around, _english(clause.then)))
 
 
 def _english_verbs(clause: Clause, asked: bool) -> tuple[str, str]:

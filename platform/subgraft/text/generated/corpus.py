@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from typing import Literal
@@ -35,10 +35,14 @@ def pairs(domain: Domain, split: Split, count: int, seed: int = 1) -> Iterator[P
 
     Raises UserError where the domain has not as many pairs.
     """
-    held_out = held_out_compounds(domain)
+    return take(_drawn(domain, split, seed), domain, split, count)
+
+
+def take(drawn: Iterable[Pair], domain: Domain, split: Split, count: int) -> Iterator[Pair]:
+    """The first `count` distinct pairs of those drawn that belong to the split; raises as `pairs` does."""
     known: set[str] = set()
     fruitless = 0
-    for english, german in _drawn(domain, split, seed):
+    for english, german in drawn:
         if len(known) == count:
             return
         fruitless += 1
@@ -46,11 +50,18 @@ def pairs(domain: Domain, split: Split, count: int, seed: int = 1) -> Iterator[P
             raise _exhausted(domain, split, count, len(known))
         if english in known or _split(english) != split or not _fits(english, german):
             continue
-        if split == "train" and held_out and not held_out.isdisjoint(_WORD.findall(german)):
-            continue
-        known.add(english)
-        fruitless = 0
-        yield english, german
+        if _allowed(german, domain, split, len(known)):
+            known.add(english)
+            fruitless = 0
+            yield english, german
+
+
+def _allowed(german: str, domain: Domain, split: Split, position: int) -> bool:
+    """Training has no compound that is held out; every second sentence of dev and test has one."""
+    held_out = held_out_compounds(domain)
+    if not held_out or (split != "train" and position % 2):
+        return True
+    return held_out.isdisjoint(_WORD.findall(german)) == (split == "train")
 
 
 def _drawn(domain: Domain, split: Split, seed: int) -> Iterator[Pair]:
@@ -76,6 +87,7 @@ def _exhausted(domain: str, split: str, count: int, found: int) -> UserError:
     )
 
 
+@cache
 def held_out_compounds(domain: Domain) -> frozenset[str]:
     """The German compounds that occur in dev and test and never in train; everyday language holds out none."""
     if domain == "everyday":

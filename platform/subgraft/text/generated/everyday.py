@@ -23,7 +23,7 @@ from subgraft.text.generated.everyday_events import (
     subject_of,
 )
 from subgraft.text.generated.everyday_nouns import NOUNS
-from subgraft.text.generated.phrases import Gap, NounPhrase, prepositional
+from subgraft.text.generated.phrases import Gap, NounPhrase, genitive, prepositional
 from subgraft.text.generated.words import Adverbial, verb
 
 Pair = tuple[str, str]
@@ -83,8 +83,19 @@ def _description(draw: Draw) -> Pair:
     plural = bool(noun.plural) and draw.chance(0.25)
     subject = NounPhrase(noun, draw.choose(("der", "der", "dies", "mein", "unser", "his", "her")), plural)
     predicate = degree(draw, ADJECTIVES_OF.get(kind, kind))
+    if draw.chance(0.3):
+        owner = NounPhrase(draw.choose(NOUNS["relative"]), draw.choose(("mein", "dein", "unser")))
+        subject = replace(subject, word="der").followed(genitive(owner))
     tense = draw.choose(("present", "present", "perfect"))
     return _both(Clause(subject, BE, tense=tense, predicate=predicate, negated=draw.chance(0.2)))
+
+
+def _passive(draw: Draw) -> Pair:
+    """The house was built last year."""
+    said = draw.choose([word for word in verbs.TRANSITIVE if word.english in verbs.PASSIVE])
+    subject = phrase_of(draw, draw.choose(said.slot))
+    clause = Clause(subject, said, tense="preterite", passive=True, time=draw.choose(words.PAST_TIMES))
+    return _both(clause, clause.time if draw.chance(0.5) else None)
 
 
 def _condition(draw: Draw) -> Pair:
@@ -256,6 +267,7 @@ def _coordination(draw: Draw) -> Pair:
 _TEMPLATES: tuple[Callable[[Draw], Pair], ...] = weighted(
     (16, _statement),
     (4, _description),
+    (3, _passive),
     (3, _condition),
     (1, _profession),
     (3, _comparison),

@@ -29,7 +29,7 @@ ADJECTIVES_OF = {
     "opening": "building",
 }
 # What one is in, and not what one does at a time; and what happens rather than is being done.
-_TIMINGS = ("past", "past", "past", "habit", "often", "now", "future", "modal")
+_TIMINGS = ("past", "past", "past", "habit", "often", "now", "future", "modal", "had to")
 _STATES = listed("know love need")
 _HAPPENINGS = listed("forget lose find notice miss cause see hear meet")
 _PLACED = listed("eat drink read write buy meet wait work sing dance play learn see sleep find lose forget")
@@ -59,6 +59,7 @@ def phrase_of(draw: Draw, slot: str, own: str = "", bare: bool = False) -> NounP
 
 
 def subject_of(draw: Draw) -> Nominal:
+    """Somebody: a pronoun, a name, a relative or a noun."""
     kind = draw.number(1, 10)
     if kind <= 4:
         return draw.choose(PRONOUNS)
@@ -166,7 +167,7 @@ _EVENTS: tuple[_Event, ...] = weighted(
 )
 
 
-def timed(draw: Draw, clause: Clause) -> Clause:
+def _timed(draw: Draw, clause: Clause) -> Clause:
     """The clause in a tense that suits the verb, with a time that suits the tense."""
     name = clause.verb.english
     if name in _STATES:
@@ -184,6 +185,9 @@ def timed(draw: Draw, clause: Clause) -> Clause:
         return replace(clause, frequency=draw.choose(words.FREQUENCIES))
     if kind == "now":
         return replace(clause, tense="progressive", time=draw.choose(words.NOW))
+    if kind == "had to":
+        modal = draw.choose(("müssen", "können", "wollen", "dürfen"))
+        return replace(clause, tense="perfect", modal=modal, time=draw.choose(words.PAST_TIMES))
     when = draw.choose(words.FUTURE_TIMES)
     if kind == "future":
         return replace(clause, tense="future", time=when)
@@ -191,14 +195,15 @@ def timed(draw: Draw, clause: Clause) -> Clause:
     return replace(clause, modal=modal, time=when if draw.chance(0.4) else None)
 
 
-def negated(draw: Draw, clause: Clause) -> Clause:
+def _negated(draw: Draw, clause: Clause) -> Clause:
     if clause.frequency or clause.tense == "progressive" or not draw.chance(0.15):
         return clause
     return replace(clause, negated=True, place=clause.place if clause.verb in verbs.MOTION else None)
 
 
 def event(draw: Draw, subject: Nominal) -> Clause:
-    return negated(draw, timed(draw, draw.choose(_EVENTS)(draw, subject)))
+    """Something that somebody does, in some tense, at some time, and now and then not."""
+    return _negated(draw, _timed(draw, draw.choose(_EVENTS)(draw, subject)))
 
 
 def event_in(draw: Draw, subject: Nominal, tense: str) -> Clause:
@@ -217,7 +222,7 @@ def state(draw: Draw, subject: Nominal, tense: str = "present") -> Clause:
 def degree(draw: Draw, kind: str) -> Adverbial:
     """A quality that suits the class, with or without a degree: heavy, very heavy."""
     quality = draw.choose(words.ADJECTIVES[kind])
-    if draw.chance(0.5):
+    if kind == "clothes" or draw.chance(0.5):
         return Adverbial(quality.english, quality.german)
     degree = draw.choose(words.DEGREES)
     return Adverbial(f"{degree.english} {quality.english}", f"{degree.german} {quality.german}")

@@ -152,6 +152,7 @@ tool | Werkzeug | n | Werkzeuge
 ticket | Fahrkarte | f | Fahrkarten
 map | Landkarte | f | Landkarten
 glove | Handschuh | m | Handschuhe
+product | Produkt | n | Produkte
 """,
     "device": """
 lamp | Lampe | f | Lampen
@@ -225,6 +226,9 @@ bill | Rechnung | f | Rechnungen
 tax | Steuer | f | Steuern
 fee | Gebühr | f | Gebühren
 debt | Schuld | f | Schulden
+wage | Lohn | m | Löhne
+contribution | Beitrag | m | Beiträge
+penalty | Strafe | f | Strafen
 price | Preis | m | Preise
 """,
     "need": """
@@ -234,6 +238,10 @@ help | Hilfe | f | -
 work | Arbeit | f | -
 protection | Schutz | m | -
 luck | Glück | n | -
+advice | Beratung | f | -
+information | Auskunft | f | -
+safety | Sicherheit | f | -
+replacement | Ersatz | m | -
 """,
     "matter": """
 problem | Problem | n | Probleme
@@ -247,6 +255,7 @@ duty | Pflicht | f | Pflichten
 rule | Regel | f | Regeln
 mistake | Fehler | m | Fehler
 appointment | Termin | m | Termine
+deadline | Frist | f | Fristen
 offer | Angebot | n | Angebote
 insurance | Versicherung | f | Versicherungen
 repair | Reparatur | f | Reparaturen

@@ -45,7 +45,7 @@ rent | mieten | building vehicle
 paint | streichen,streicht,strich,gestrichen | building furniture
 draw,drew,drawn | zeichnen | animal person
 sign | unterschreiben,unterschreibt,unterschrieb,unterschrieben | text:contract text:letter text:list
-pay | bezahlen | bill
+pay,paid,paid | bezahlen | bill
 need | brauchen | need thing furniture
 feed,fed,fed | füttern | animal
 turn on | ein-schalten | device
@@ -61,12 +61,13 @@ notice | bemerken | mishap matter
 miss | verpassen | transport event
 take,took,taken | nehmen,nimmt,nahm,genommen | transport thing
 protect | schützen | animal building
-change | ändern | matter:plan matter:rule matter:offer matter:appointment text:contract
+change | ändern | matter:plan matter:rule matter:offer matter:deadline text:contract
 use | benutzen | device vehicle
 hide,hid,hidden | verstecken | thing
-postpone | verschieben,verschiebt,verschob,verschoben | matter:appointment event
+postpone | verschieben,verschiebt,verschob,verschoben | matter:appointment matter:deadline event
 """)
 
+PASSIVE = listed("buy sell find repair clean wash open close build paint sign pay discuss check change postpone")
 REQUESTED = listed("buy read write clean wash open close sign pay feed check explain repair order")
 
 # English | German | object classes: the one who receives is a person in the dative.
@@ -87,7 +88,7 @@ wait for | warten | auf 1 person relative transport matter:answer matter:deliver
 think,thought,thought of | denken,denkt,dachte,gedacht | an 1 person relative event
 talk about | sprechen,spricht,sprach,gesprochen | über 1 matter event person
 laugh about | lachen | über 1 matter:idea matter:mistake text:story
-ask for | bitten,bittet,bat,gebeten | um 1 need:help need:time matter:answer
+ask for | bitten,bittet,bat,gebeten | um 1 need:help need:time need:advice need:information matter:answer
 look after | auf-passen | auf 1 animal relative
 """)
 

@@ -97,7 +97,9 @@ SURNAMES = listed("Krause Lindner Vogt Schreiber Kowalski Brandt Seidel Petersen
 COMPANIES = tuple(
     f"{name} {form}"
     for name, form in zip(
-        listed("Nordheim Salvatec Orbis Kessler Tervola Medion Arkadia Lohmann Quintus Baltika Veritas Rhenus"),
+        listed(
+            "Nordheim Salvandis Orbena Kessler Tervola Meridia Arkadena Lohbrink Quintaro Baltika Veritanis Rhenova"
+        ),
         ("GmbH", "AG", "GmbH", "KG") * 3,
         strict=True,
     )

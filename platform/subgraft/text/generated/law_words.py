@@ -69,7 +69,7 @@ local court | Amtsgericht | n | Amtsgerichte
 judgment | Urteil | n | Urteile
 action | Klage | f | Klagen
 decision | Entscheidung | f | Entscheidungen
-invoice | Rechnung | f | Rechnungen
+bill | Rechnung | f | Rechnungen
 piece of evidence/pieces of evidence | Beweis | m | Beweise
 """,
     "property": """
@@ -204,8 +204,7 @@ Frist | los | immediate | change
 strafen | bar | punishable | breach
 Rechts | widrig | unlawful | breach change
 Vertrags | widrig | non-contractual | change breach
-Gebühren | pflichtig | chargeable | change
-Steuer | pflichtig | taxable | sum
+Gebühren | pflichtig | chargeable | sum change
 Zahlung | pflichtig | obliged to pay | party
 Schadensersatz | pflichtig | liable for damages | party
 Arbeits | los | unemployed | party
