@@ -78,8 +78,9 @@ def plan(arguments: argparse.Namespace) -> None:
 def compare_runs(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.compare import compare, table
     from subgraft.experiment.store import default_home
+    from subgraft.experiment.tracking import Server
 
-    console().print(table(compare(default_home(), arguments.runs)))
+    console().print(table(compare(Server(default_home()), arguments.runs)))
 
 
 def copy_report(arguments: argparse.Namespace) -> None:

@@ -52,9 +52,9 @@ def _directory_of(model: str) -> str:
     if not model.startswith("models:/"):
         return model
     from subgraft.experiment.store import default_home
-    from subgraft.experiment.tracking import Tracker
+    from subgraft.experiment.tracking import Server
 
-    return str(Tracker(default_home()).resolve(model))
+    return str(Server(default_home()).resolve(model))
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:

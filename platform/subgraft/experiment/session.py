@@ -1,0 +1,110 @@
+"""One experiment in one store: planned, run, recorded, registered, and told to the user."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.config import Experiment
+from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.plan import Plan, make_plan
+from subgraft.experiment.progress import Display, display_for
+from subgraft.experiment.runner import run
+from subgraft.experiment.store import Store, default_home
+from subgraft.experiment.tracker import Tracker
+from subgraft.reporting.terminal import terminal_table
+from subgraft.stages.fitting import CURVE
+from subgraft.stages.report import ReportRecipe, collect
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run leaves for its user: the comparison, where the report is, and commands to look further."""
+
+    table: Table
+    report: Path
+    commands: tuple[tuple[str, str], ...]
+
+
+class Session:
+    """An experiment in the store of this place (SUBGRAFT_HOME, or .subgraft). base: its configuration's folder."""
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        self.experiment = experiment
+        self.pipeline = Pipeline(experiment, base)
+        self._home = default_home().absolute()
+
+    def plan(self) -> Plan:
+        """What a run would do now."""
+        return make_plan(Store(self._home), [self.pipeline.report])
+
+    def report_directory(self) -> Path:
+        """Where the finished report is. Raises UserError before there is one."""
+        store = Store(self._home)
+        if store.find(self.pipeline.report) is None:
+            raise UserError("this experiment has no report yet", mend="Run it first: subgraft run CONFIG.")
+        return store.path(self.pipeline.report)
+
+    def run(self, console: Console, address: str | None = None) -> Finished:
+        """Make everything that is not there yet, record it, and register the models."""
+        display = display_for(console)
+        store = Store(self._home, display.say)
+        tracker = Tracker(
+            store,
+            self.experiment.name,
+            display.say,
+            uri=self.experiment.runtime.tracking_uri,
+            params=self.experiment.model_dump(mode="json"),
+        )
+        status = "FAILED"
+        try:
+            self._execute(store, display, tracker, address)
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            display.close()
+            tracker.close(status)
+        return self._finished(store, tracker)
+
+    def _execute(self, store: Store, display: Display, tracker: Tracker, address: str | None) -> None:
+        run(store, [self.pipeline.report], self.experiment.runtime, [display, tracker], address=address)
+        # Chosen by dev scores alone: the test set chooses nothing.
+        best = max(self.pipeline.rows, key=lambda steps: _dev_bleu(store.path(steps.finetune)))
+        tracker.register(best.finetune, self.model_name, ("candidate", "champion"))
+
+    @property
+    def model_name(self) -> str:
+        """Name of the registered model: the row and seed that are best on dev."""
+        languages = self.experiment.languages
+        return f"{self.experiment.name}-{languages.source}-{languages.target}"
+
+    def _finished(self, store: Store, tracker: Tracker) -> Finished:
+        report = self.pipeline.report
+        inputs = {role: store.path(step) for role, step in report.inputs.items()}
+        assert isinstance(report.recipe, ReportRecipe)
+        name, languages = self.model_name, self.experiment.languages
+        pair = f"{languages.source}-{languages.target}"
+        commands = (
+            ("translate", f'echo "…" | subgraft generate --model models:/{name}@champion --languages {pair}'),
+            ("compare", f"subgraft compare {tracker.name}"),
+            ("MLflow page", "subgraft tracking"),
+        )
+        return Finished(terminal_table(collect(report.recipe, inputs)), store.path(report) / "report.html", commands)
+
+
+def _dev_bleu(finetuned: Path) -> float:
+    """The best dev BLEU of a finetuning, which is that of the weights it kept."""
+    curve = json.loads((finetuned / CURVE).read_text())
+    if not curve:
+        raise OperationalError("a finetuning without dev scores", where=str(finetuned))
+    return max(float(point["values"]["bleu"]) for point in curve)
+
