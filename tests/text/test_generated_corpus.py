@@ -126,7 +126,7 @@ def test_it_is_quick() -> None:
     assert time.process_time() - started < 6
 
 
-@pytest.mark.parametrize(("domain", "digest"), [("everyday", "?"), ("law", "?")])
+@pytest.mark.parametrize(("domain", "digest"), [("everyday", "587b833738969b29"), ("law", "16ffcce50d5b55a4")])
 def test_the_corpus_is_fixed(domain: Domain, digest: str, unseen: dict[Domain, list[Pair]]) -> None:
     """Results are compared over it: whoever changes it, changes them all, and has to say so here."""
     text = "\n".join("\t".join(pair) for pair in unseen[domain])

@@ -69,8 +69,21 @@ def test_negation_takes_kein_with_its_endings() -> None:
 
 
 def test_genitives() -> None:
-    words = ["Vertrag", "Haus", "Verhältnis", "Buch", "Auto", "Bus", "Preis", "Anspruch", "Mann", "Fiskus", "Urteil"]
-    expected = "Vertrags Hauses Verhältnisses Buches Autos Busses Preises Anspruchs Mannes Fiskus Urteils"
+    words = [
+        "Vertrag",
+        "Haus",
+        "Verhältnis",
+        "Buch",
+        "Auto",
+        "Bus",
+        "Preis",
+        "Anspruch",
+        "Mann",
+        "Fiskus",
+        "Urteil",
+        "Café",
+    ]
+    expected = "Vertrags Hauses Verhältnisses Buches Autos Busses Preises Anspruchs Mannes Fiskus Urteils Cafés"
     assert [german.genitive(word) for word in words] == expected.split()
 
 
@@ -90,6 +103,7 @@ def test_contractions() -> None:
             "arbeite arbeitest arbeitet arbeiten arbeiten",
             "arbeitete arbeitetest arbeitete arbeiteten arbeiteten",
         ),
+        ("spielen", "spiele spielst spielt spielen spielen", "spielte spieltest spielte spielten spielten"),
         ("lesen,liest,las,gelesen", "lese liest liest lesen lesen", "las lasest las lasen lasen"),
         ("fahren,fährt,fuhr,gefahren*", "fahre fährst fährt fahren fahren", "fuhr fuhrst fuhr fuhren fuhren"),
         ("halten,hält,hielt,gehalten", "halte hältst hält halten halten", "hielt hieltest hielt hielten hielten"),
@@ -122,6 +136,7 @@ def test_modals_and_auxiliaries() -> None:
         ("vor-legen", "vorgelegt"),
         ("begründen", "begründet"),
         ("erben", "geerbt"),
+        ("hinterlegen", "hinterlegt"),
     ],
 )
 def test_regular_participles(infinitive: str, participle: str) -> None:

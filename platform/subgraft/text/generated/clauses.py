@@ -70,7 +70,7 @@ class Clause:
 
 def joined(parts: Iterable[str]) -> str:
     """The parts that are not empty, with spaces."""
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
 
 
 _STOPS = re.compile(r"\s*,(?:\s*,)*\s*([.?!])?")
@@ -78,7 +78,9 @@ _STOPS = re.compile(r"\s*,(?:\s*,)*\s*([.?!])?")
 
 def sentence(text: str, mark: str = ".") -> str:
     """The words as a sentence: a capital first, single commas, a mark last."""
-    text = _STOPS.sub(lambda found: found.group(1) or ", ", text + mark)
+    text += mark
+    if "," in text:
+        text = _STOPS.sub(lambda found: found.group(1) or ", ", text)
     return text[0].upper() + text[1:]
 
 

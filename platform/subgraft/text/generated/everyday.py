@@ -41,6 +41,8 @@ _POSITIONS = (
     (verb("hang,hung,hung", "hängen,hängt,hing,gehangen"), "clothes", ("behind", "hinter"), ("mirror", "cupboard")),
 )
 _FURNITURE = {noun.english: noun for noun in NOUNS["furniture"]}
+# Das Mädchen would need other possessives in German than the girl in English.
+_HEADS = tuple(noun for noun in NOUNS["person"] if noun.gender != "n")
 _REASONS = (("because", "weil"), ("although", "obwohl"))
 _HINGES = (("before", "bevor"), ("if", "wenn"))
 _SAYINGS = (
@@ -228,7 +230,7 @@ def _judgement(draw: Draw) -> Pair:
 
 def _relative_subject(draw: Draw) -> Pair:
     """The man who lives in Berlin …"""
-    head = NounPhrase(draw.choose(NOUNS["person"]))
+    head = NounPhrase(draw.choose(_HEADS))
     gap = Gap(head.person, head.gender, head.own)
     inner = event_in(draw, gap, draw.choose(("perfect", "present")))
     pronoun = german.RELATIVE[head.gender][german.NOMINATIVE]

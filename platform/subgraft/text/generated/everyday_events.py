@@ -28,8 +28,9 @@ ADJECTIVES_OF = {
     "transport": "building",
     "opening": "building",
 }
-# What one is in, and not what one does at a time; and what happens rather than is being done.
 _TIMINGS = ("past", "past", "past", "habit", "often", "now", "future", "modal", "had to")
+_MODALS = ("müssen", "können", "wollen", "dürfen", "sollen")
+# What one is in, and not what one does at a time; and what happens rather than is being done.
 _STATES = listed("know love need")
 _HAPPENINGS = listed("forget lose find notice miss cause see hear meet")
 _PLACED = listed("eat drink read write buy meet wait work sing dance play learn see sleep find lose forget")
@@ -54,6 +55,7 @@ def phrase_of(draw: Draw, slot: str, own: str = "", bare: bool = False) -> NounP
     if bare or draw.chance(0.2):
         numeral = draw.choose(words.NUMERALS) if draw.chance(0.4) and kind not in ("mishap", "bill") else None
         return NounPhrase(noun, "" if numeral or draw.chance(0.5) else "der", True, adjective, numeral)
+    own = "" if kind == "person" else own
     word = draw.choose(("der", "der", "ein", "ein", "ein", own or "der", "dies"))
     return NounPhrase(noun, word, adjective=adjective)
 
@@ -186,13 +188,12 @@ def _timed(draw: Draw, clause: Clause) -> Clause:
     if kind == "now":
         return replace(clause, tense="progressive", time=draw.choose(words.NOW))
     if kind == "had to":
-        modal = draw.choose(("müssen", "können", "wollen", "dürfen"))
-        return replace(clause, tense="perfect", modal=modal, time=draw.choose(words.PAST_TIMES))
+        # Without sollen, which has one form for present and past.
+        return replace(clause, tense="perfect", modal=draw.choose(_MODALS[:4]), time=draw.choose(words.PAST_TIMES))
     when = draw.choose(words.FUTURE_TIMES)
     if kind == "future":
         return replace(clause, tense="future", time=when)
-    modal = draw.choose(("müssen", "können", "wollen", "sollen", "dürfen"))
-    return replace(clause, modal=modal, time=when if draw.chance(0.4) else None)
+    return replace(clause, modal=draw.choose(_MODALS), time=when if draw.chance(0.4) else None)
 
 
 def _negated(draw: Draw, clause: Clause) -> Clause:

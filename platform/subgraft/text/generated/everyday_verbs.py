@@ -30,7 +30,7 @@ open | öffnen | opening
 close | schließen,schließt,schloss,geschlossen | opening
 visit | besuchen | person relative
 invite | ein-laden,lädt,lud,geladen | person relative
-ring up | an-rufen,ruft,rief,gerufen | person relative
+ring,rang,rung up | an-rufen,ruft,rief,gerufen | person relative
 pick up | ab-holen | person relative thing
 know,knew,known | kennen,kennt,kannte,gekannt | person
 meet,met,met | treffen,trifft,traf,getroffen | person relative
@@ -39,7 +39,7 @@ love | lieben | relative animal
 hear,heard,heard | hören | person animal
 forget,forgot,forgotten | vergessen,vergisst,vergaß,vergessen | thing clothes
 lose,lost,lost | verlieren,verliert,verlor,verloren | thing clothes
-bring along | mit-bringen,bringt,brachte,gebracht | food drink thing
+bring,brought,brought along | mit-bringen,bringt,brachte,gebracht | food drink thing
 build,built,built | bauen | building
 rent | mieten | building vehicle
 paint | streichen,streicht,strich,gestrichen | building furniture

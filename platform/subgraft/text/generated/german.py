@@ -59,7 +59,7 @@ _STRONG = {
     "p": ("e", "e", "en", "er"),
 }
 
-_GENITIVES = {"Bus": "Busses", "Fiskus": "Fiskus", "Notariat": "Notariats"}
+_GENITIVES = {"Bus": "Busses", "Fiskus": "Fiskus", "Bonus": "Bonus", "Chef": "Chefs"}
 _CONTRACTIONS = {
     "in dem": "im",
     "in das": "ins",
@@ -70,7 +70,6 @@ _CONTRACTIONS = {
     "von dem": "vom",
     "bei dem": "beim",
 }
-_CONTRACTION = re.compile(r"^(?:" + "|".join(_CONTRACTIONS) + r")\b")
 
 # Present and preterite by person.
 _AUXILIARIES = {
@@ -116,7 +115,7 @@ def inflected(adjective: Adjective, word: str, gender: str, case: int) -> str:
 def noun_form(noun: Noun, case: int, plural: bool = False) -> str:
     """The noun in a case and number."""
     if plural:
-        return noun.plural + ("n" if case == DATIVE and not noun.plural.endswith(("n", "s")) else "")
+        return noun.plural + ("n" if case == DATIVE and not noun.plural.endswith(("n", "s", "i")) else "")
     if case == NOMINATIVE or noun.gender == "f":
         return noun.german
     if noun.weak:
@@ -132,13 +131,15 @@ def genitive(word: str) -> str:
         return word + "ses"
     if word.endswith(("s", "ß", "x", "z", "sch", "st")):
         return word + "es"
-    one_syllable = len(re.findall(r"[aeiouäöüy]+", word.lower())) == 1
-    return word + ("es" if one_syllable and (word.endswith("ch") or word[-1] not in "aeiouäöühlrm") else "s")
+    one_syllable = len(re.findall(r"[aeiouäöüyé]+", word.lower())) == 1
+    return word + ("es" if one_syllable and (word.endswith("ch") or word[-1] not in "aeiouäöüéhlrm") else "s")
 
 
 def contracted(preposition: str, phrase: str) -> str:
     """Preposition and phrase, with im, ins, am, ans, zum, zur, vom and beim."""
-    return _CONTRACTION.sub(lambda found: _CONTRACTIONS[found.group()], f"{preposition} {phrase}")
+    article, _, rest = phrase.partition(" ")
+    short = _CONTRACTIONS.get(f"{preposition} {article}")
+    return f"{short} {rest}" if short else f"{preposition} {phrase}"
 
 
 @cache
@@ -153,7 +154,7 @@ def finite(verb: Verb | str, person: int, past: bool = False) -> str:
         return _preterite(verb.past, person)
     root = stem(verb.infinitive)
     if person == 0:
-        return root[:-2] + "le" if root.endswith("el") else root + "e"
+        return root + "e"
     return (_second_person(root, verb.present), verb.present, verb.infinitive, verb.infinitive)[person - 1]
 
 

@@ -35,6 +35,7 @@ _DECISIONS = (
     verb("confirm", "bestätigen"),
     verb("hold,held,held", "fest-stellen"),
 )
+_QUALIFIED = ("agreement", "document", "claim", "change", "clause", "breach", "sum", "party", "court")
 _APPLY = verb("apply,applied,applied", "gelten,gilt,galt,gegolten")
 _LIABLE = verb("answer,answered,answered for", "haften")
 _END = verb("end", "enden")
@@ -120,7 +121,7 @@ def _quality(draw: Draw, kind: str, negated: bool = False) -> Clause:
 
 
 def _qualified(draw: Draw) -> Pair:
-    clause = _quality(draw, draw.choose(("agreement", "document", "claim", "change", "clause", "breach", "sum")))
+    clause = _quality(draw, draw.choose(_QUALIFIED))
     return _both(clause, draw.choose((cause, basis))(draw))
 
 

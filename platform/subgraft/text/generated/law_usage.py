@@ -40,7 +40,7 @@ publish | veröffentlichen | document
 receive | erhalten,erhält,erhielt,erhalten | document sum
 confirm | bestätigen | document change status
 cause | verursachen | damage defect
-commit | begehen,begeht,beging,begangen | breach
+commit,committed,committed | begehen,begeht,beging,begangen | breach
 remedy,remedied,remedied | beheben,behebt,behob,behoben | damage defect
 report | melden | damage breach defect
 prove | beweisen,beweist,bewies,bewiesen | damage breach defect status

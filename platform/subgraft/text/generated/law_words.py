@@ -134,7 +134,7 @@ codicil | Kodizill | n | Kodizille
     "clause": """
 clause | Klausel | f | Klauseln
 cession | Zession | f | Zessionen
-veto | Veto | n | Vetos
+veto/vetoes | Veto | n | Vetos
 quorum | Quorum | n | -
 """,
     "procedure": """

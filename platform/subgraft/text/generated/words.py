@@ -106,7 +106,7 @@ def stem(infinitive: str) -> str:
     return infinitive[:-1] if infinitive.endswith(("ern", "eln")) else infinitive[:-2]
 
 
-_INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "wider")
+_INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "hinter", "wider")
 # They begin like an inseparable prefix and have none.
 _PLAIN = ("beten", "erben", "betteln")
 
