@@ -88,13 +88,9 @@ class SimilarTokenFinder:
         self._index = HyperwordIndex([entries[i] for i in order.tolist()])
         self._ids_by_commonness = ids[order]
         self._ordinary = np.array([entry is not None for entry in tokenizer.entries], dtype=np.bool_)
-        self._bare_mark = np.array(
-            [
-                entry is None and bool(piece) and not piece.strip(tokenizer.mark.value)
-                for piece, entry in zip(tokenizer.pieces, tokenizer.entries, strict=True)
-            ],
-            dtype=np.bool_,
-        )
+        bare = [i for i, piece in enumerate(tokenizer.pieces) if piece and not piece.strip(tokenizer.mark.value)]
+        self._bare_mark = np.zeros(len(tokenizer), dtype=np.bool_)
+        self._bare_mark[bare] = ~self._ordinary[bare]
 
     def find(self, entries: Sequence[Entry]) -> SimilarTokens:
         """The similar tokens of each entry."""

@@ -6,7 +6,6 @@ from operator import itemgetter
 from typing import Any
 
 import tokenizers
-from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from subgraft.errors import UserError
@@ -18,6 +17,9 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # SentencePiece.Type
 
 def parse(model: bytes) -> Any:
     """The ModelProto of a serialised model."""
+    # Needs protobuf, which reading a tokenizer.json does not.
+    from sentencepiece import sentencepiece_model_pb2
+
     return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
 
 
