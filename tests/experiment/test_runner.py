@@ -32,8 +32,18 @@ def write(recipe, inputs, out, context):
         context.progress(step, 3, "steps")
     time.sleep(recipe.seconds)
     (out / "text").write_text("".join(parts) + recipe.text)
-    span = {"began": time.time() - recipe.seconds, "ended": time.time()}
-    return {"process": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"], **span}
+    return {"process": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
+
+
+def meet(recipe, inputs, out, context):
+    """Wait for another step of this stage to be running too."""
+    (Path(recipe.text) / out.parent.name).touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path(recipe.text).iterdir())) < 2:
+        if time.monotonic() > deadline:
+            raise RuntimeError("nobody came")
+        time.sleep(0.05)
+    return {}
 
 
 def mistake(recipe, inputs, out, context):
@@ -74,6 +84,7 @@ def together(recipe, inputs, out, context):
 
 
 WRITE, MISTAKE, CRASH = Stage("write", 1, write), Stage("mistake", 1, mistake), Stage("crash", 1, crash)
+MEET = Stage("meet", 1, meet)
 DIE, ATTEMPTS = Stage("die", 1, die), Stage("attempts", 1, count_attempts)
 TOGETHER = Stage("together", 1, together, distributed=True)
 
@@ -133,10 +144,10 @@ def step(stage: Stage, name: str, inputs: dict[str, Step] | None = None, **recip
     return Step(stage, name, Recipe(**{"text": name, **recipe}), inputs or {})
 
 
-def test_a_diamond_is_made_once_side_by_side_and_then_cached(ray_is_up: None, store: Store) -> None:
+def test_a_diamond_is_made_once_and_then_cached(ray_is_up: None, store: Store) -> None:
     top = step(WRITE, "top")
-    left = step(WRITE, "left", {"top": top}, seconds=1.5)
-    right = step(WRITE, "right", {"top": top}, seconds=1.5)
+    left = step(WRITE, "left", {"top": top})
+    right = step(WRITE, "right", {"top": top})
     bottom = step(WRITE, "bottom", {"a": left, "b": right})
     notes = Notes()
     records = run(store, [bottom], Runtime(), [notes])
@@ -144,14 +155,19 @@ def test_a_diamond_is_made_once_side_by_side_and_then_cached(ray_is_up: None, st
     assert notes.of("left")[0] == "started" and notes.of("left")[-1] == "finished"
     assert "progress" in notes.of("left")
     assert sorted(notes.values) == sorted([(1, 1.0), (2, 0.5), (3, 1.0 / 3)] * 4)
-    sides = [records[side.fingerprint].summary for side in (left, right)]
-    assert sides[0]["process"] != os.getpid() and sides[0]["threads"] == "1"
-    if (os.cpu_count() or 1) >= 2:
-        assert max(side["began"] for side in sides) < min(side["ended"] for side in sides), "they ran side by side"
+    summary = records[left.fingerprint].summary
+    assert summary["process"] != os.getpid() and summary["threads"] == "1"
     again = Notes()
     assert run(store, [bottom], Runtime(), [again]) == records
     assert again.heard == [("cached", name) for name in ("top", "left", "right", "bottom")]
     assert not [path for path in store.work(left).iterdir() if path.name != "events.jsonl"]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_independent_steps_run_side_by_side(ray_is_up: None, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "meeting").mkdir()
+    both = [step(MEET, name, text=str(tmp_path / "meeting"), seconds=seconds) for name, seconds in (("a", 1), ("b", 2))]
+    run(store, both, Runtime())
 
 
 def test_a_mistake_comes_through_and_what_runs_is_let_finish(ray_is_up: None, store: Store) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from subgraft.experiment.outbox import Outbox, StartRun
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.tracker import Tracker
-from subgraft.experiment.tracking import Server, tracking_uri
+from subgraft.experiment.tracking import Server, serve, tracking_uri
 from subgraft.stages.stage import Stage
 
 
@@ -274,6 +275,17 @@ def test_where_runs_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert tracking_uri(tmp_path, "http://two:5000") == "http://two:5000"
 
 
+def wait_for(port: int) -> None:
+    """Until something listens there."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.3)
+    raise AssertionError("no server came up")
+
+
 @pytest.fixture
 def http_server(tmp_path: Path) -> Iterator[str]:
     """A real tracking server on this machine that serves artifacts too."""
@@ -288,12 +300,7 @@ def http_server(tmp_path: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.3)
+    wait_for(port)
     yield f"http://127.0.0.1:{port}"
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -302,3 +309,23 @@ def http_server(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.slow
 def test_the_registry_over_http(http_server: str, tmp_path: Path) -> None:
     check_registry(Store(tmp_path / "home"), http_server)
+
+
+@pytest.mark.slow
+def test_the_page_of_the_runs_is_served_here_only(store: Store) -> None:
+    port = closed_port()
+    program = "import sys; from pathlib import Path; from subgraft.experiment.tracking import serve; "
+    program += "serve(Path(sys.argv[1]), int(sys.argv[2]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(store.home), str(port)], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(port)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
+        assert b"MLflow" in page.read()
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+
+
+def test_a_server_has_a_page_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a page of its own"):
+        serve(tmp_path, 5000, "http://elsewhere:5000")

@@ -6,8 +6,11 @@ directories (safetensors and JSON): nothing in the registry is unpickled or load
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -220,6 +223,19 @@ class Server:
                 fetched = Path(download_artifacts(artifact_uri=source, dst_path=beside, tracking_uri=self.uri))
                 shutil.move(fetched, target)
         return target
+
+
+def serve(home: Path, port: int, uri: str | None = None) -> None:
+    """Show MLflow's page of the runs under `home` on this machine's `port`, until interrupted.
+
+    Raises UserError where runs are recorded on a server, which has a page of its own.
+    """
+    where = tracking_uri(home, uri)
+    if not where.startswith("sqlite:"):
+        raise UserError("runs are recorded on a server, which has a page of its own", where=where)
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    with contextlib.suppress(KeyboardInterrupt):
+        subprocess.run([*command, "--backend-store-uri", where], env={**ENVIRONMENT, **os.environ}, check=False)
 
 
 def is_refusal(error: Exception) -> bool:
