@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
@@ -88,3 +91,32 @@ def _perturbed(model: PreTrainedModel) -> PreTrainedModel:
     """In evaluation mode, and with a bias that is not zero, so that a test sees where it goes."""
     model.final_logits_bias.copy_(torch.linspace(-0.5, 0.5, model.final_logits_bias.numel()))
     return model.eval()
+
+
+def write_config(directory: Path, family: str) -> None:
+    (directory / "config.json").write_text(json.dumps({"model_type": family}))
+
+
+def publish_marian(directory: Path, *, kind: str, separate: bool) -> None:
+    """A directory in the published layout, its SentencePiece models trained here."""
+    directory.mkdir(exist_ok=True)
+    models: dict[str, list[str]] = {}
+    for name, lines in (("source", english(500)), ("target", [*german(500), "Straße ß."] * 2)):
+        vocabulary = learn(lines, kind=kind, size=90, character_coverage=1.0)  # type: ignore[arg-type]
+        vocabulary.save(directory / name)
+        shutil.move(directory / name / "sentencepiece.model", directory / f"{name}.spm")
+        shutil.rmtree(directory / name)
+        models[name] = [vocabulary.pieces[i] for i in range(len(vocabulary)) if i not in vocabulary.special_ids]
+    write_config(directory, "marian")
+    configuration = {"source_lang": "en", "target_lang": "de", "separate_vocabs": separate}
+    (directory / "tokenizer_config.json").write_text(json.dumps(configuration))
+
+    def number(pieces: Sequence[str]) -> str:
+        ordered = ["</s>", "<unk>", *dict.fromkeys(pieces), ">>deu<<", "<pad>"]
+        return json.dumps({piece: i for i, piece in enumerate(ordered)}, ensure_ascii=False)
+
+    if separate:
+        (directory / "vocab.json").write_text(number(models["source"]), encoding="utf-8")
+        (directory / "target_vocab.json").write_text(number(models["target"]), encoding="utf-8")
+    else:
+        (directory / "vocab.json").write_text(number(models["target"] + models["source"]), encoding="utf-8")

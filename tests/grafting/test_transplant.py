@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, MBartForConditionalGeneration, PreTrainedModel
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    MarianConfig,
+    MarianMTModel,
+    MBartForConditionalGeneration,
+    PreTrainedModel,
+)
 
 from subgraft.config import SideName
 from subgraft.errors import UserError
@@ -28,6 +34,7 @@ from toys import (
     marian,
     mbart,
     multilingual_tokenizer,
+    publish_marian,
 )
 
 
@@ -245,3 +252,33 @@ def test_a_decoder_alone_has_no_encoder_to_transplant() -> None:
     model, source, target = case("gpt2")
     with pytest.raises(UserError, match="has no encoder"):
         transplant(model, source | {"encoder": target}, {"encoder": target}, Method("avg"))
+
+
+def test_a_published_marian_is_transplanted(tmp_path: Path) -> None:
+    """One table for both sides, padding last, and a decoder that is kept from padding by `bad_words_ids`."""
+    publish_marian(tmp_path, kind="unigram", separate=False)
+    source = load_tokenizers(tmp_path)
+    padding = source["decoder"].special["pad"]
+    ids = {"pad_token_id": padding, "decoder_start_token_id": padding, "eos_token_id": 0, "bos_token_id": 0}
+    described = marian().config.to_dict() | ids | {"forced_eos_token_id": 0, "vocab_size": padding + 1}
+    described |= {"share_encoder_decoder_embeddings": True, "decoder_vocab_size": padding + 1}
+    config = MarianConfig(**{key: value for key, value in described.items() if key != "encoder_pad_token_id"})
+    torch.manual_seed(1)
+    published = MarianMTModel(config)
+    published.generation_config.bad_words_ids = [[padding]]
+    published.save_pretrained(tmp_path)
+    target = german_tokenizer()
+    result, reports = transplant(load_model(tmp_path), source, {"decoder": target}, Method("avg"))
+    assert reports["decoder"].seen > 10
+    assert torch.equal(side(result, "encoder").input.weight, published.model.shared.weight)
+    assert (side(result, "encoder").padding_id, side(result, "decoder").padding_id) == (padding, target.special["pad"])
+    save_model(result, source | {"decoder": target}, tmp_path / "out")
+    again = load_model(tmp_path / "out")
+    assert side(again, "encoder").padding_id == padding
+    assert again.generation_config.bad_words_ids == [[target.special["pad"]]]
+    assert again.generation_config.forced_eos_token_id == target.special["eos"]
+    sentence = torch.tensor([[*source["encoder"].encode("hand garden"), 0]])
+    out = again.generate(sentence, attention_mask=torch.ones_like(sentence), num_beams=2, max_length=6)[0].tolist()
+    assert out[0] == target.special["pad"]
+    assert target.special["pad"] not in out[1:]
+    assert len(target) > max(out)
