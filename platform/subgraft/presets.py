@@ -98,8 +98,8 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "pretrain": {
             "epochs": 2,
             "batch_size": 4000,
-            "learning_rate": 2e-3,
-            "warmup_steps": 200,
+            "learning_rate": 1.5e-3,
+            "warmup_steps": 300,
             "precision": "bf16",
         },
         "generator_training": {

@@ -18,6 +18,11 @@ ENVIRONMENT = {
     # A worker group may have to wait for the steps that run before it.
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "86400",
     "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
+    # Ray would run stages at the lowest priority, behind whatever else the machine does.
+    "RAY_worker_niceness": "0",
+    # glibc would give the large blocks of every training step back and fetch them anew (sizes in bytes).
+    "MALLOC_MMAP_THRESHOLD_": "4000000000",
+    "MALLOC_TRIM_THRESHOLD_": "8000000000",
 }
 
 
@@ -25,7 +30,7 @@ ENVIRONMENT = {
 def cluster(runtime: Runtime, address: str | None = None) -> Iterator[None]:
     """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
 
-    A local cluster listens on this machine only and asks for a token. Its processes end with this one, even if that is
+    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine only and asks for a token. Its processes end with this one, even if that is
     killed. Raises OperationalError when no cluster is to be had.
     """
     for name, value in ENVIRONMENT.items():
