@@ -1,0 +1,118 @@
+"""DeepSpeed (ZeRO 0 to 3) under the training loop; the only file that imports it.
+
+Checkpoints hold full parameters and Adam moments by name, the same as the plain engine's: a training may go on under
+another ZeRO stage, another number of workers, or none of DeepSpeed at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import deepspeed
+import torch
+import torch.distributed as dist
+from deepspeed.utils import (
+    safe_get_full_fp32_param,
+    safe_get_full_optimizer_state,
+    safe_set_full_fp32_param,
+    safe_set_full_optimizer_state,
+)
+from torch import Tensor, nn
+
+from subgraft.config import TrainingSettings
+from subgraft.training.engine import Batch
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class DeepSpeedEngine:
+    """DeepSpeed's engine behind the loop's protocol; the loop itself composes micro-batches and normalises losses."""
+
+    def __init__(self, module: nn.Module, settings: TrainingSettings, device: torch.device, zero_stage: int) -> None:
+        deepspeed.init_distributed(
+            dist_backend="nccl" if device.type == "cuda" else "gloo", auto_mpi_discovery=False, verbose=False
+        )
+        self.rank, self.world, self.device = dist.get_rank(), dist.get_world_size(), device
+        self._stage = zero_stage
+        self._module = module
+        self._settings = settings
+        trainable = [p for p in module.parameters() if p.requires_grad]
+        self._engine, self._optimizer, _, _ = deepspeed.initialize(
+            model=module, model_parameters=trainable, config=_configuration(settings, zero_stage, self.world)
+        )
+        self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+    def accumulate(self, batch: Batch | None, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+        if batch is None:
+            raise RuntimeError("a global batch needs at least one example for every DeepSpeed worker")
+        self._engine.set_gradient_accumulation_boundary(last)
+        enabled = self._settings.precision == "bf16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):
+            sums = self._engine(batch)
+        # DeepSpeed averages gradients over workers; the loss is normalised by global counts, so it wants the sum.
+        loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world
+        self._engine.backward(loss)
+        return {name: float(value.detach()) for name, value in sums.items()}
+
+    def step(self, learning_rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        self._engine.step()
+
+    def state(self) -> dict[str, Tensor]:
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self._named.items():
+            tensors[f"parameter.{name}"] = _present(safe_get_full_fp32_param(parameter), parameter)
+            for key in MOMENTS:
+                moment = safe_get_full_optimizer_state(parameter, key)
+                if moment is not None:
+                    tensors[f"{key}.{name}"] = moment.detach().clone()
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        for name, parameter in self._named.items():
+            safe_set_full_fp32_param(parameter, tensors[f"parameter.{name}"].to(self.device))
+            for key in MOMENTS:
+                if f"{key}.{name}" in tensors:
+                    safe_set_full_optimizer_state(parameter, tensors[f"{key}.{name}"].to(self.device), key)
+        self._set_step(steps)
+
+    def whole(self) -> AbstractContextManager[None]:
+        if self._stage < 3:
+            return nullcontext()
+        context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(list(self._module.parameters()))
+        return context
+
+    def _set_step(self, steps: int) -> None:
+        inner = getattr(self._optimizer, "optimizer", self._optimizer)
+        for state in inner.state.values():
+            if "step" in state:
+                state["step"] = torch.tensor(float(steps)) if isinstance(state["step"], Tensor) else steps
+
+
+def _present(value: Tensor | None, parameter: Tensor) -> Tensor:
+    return (parameter if value is None else value).detach().clone()
+
+
+def _configuration(settings: TrainingSettings, zero_stage: int, world: int) -> dict[str, Any]:
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "train_batch_size": world,
+        "zero_optimization": {"stage": zero_stage},
+        "zero_allow_untested_optimizer": True,
+        "gradient_clipping": settings.clip_norm or 0.0,
+        "optimizer": {
+            "type": "AdamW",
+            "params": {
+                "lr": settings.learning_rate,
+                "betas": [settings.adam_beta1, settings.adam_beta2],
+                "eps": settings.adam_epsilon,
+                "weight_decay": settings.weight_decay,
+                "torch_adam": True,
+            },
+        },
+        "steps_per_print": 1_000_000_000,
+    }

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from subgraft.config import TrainingSettings
+from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.engine import PlainEngine
+from subgraft.training.loop import Hooks, Outcome, Trainer, learning_rate
+
+EXAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A batch of a linear regression with a weight per example."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return {"error": len(self.inputs)}
+
+    def to(self, device: torch.device | str) -> Regression:
+        return Regression(self.inputs.to(device), self.targets.to(device))
+
+
+class Points:
+    """Points whose cost in a batch differs, so that batches have different sizes."""
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(0)
+        self.inputs = torch.from_numpy(generator.normal(size=(EXAMPLES, 6))).float()
+        self.targets = self.inputs @ torch.arange(6.0) + 1.0
+        self.lengths = generator.integers(1, 8, size=EXAMPLES)
+        self.seen: list[tuple[int, list[int]]] = []
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Regression:
+        self.seen.append((epoch, indices.tolist()))
+        return Regression(self.inputs[indices], self.targets[indices])
+
+
+class Line(nn.Module):
+    """A line with dropout: resuming must restore its randomness too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.line = nn.Linear(6, 1)
+        self.dropout = nn.Dropout(0.3)
+
+    def forward(self, batch: Regression) -> dict[str, Tensor]:
+        predicted = self.line(self.dropout(batch.inputs))[:, 0]
+        return {"error": ((predicted - batch.targets) ** 2).sum()}
+
+
+def _settings(**changes: Any) -> TrainingSettings:
+    given = {"epochs": 3, "batch_size": 40, "learning_rate": 0.05, "warmup_steps": 5, "clip_norm": None}
+    return TrainingSettings(**(given | changes))
+
+
+class Killed(Exception):
+    """Stands for a kill: raised in the middle of a training."""
+
+
+def _train(
+    directory: Path, settings: TrainingSettings, die_at: int | None = None, **hooks: Any
+) -> tuple[Line, Points, Outcome]:
+    model, data = Line(), Points()
+
+    def metrics(step: int, values: Mapping[str, float]) -> None:
+        if step == die_at and "train_error" in values:
+            raise Killed
+
+    engine = PlainEngine(model, settings, torch.device("cpu"))
+    checkpoints = Checkpoints(directory)
+    trainer = Trainer(
+        model,
+        {"error": 1.0},
+        data,
+        settings,
+        engine,
+        checkpoints,
+        seed=3,
+        checkpoint_seconds=1e-9,
+        hooks=Hooks(metrics=metrics, **hooks),
+    )
+    return model, data, trainer.run()
+
+
+def test_the_learning_rate_warms_up_and_falls_with_the_inverse_square_root() -> None:
+    settings = _settings(learning_rate=0.1, warmup_steps=10)
+    assert learning_rate(settings, 1) == pytest.approx(0.01)
+    assert learning_rate(settings, 10) == pytest.approx(0.1)
+    assert learning_rate(settings, 40) == pytest.approx(0.05)
+
+
+def test_training_fits(tmp_path: Path) -> None:
+    model, _, outcome = _train(tmp_path, _settings(epochs=60, learning_rate=0.3))
+    assert outcome.steps > 60
+    assert model.line.bias.item() == pytest.approx(1.0, abs=0.5)
+
+
+@pytest.mark.parametrize("die_at", [1, 4, 8, 9, 15])
+def test_a_resumed_training_is_the_uninterrupted_one(tmp_path: Path, die_at: int) -> None:
+    """Also twice in one epoch: the same weights bit for bit, and no example twice or missed."""
+    settings = _settings()
+    straight, data, _ = _train(tmp_path / "straight", settings)
+    order = data.seen
+    for when in (die_at, die_at + 1):
+        with pytest.raises(Killed):
+            _train(tmp_path / "killed", settings, die_at=when)
+    resumed, data, outcome = _train(tmp_path / "killed", settings)
+    assert torch.equal(resumed.line.weight, straight.line.weight)
+    assert torch.equal(resumed.line.bias, straight.line.bias)
+    assert data.seen == order[outcome.steps - len(data.seen) :]
+
+
+def test_every_epoch_sees_each_example_once(tmp_path: Path) -> None:
+    _, data, _ = _train(tmp_path, _settings())
+    for epoch in range(3):
+        seen = [index for e, indices in data.seen if e == epoch for index in indices]
+        assert sorted(seen) == list(range(EXAMPLES))
+
+
+def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
+    class NoDropout(Line):
+        def forward(self, batch: Regression) -> dict[str, Tensor]:
+            return {"error": ((self.line(batch.inputs)[:, 0] - batch.targets) ** 2).sum()}
+
+    weights = []
+    for name, micro in (("whole", None), ("parts", 8)):
+        settings = _settings(micro_batch_size=micro)
+        model = NoDropout()
+        engine = PlainEngine(model, settings, torch.device("cpu"))
+        Trainer(model, {"error": 1.0}, Points(), settings, engine, Checkpoints(tmp_path / name), seed=3).run()
+        weights.append(model.line.weight.detach())
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path) -> None:
+    scores = iter([1.0, 5.0, 4.0, 3.0, 9.0, 9.0, 9.0, 9.0])
+    kept: list[Tensor] = []
+    current: list[Line] = []
+
+    settings = _settings(epochs=8, patience=2)
+    model, data = Line(), Points()
+    current.append(model)
+
+    def evaluate() -> dict[str, float]:
+        kept.append(model.line.weight.detach().clone())
+        return {"score": next(scores)}
+
+    engine = PlainEngine(model, settings, torch.device("cpu"))
+    hooks = Hooks(evaluate=evaluate, select="score")
+    outcome = Trainer(model, {"error": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=3, hooks=hooks).run()
+    assert [point.values["score"] for point in outcome.curve] == [1.0, 5.0, 4.0, 3.0]
+    assert outcome.best_step == outcome.curve[1].step
+    assert torch.equal(model.line.weight, kept[1])
+
+
+def test_max_steps_ends_a_training(tmp_path: Path) -> None:
+    _, _, outcome = _train(tmp_path, _settings(epochs=None, max_steps=7))
+    assert outcome.steps == 7
