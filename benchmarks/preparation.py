@@ -12,6 +12,7 @@ import argparse
 import itertools
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -84,8 +85,8 @@ def _prepare(sentences: int) -> tuple[Simulator, GeneratorLoss, TrainingSettings
     return simulator, loss, settings
 
 
-def _pairs(folder: Path) -> itertools.chain[tuple[str, str]]:
-    return itertools.chain(zip(lines(folder / "train.en.gz"), lines(folder / "train.fr.gz"), strict=True))
+def _pairs(folder: Path) -> Iterator[tuple[str, str]]:
+    return zip(lines(folder / "train.en.gz"), lines(folder / "train.fr.gz"), strict=True)
 
 
 if __name__ == "__main__":

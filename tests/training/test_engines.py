@@ -1,4 +1,4 @@
-"""One worker of plain PyTorch against several, and against every ZeRO stage: the same training within float tolerance."""
+"""One plain worker against several, and against every ZeRO stage: the same training within float tolerance."""
 
 from __future__ import annotations
 

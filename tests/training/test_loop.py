@@ -67,7 +67,7 @@ def _settings(**changes: Any) -> TrainingSettings:
     return TrainingSettings(**(given | changes))
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Stands for a kill: raised in the middle of a training."""
 
 
@@ -78,7 +78,7 @@ def _train(
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
         if step == die_at and "train_error" in values:
-            raise Killed
+            raise KilledError
 
     engine = PlainEngine(model, settings, torch.device("cpu"))
     checkpoints = Checkpoints(directory)
@@ -116,7 +116,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path: Path, die_at: int
     straight, data, _ = _train(tmp_path / "straight", settings)
     order = data.seen
     for when in (die_at, die_at + 1):
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             _train(tmp_path / "killed", settings, die_at=when)
     resumed, data, outcome = _train(tmp_path / "killed", settings)
     assert torch.equal(resumed.line.weight, straight.line.weight)

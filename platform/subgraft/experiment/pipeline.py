@@ -137,7 +137,7 @@ class Pipeline:
         recipe = VocabularyRecipe(
             side="both" if coded and corpus is self.upstream_corpus else side,
             settings=settings,
-            languages=(languages.source, languages.target) if coded else (),
+            languages=tuple(_code(code) for code in (languages.source, languages.target)) if coded else (),
         )
         language = languages.source if side == "source" else languages.target
         return Step(stages.VOCABULARY, f"vocabulary {language} of {corpus.name}", recipe, {"corpus": corpus})
@@ -196,6 +196,11 @@ class Pipeline:
         inputs = {"model": self.pretrained, "vocabulary": self.vocabulary}
         inputs |= {"generator": generator} if generator else {}
         return Step(stages.TRANSFER, f"transfer {row.name}", recipe, inputs, {"row": row.name})
+
+
+def _code(language: str) -> str:
+    """A language's special token, as mBART writes it: en_XX."""
+    return language if "_" in language else f"{language}_XX"
 
 
 def _checkpoint_digest(model: str) -> str:

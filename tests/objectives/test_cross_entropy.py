@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from subgraft.objectives import cross_entropy
+from subgraft.objectives.cross_entropy import linear_cross_entropy
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_loss_and_gradients_equal_cross_entropy(
+    monkeypatch: pytest.MonkeyPatch, smoothing: float, with_bias: bool
+) -> None:
+    monkeypatch.setattr(cross_entropy, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
+    torch.manual_seed(0)
+    hidden = torch.randn(37, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(29, 8, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(29, dtype=torch.float64) if with_bias else None
+    labels = torch.randint(0, 29, (37,))
+
+    ours = 3.0 * linear_cross_entropy(hidden, weight, bias, labels, smoothing)
+    logits = F.linear(hidden, weight, bias)
+    expected = 3.0 * F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+    assert ours.item() == pytest.approx(expected.item(), rel=1e-5)
+    for found, right in zip(
+        torch.autograd.grad(ours, [hidden, weight]), torch.autograd.grad(expected, [hidden, weight]), strict=True
+    ):
+        torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+
+
+def test_a_frozen_projection_gets_no_gradient() -> None:
+    hidden, weight = torch.randn(5, 8, requires_grad=True), torch.randn(11, 8)
+    linear_cross_entropy(hidden, weight, None, torch.randint(0, 11, (5,))).backward()
+    assert hidden.grad is not None and weight.grad is None
+
+
+def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
+    torch.manual_seed(0)
+    hidden, weight, labels = torch.randn(64, 32), torch.randn(100, 32), torch.randint(0, 100, (64,))
+    exact = F.cross_entropy(hidden @ weight.T, labels, reduction="sum")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = linear_cross_entropy(hidden, weight, None, labels)
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(exact.item(), rel=1e-2)
+    assert found.item() != exact.item()
