@@ -1,0 +1,75 @@
+"""Every shipped configuration loads, on any machine: reading one needs no corpora. So does every preset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.grafting.initialisers import METHODS, TRAINED_METHODS
+from subgraft.presets import PRESETS
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+NAMES = sorted(path.name for path in CONFIGS.glob("*.yaml"))
+COMPARED = {"pretrain-finetune", "random", "mean", "avg", "patt+kd"}
+
+
+@pytest.fixture(autouse=True)
+def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUBGRAFT_DATA", raising=False)
+
+
+def test_the_promised_configurations_are_there() -> None:
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_configuration_compares_what_it_should(name: str) -> None:
+    experiment = load(CONFIGS / name, Experiment)
+    rows = {row.name: row for row in experiment.rows}
+    assert experiment.name == name.removesuffix(".yaml")
+    assert set(rows) >= COMPARED
+    assert rows["pretrain-finetune"].vocabulary == "upstream"
+    assert rows["patt+kd"].initialiser == "patt" and rows["patt+kd"].kd_weight == 0.5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_configuration_names_known_initialisers(name: str) -> None:
+    for row in load(CONFIGS / name, Experiment).rows:
+        assert row.initialiser is None or row.initialiser in METHODS
+        assert row.kd_weight is None or row.initialiser in TRAINED_METHODS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_finetuned_on_the_same_batches(name: str) -> None:
+    """Batches counted in a row's own tokens would give every vocabulary other batches and another number of steps."""
+    assert load(CONFIGS / name, Experiment).finetune.batch_unit == "characters"
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_fits_every_configuration(name: str, preset: str) -> None:
+    experiment = load(CONFIGS / name, Experiment, [f"preset={preset}"])
+    given = load(CONFIGS / name, Experiment)
+    assert experiment.preset == preset
+    assert experiment.rows == given.rows
+    assert experiment.finetune.batch_unit == "characters"
+
+
+def test_the_demo_shows_two_seeds_of_generated_text() -> None:
+    experiment = load(CONFIGS / "quickstart.yaml", Experiment)
+    assert len(experiment.seeds) == 2
+    assert all(corpus.generated for corpus in experiment.corpora.values())
+
+
+def test_the_paper_preset_is_the_papers() -> None:
+    """Transformer base, Adam 0.9 and 0.999, dropout 0.3, 25k tokens, 4k warm-up steps, peak 5e-4."""
+    experiment = load(CONFIGS / "itdocs.yaml", Experiment, ["preset=paper"])
+    model, training = experiment.model, experiment.pretrain
+    assert (model.d_model, model.encoder_layers, model.decoder_layers, model.attention_heads) == (512, 6, 6, 8)
+    assert (model.ffn_dim, model.dropout) == (2048, 0.3)
+    assert (training.adam_beta1, training.adam_beta2) == (0.9, 0.999)
+    assert (training.batch_size, training.batch_unit) == (25000, "tokens")
+    assert (training.warmup_steps, training.learning_rate) == (4000, 5e-4)
