@@ -1,0 +1,94 @@
+"""The README names every file, its commands exist, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from subgraft.cli import parser
+
+PAGES = ("README.md", "docs/design.md", "docs/results.md")
+NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "configs/", "docs/")
+
+
+def _blocks(page: Path, language: str) -> Iterator[str]:
+    """The fenced blocks of a page in a language."""
+    pattern = rf"^```{language}\n(.*?)^```$"
+    yield from re.findall(pattern, page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _tree(repository: Path) -> set[str]:
+    """Every file of the README's tree, as a path; folders end in a slash."""
+    (block,) = _blocks(repository / "README.md", "")
+    named: set[str] = set()
+    above: list[str] = []
+    for line in block.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.split()[0]
+        named.add("".join([*above[:depth], name]))
+        above[depth:] = [name]
+    return named
+
+
+def _tracked(repository: Path) -> list[str]:
+    command = ["git", "-C", str(repository), "ls-files"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("needs a git checkout, to know which files belong to the project")
+    return [path for path in done.stdout.splitlines() if (repository / path).exists()]
+
+
+def _must_be_named(path: str) -> bool:
+    if path.endswith(("/__init__.py", ".png")):
+        return False
+    return path.startswith(NAMED_FOLDERS) or ("/" not in path and not path.startswith("."))
+
+
+def test_the_tree_names_every_file(repository: Path) -> None:
+    missing = {path for path in _tracked(repository) if _must_be_named(path)} - _tree(repository)
+    assert not missing
+
+
+def test_the_tree_names_no_file_that_is_not_there(repository: Path) -> None:
+    gone = {name for name in _tree(repository) if not (repository / name).exists()}
+    assert not gone
+
+
+def test_every_line_of_the_tree_says_something(repository: Path) -> None:
+    (block,) = _blocks(repository / "README.md", "")
+    bare = [line for line in block.splitlines() if len(line.split()) < 2 and not line.rstrip().endswith("/")]
+    assert not bare
+
+
+def _commands(repository: Path) -> list[str]:
+    lines = (line for block in _blocks(repository / "README.md", "sh") for line in block.splitlines())
+    return [line for line in lines if line.strip()]
+
+
+def test_every_subgraft_command_of_the_readme_is_understood(repository: Path) -> None:
+    shown = [line for line in _commands(repository) if line.startswith("subgraft ")]
+    assert len(shown) > 10
+    for line in shown:
+        parser().parse_args(shlex.split(line)[1:])  # an unknown command or option exits
+
+
+def test_every_make_target_of_the_readme_exists(repository: Path) -> None:
+    makefile = (repository / "Makefile").read_text(encoding="utf-8")
+    targets = [line.split()[1] for line in _commands(repository) if line.startswith("make ")]
+    assert targets
+    assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(repository: Path, page: str) -> None:
+    text = (repository / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)", text)
+    local = [link for link in links if "://" not in link]
+    missing = [link for link in local if not ((repository / page).parent / link).exists()]
+    assert not missing
