@@ -20,9 +20,10 @@ ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
     # Ray would run stages at the lowest priority, behind whatever else the machine does.
     "RAY_worker_niceness": "0",
-    # glibc would give the large blocks of every training step back and fetch them anew (sizes in bytes).
-    "MALLOC_MMAP_THRESHOLD_": "4000000000",
-    "MALLOC_TRIM_THRESHOLD_": "8000000000",
+    # glibc would give the blocks of every training step back and fetch them anew (sizes in bytes). Much larger values
+    # keep blocks that no later batch fits into, and a worker grows by gigabytes.
+    "MALLOC_MMAP_THRESHOLD_": "67108864",
+    "MALLOC_TRIM_THRESHOLD_": "536870912",
 }
 
 
@@ -30,8 +31,9 @@ ENVIRONMENT = {
 def cluster(runtime: Runtime, address: str | None = None) -> Iterator[None]:
     """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
 
-    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine only and asks for a token. Its processes end with this one, even if that is
-    killed. Raises OperationalError when no cluster is to be had.
+    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine
+    only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError when no
+    cluster is to be had.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

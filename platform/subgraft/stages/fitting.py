@@ -50,6 +50,9 @@ def fit(
 
     part: names the checkpoints of one of several trainings of a step.
     """
+    if context.runtime.activation_checkpointing:
+        # Layers recompute their activations in the backward pass; only while training, so a frozen model's do not.
+        module.model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[union-attr,operator]
     engine = _engine(module, settings, context)
     trainer = Trainer(
         module,
