@@ -24,7 +24,7 @@ def _blocks(page: Path, language: str) -> Iterator[str]:
 
 def _tree(repository: Path) -> set[str]:
     """Every file of the README's tree, as a path; folders end in a slash."""
-    (block,) = _blocks(repository / "README.md", "")
+    (block,) = _blocks(repository / "README.md", "text")
     named: set[str] = set()
     above: list[str] = []
     for line in block.splitlines():
@@ -61,7 +61,7 @@ def test_the_tree_names_no_file_that_is_not_there(repository: Path) -> None:
 
 
 def test_every_line_of_the_tree_says_something(repository: Path) -> None:
-    (block,) = _blocks(repository / "README.md", "")
+    (block,) = _blocks(repository / "README.md", "text")
     bare = [line for line in block.splitlines() if len(line.split()) < 2 and not line.rstrip().endswith("/")]
     assert not bare
 
