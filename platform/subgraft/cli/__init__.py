@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
 from subgraft import __version__
 from subgraft.cli import corpora, doctor, experiments, grafts, models, vocabularies
+from subgraft.cli.arguments import Parser
 from subgraft.errors import SubgraftError
 
 GROUPS = (experiments, corpora, vocabularies, grafts, models, doctor)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """All commands; each group of them is a module of this package."""
-    top = argparse.ArgumentParser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
+    top = Parser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
     top.add_argument("--version", action="version", version=f"subgraft {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for group in GROUPS:
@@ -26,8 +26,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the console script's exit code."""
-    chosen = parser().parse_args(arguments)
     try:
+        chosen = parser().parse(arguments)
         code: int | None = chosen.command(chosen)
         return code or 0
     except SubgraftError as error:
@@ -40,3 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"subgraft: {where}{error.strerror or error}", file=sys.stderr)
+        return 1

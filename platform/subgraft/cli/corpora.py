@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from subgraft.cli.arguments import languages
 from subgraft.cli.output import Commands, console
 from subgraft.config import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
@@ -20,10 +21,16 @@ def add_to(commands: Commands) -> None:
     ):
         one = group.add_parser(name, help=what)
         one.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
-        one.add_argument("--languages", default="en-de", metavar="SOURCE-TARGET", help="default: en-de")
+        one.add_argument(
+            "--languages",
+            type=languages,
+            default="en-de",
+            metavar="SOURCE-TARGET",
+            help="or one language, of a monolingual folder (default: en-de)",
+        )
         one.set_defaults(command=command)
         if name == "get":
-            one.add_argument("--out", type=Path, required=True)
+            one.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
 
 
 def list_corpora(arguments: argparse.Namespace) -> None:
@@ -72,11 +79,11 @@ def _asked(arguments: argparse.Namespace) -> tuple[CorpusSource, Languages, Clea
     named: str = arguments.corpus
     if ".yaml:" in named:
         return _configured(named)
-    source_language, _, target_language = arguments.languages.partition("-")
-    languages = Languages(source=source_language, target=target_language or source_language)
+    if not named:
+        raise UserError("expected a corpus, found ''", mend="`subgraft corpora list` shows what there is.")
     if named in ("everyday", "law"):
-        return CorpusSource(generated=named), languages, Cleaning(), Path.cwd()  # type: ignore[arg-type]
-    return CorpusSource(folder=named), languages, Cleaning(), Path.cwd()
+        return CorpusSource(generated=named), arguments.languages, Cleaning(), Path.cwd()  # type: ignore[arg-type]
+    return CorpusSource(folder=named), arguments.languages, Cleaning(), Path.cwd()
 
 
 def _configured(named: str) -> tuple[CorpusSource, Languages, Cleaning, Path]:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory
+from subgraft.errors import UserError
 
 if TYPE_CHECKING:
     from subgraft.config import Experiment
     from subgraft.experiment.session import Session
+    from subgraft.experiment.tracking import Server
 
 
 def add_to(commands: Commands) -> None:
@@ -20,7 +23,7 @@ def add_to(commands: Commands) -> None:
         ("plan", plan, "show what a run would do, and why"),
     ):
         one = commands.add_parser(name, help=what)
-        one.add_argument("config", type=Path)
+        one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
         one.add_argument("overrides", nargs="*", metavar="key=value", help="as in finetune.epochs=5")
         one.set_defaults(command=command)
         if name == "run":
@@ -28,17 +31,17 @@ def add_to(commands: Commands) -> None:
             one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
 
     compare = commands.add_parser("compare", help="a table over runs")
-    compare.add_argument("runs", nargs="+", metavar="RUN", help="an experiment's name, or a run's name or id")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
     compare.set_defaults(command=compare_runs)
 
-    report = commands.add_parser("report", help="copy the report of an experiment")
-    report.add_argument("config", type=Path)
-    report.add_argument("overrides", nargs="*", metavar="key=value")
-    report.add_argument("--out", type=Path, required=True)
+    report = commands.add_parser("report", help="copy the report of a run or of an experiment")
+    report.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
+    report.add_argument("overrides", nargs="*", metavar="key=value", help="as the experiment was run with")
+    report.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     report.set_defaults(command=copy_report)
 
     tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine only")
-    tracking.add_argument("--port", type=int, default=5000)
+    tracking.add_argument("--port", type=whole(1, 65535), default=5000, help="default: 5000")
     tracking.set_defaults(command=serve_tracking)
 
 
@@ -50,18 +53,29 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     return load(path, Experiment, overrides)
 
 
-def _session(arguments: argparse.Namespace) -> Session:
+def recorded() -> Server:
+    """The server of the runs of this place. Raises UserError where nothing has been recorded yet."""
+    from subgraft.experiment.store import default_home
+    from subgraft.experiment.tracking import Server, tracking_uri
+
+    database = default_home() / "mlflow.db"
+    if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
+        mend = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
+        raise UserError("no run has been recorded here", where=str(default_home()), mend=mend)
+    return Server(default_home())
+
+
+def _session(config: Path, overrides: Sequence[str]) -> Session:
     from subgraft.experiment.session import Session
 
-    experiment = load_experiment(arguments.config, arguments.overrides)
-    return Session(experiment, arguments.config.absolute().parent)
+    return Session(load_experiment(config, overrides), config.absolute().parent)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.plan:
         plan(arguments)
         return
-    session = _session(arguments)
+    session = _session(arguments.config, arguments.overrides)
     finished = session.run(console(), arguments.address)
     console().print(finished.table)
     console().print(f"\nreport       {finished.report}", highlight=False)
@@ -72,28 +86,44 @@ def run(arguments: argparse.Namespace) -> None:
 def plan(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.plan import table
 
-    console().print(table(_session(arguments).plan()))
+    console().print(table(_session(arguments.config, arguments.overrides).plan()))
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.compare import compare, table
-    from subgraft.experiment.store import default_home
-    from subgraft.experiment.tracking import Server
 
-    console().print(table(compare(Server(default_home()), arguments.runs)))
+    console().print(table(compare(recorded(), arguments.runs)))
 
 
 def copy_report(arguments: argparse.Namespace) -> None:
     import shutil
 
-    source = _session(arguments).report_directory()
+    if arguments.overrides or Path(arguments.run).suffix in (".yaml", ".yml"):
+        source = _session(Path(arguments.run), arguments.overrides).report_directory()
+    else:
+        source = _report_of(arguments.run)
     with new_directory(arguments.out) as out:
         shutil.copytree(source, out, dirs_exist_ok=True)
     print(f"{arguments.out / 'report.html'}")
+
+
+def _report_of(run: str) -> Path:
+    """Where the report of a recorded run is."""
+    from subgraft.experiment.store import default_home
+
+    server = recorded()
+    for stage in server.children(server.find(run)):
+        directory = default_home() / "store" / "report" / stage.tags.get("fingerprint", "")
+        if stage.tags.get("stage") == "report" and (directory / "report.html").is_file():
+            return directory
+    raise UserError(
+        "this run has no finished report", where=run, mend="Give the experiment's YAML file, or run it again."
+    )
 
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.store import default_home
     from subgraft.experiment.tracking import serve
 
+    recorded()
     serve(default_home(), arguments.port)

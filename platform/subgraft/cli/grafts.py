@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.cli.output import Commands, console, new_directory, new_file
+from subgraft.cli.arguments import whole
+from subgraft.cli.output import Commands, console, new_directory, new_file, require_absent
 from subgraft.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def add_to(commands: Commands) -> None:
     tokens = similar.add_mutually_exclusive_group(required=True)
     tokens.add_argument("--token", help="a subword with its mark, as in ▁word, ##ing or Ġword")
     tokens.add_argument("--tokens", type=Path, metavar="FILE", help="one subword per line")
-    similar.add_argument("--max-similar", type=int, default=10)
-    similar.add_argument("--out", type=Path, metavar="FILE.tsv")
+    similar.add_argument("--max-similar", type=whole(1), default=10, help="most of one token (default 10)")
+    similar.add_argument("--out", type=Path, metavar="FILE.tsv", help="default: a table on the screen")
     similar.set_defaults(command=find_similar)
 
     embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
@@ -30,7 +31,7 @@ def add_to(commands: Commands) -> None:
     embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
     embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
     embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
-    embed.add_argument("--max-similar", type=int, default=10, help="of avg; a trained generator brings its own")
+    embed.add_argument("--max-similar", type=whole(1), default=10, help="of avg; a trained generator brings its own")
     embed.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
     embed.set_defaults(command=embed_tokens)
 
@@ -38,16 +39,16 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--model", required=True, help="a directory or hub id")
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
     transfer.add_argument("--method", required=True, help="random, random-matched, mean, avg, att or patt")
-    transfer.add_argument("--generator", type=Path, help="of att and patt")
+    transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
     transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
-    transfer.add_argument("--max-similar", type=int, default=10)
-    transfer.add_argument("--seed", type=int, default=1, help="of the random methods")
-    transfer.add_argument("--out", type=Path, required=True)
+    transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
+    transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
+    transfer.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     transfer.set_defaults(command=transfer_model)
 
 
 def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
-    """The vocabulary of a vocabulary directory, or of a side of a model directory or hub id."""
+    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id."""
     from subgraft.vocabulary.tokenizer import Tokenizer
 
     directory = Path(place)
@@ -55,7 +56,7 @@ def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
         return Tokenizer.load(directory)
     from subgraft.models.tokenizers import load_tokenizers
 
-    return load_tokenizers(str(place))[side]  # type: ignore[index]
+    return load_tokenizers(place)[side]  # type: ignore[index]
 
 
 def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
@@ -79,6 +80,8 @@ def find_similar(arguments: argparse.Namespace) -> None:
     from subgraft.grafting.similar import SimilarTokenFinder
     from subgraft.grafting.similar_table import SimilarRow, similar_rows
 
+    if arguments.out:
+        require_absent(arguments.out)
     tokenizer = load_vocabulary(arguments.vocab)
     if arguments.tokens:
         entries = list(read_tokens(arguments.tokens, tokenizer).values())
@@ -104,17 +107,19 @@ def find_similar(arguments: argparse.Namespace) -> None:
 def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
+    from subgraft.grafting.generator import load_generator
     from subgraft.grafting.initialisers import Request, initialiser
     from subgraft.models.bundle import Bundle
     from subgraft.models.sides import side
 
+    require_absent(arguments.out)
     bundle = Bundle.load(arguments.model)
     if arguments.side not in bundle.tokenizers:
         raise UserError(f"this model has no {arguments.side}", where=arguments.model)
     tokenizer = bundle.tokenizers[arguments.side]
     tokens = read_tokens(arguments.tokens, tokenizer)
     trained = arguments.generator != "avg"
-    method = _kind_of(Path(arguments.generator)) if trained else "avg"
+    method = load_generator(Path(arguments.generator), arguments.side)[0].kind if trained else "avg"
     request = Request(
         side=side(bundle.model, arguments.side),
         source=tokenizer,
@@ -133,21 +138,15 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
 
 
-def _kind_of(directory: Path) -> str:
-    """The kind of a trained generator."""
-    described = directory / "generator.json"
-    if not described.is_file():
-        raise UserError("no trained generator here", where=str(directory), mend="Give its directory, or avg.")
-    kind: str = json.loads(described.read_text())["kind"]
-    return kind
-
-
 def transfer_model(arguments: argparse.Namespace) -> None:
-    from subgraft.grafting.initialisers import initialiser
+    from subgraft.grafting.initialisers import TRAINED_METHODS, initialiser
     from subgraft.grafting.transplant import Method
     from subgraft.stages.transfer import transfer
 
     initialiser(arguments.method)
+    if (arguments.generator is not None) != (arguments.method in TRAINED_METHODS):
+        only = ", ".join(sorted(TRAINED_METHODS))
+        raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
     sides = tuple(arguments.sides.split(","))
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")

@@ -6,24 +6,26 @@ import argparse
 from itertools import chain
 from pathlib import Path
 
+from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory
+from subgraft.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("vocab", help="learn and compare vocabularies").add_subparsers(required=True)
     learning = group.add_parser("learn", help="learn a vocabulary from text")
-    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
-    learning.add_argument("--size", type=int, required=True, help="number of pieces, special tokens included")
-    learning.add_argument("--kind", choices=("unigram", "bpe", "wordpiece"), default="unigram")
+    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    learning.add_argument("--size", type=whole(1), required=True, help="number of pieces, special tokens included")
+    learning.add_argument("--kind", choices=("unigram", "bpe", "wordpiece"), default="unigram", help="default: unigram")
     learning.add_argument("--like", metavar="MODEL", help="take over this model's special tokens and language codes")
     learning.add_argument("--byte-fallback", action="store_true", help="spell unknown characters in bytes")
-    learning.add_argument("--out", type=Path, required=True)
+    learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     learning.set_defaults(command=learn)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
     comparing.add_argument("upstream", help="a vocabulary or model directory, or a hub id")
-    comparing.add_argument("downstream", type=Path)
+    comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
     comparing.add_argument("--text", type=Path, metavar="FILE", help="text to count tokens and cut words on")
-    comparing.add_argument("--words", type=int, default=20, help="over-segmented words to show (default 20)")
+    comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
     comparing.set_defaults(command=compare)
 
 
@@ -56,4 +58,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
     lines = reading.lines(arguments.text) if arguments.text else None
     upstream, downstream = load_vocabulary(arguments.upstream), load_vocabulary(arguments.downstream)
-    console().print(render(compare_vocabularies(upstream, downstream, lines, arguments.words)))
+    gap = compare_vocabularies(upstream, downstream, lines, arguments.words)
+    if gap.text is not None and not gap.text.sentences:
+        raise UserError("there is no text to compare on", where=str(arguments.text), mend="Give another --text.")
+    console().print(render(gap))

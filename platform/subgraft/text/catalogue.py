@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -101,16 +100,14 @@ def get(
     base: Path = Path(),
     progress: Progress | None = None,
 ) -> Corpus:
-    """Build a corpus into `out` (absent or empty), which appears whole or not at all."""
+    """Build a corpus into `out` (absent or empty), which appears whole, with its missing parents, or not at all."""
     require_empty(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
-        beside.chmod(0o755)
+    nearest = next(parent for parent in out.absolute().parents if parent.exists())
+    with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
+        beside = Path(folder) / out.name
         build(source, languages, cleaning, beside, base=base, progress=progress)
+        out.parent.mkdir(parents=True, exist_ok=True)
         beside.rename(out)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return Corpus.open(out)
 
 

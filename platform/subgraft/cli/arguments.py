@@ -1,0 +1,62 @@
+"""How commands read their arguments: every mistake becomes one message of our own."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from subgraft.config import Languages
+from subgraft.errors import UserError
+
+# "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.
+_CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
+_LANGUAGES = re.compile(rf"({_CODE})(?:-({_CODE}))?")
+_UNBOUNDED = 2**31 - 1
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UserError where argparse prints its usage and exits."""
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.removeprefix("subgraft").strip()
+        raise UserError(message, where=command, mend=f"`{self.prog} --help` tells what it takes.")
+
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """As parse_args, with a configuration's overrides anywhere behind it. Raises UserError."""
+        chosen, left = self.parse_known_args(arguments)
+        # argparse fills positional arguments in one place only, and gives back what stands behind an option.
+        if left and "overrides" in chosen and not any(one.startswith("-") for one in left):
+            chosen.overrides = [*chosen.overrides, *left]
+        elif left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return chosen
+
+
+def whole(least: int, most: int = _UNBOUNDED) -> Callable[[str], int]:
+    """A type of argument: a whole number in a range."""
+    bounds = f"from {least} on" if most == _UNBOUNDED else f"from {least} to {most}"
+
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"expected a whole number {bounds}, found '{text}'")
+        return int(text)
+
+    return convert
+
+
+def languages(text: str) -> Languages:
+    """A type of argument: two languages, as in en-de, or one."""
+    found = _LANGUAGES.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en_XX-de_DE, found '{text}'")
+    return Languages(source=found[1], target=found[2] or found[1])
+
+
+def language_pair(text: str) -> Languages:
+    """A type of argument: two different languages, as in en-de."""
+    pair = languages(text)
+    if pair.source == pair.target:
+        raise argparse.ArgumentTypeError(f"expected two different language codes, as in en-de, found '{text}'")
+    return pair
