@@ -11,6 +11,7 @@ from subgraft.presets import with_preset
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
+InitialiserName = Literal["random", "random-matched", "mean", "avg", "att", "patt"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -191,7 +192,7 @@ class Row(Settings):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
     vocabulary: Literal["upstream", "downstream"] = "downstream"
-    initialiser: str | None = None
+    initialiser: InitialiserName | None = None
     kd_weight: Annotated[float, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
@@ -262,4 +263,16 @@ class Experiment(Settings):
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ValueError("row names must be distinct")
+        return self
+
+    @model_validator(mode="after")
+    def _trainable(self) -> Experiment:
+        """A checkpoint brings a model of its own; one that is made here must bear what it is trained with."""
+        if self.upstream.checkpoint is not None:
+            return self
+        if self.upstream.objective == "denoising" and self.model.family != "mbart":
+            raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
+        longest = max(self.pretrain.max_length, self.generator_training.max_length, self.finetune.max_length)
+        if longest > self.model.max_positions:
+            raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")
         return self

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Experiment, Row, VocabularySettings
+from subgraft.config import Experiment, Row, Split, VocabularySettings
+from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
-from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS, initialiser
-from subgraft.models.load import resolve_model
+from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
 from subgraft.stages.evaluate import EvaluateRecipe
@@ -44,24 +45,23 @@ class Pipeline:
     def __init__(self, experiment: Experiment, base: Path) -> None:
         self.experiment = experiment
         self._base = base.absolute()
-        for row in experiment.rows:
-            if row.initialiser is not None:
-                initialiser(row.initialiser)
 
     @cached_property
     def upstream_corpus(self) -> Step:
-        return self._corpus(self.experiment.upstream.corpus)
+        upstream = self.experiment.upstream
+        return self._corpus(upstream.corpus, ("train",) if upstream.checkpoint else ("train", "dev"))
 
     @cached_property
     def downstream_corpus(self) -> Step:
-        return self._corpus(self.experiment.downstream.corpus)
+        return self._corpus(self.experiment.downstream.corpus, ("train", "dev", "test"))
 
     @cached_property
     def pretrained(self) -> Step:
         """The upstream model: learnt here, or a checkpoint."""
         experiment, upstream = self.experiment, self.experiment.upstream
         if upstream.checkpoint is not None:
-            recipe = CheckpointRecipe(digest=_checkpoint_digest(upstream.checkpoint), model=upstream.checkpoint)
+            digest = _checkpoint_digest(require_checkpoint(upstream.checkpoint, experiment))
+            recipe = CheckpointRecipe(digest=digest, model=upstream.checkpoint)
             return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
         decoder = self._vocabulary(self.upstream_corpus, upstream.vocabulary, "target")
         encoder = self._vocabulary(self.upstream_corpus, upstream.vocabulary, "source")
@@ -119,11 +119,13 @@ class Pipeline:
             inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
-    def _corpus(self, name: str) -> Step:
+    def _corpus(self, name: str, needed: Sequence[Split]) -> Step:
         experiment = self.experiment
         source = experiment.corpora[name]
+        resolved = resolve(source, experiment.languages, self._base)
+        require_corpus(resolved, needed, name)
         recipe = CorpusRecipe(
-            identity=dict(resolve(source, experiment.languages, self._base).identity()),
+            identity=dict(resolved.identity()),
             languages=experiment.languages,
             cleaning=experiment.cleaning,
             source=source,
@@ -186,16 +188,18 @@ class Pipeline:
 
     def _transfer(self, row: Row, seed: int, generator: Step | None) -> Step:
         method = row.initialiser or ""
+        seeded = method in SEEDED_METHODS
         recipe = TransferRecipe(
             method=method,
             sides=self.experiment.sides,
             max_similar=self.experiment.generator.max_similar,
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
-            seed=seed if method in SEEDED_METHODS else 0,
+            seed=seed if seeded else 0,
         )
         inputs = {"model": self.pretrained, "vocabulary": self.vocabulary}
         inputs |= {"generator": generator} if generator else {}
-        return Step(stages.TRANSFER, f"transfer {row.name}", recipe, inputs, {"row": row.name})
+        name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
+        return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})
 
 
 def _code(language: str) -> str:
@@ -203,9 +207,8 @@ def _code(language: str) -> str:
     return language if "_" in language else f"{language}_XX"
 
 
-def _checkpoint_digest(model: str) -> str:
+def _checkpoint_digest(directory: Path) -> str:
     """SHA-256 over the names and contents of a checkpoint's files."""
-    directory = resolve_model(model)
     digest = hashlib.sha256()
     for path in sorted(path for path in directory.rglob("*") if path.is_file()):
         with path.open("rb") as file:

@@ -11,7 +11,7 @@ from subgraft.config import Experiment
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import Plan, make_plan
-from subgraft.experiment.progress import Display, display_for
+from subgraft.experiment.progress import display_for
 from subgraft.experiment.runner import run
 from subgraft.experiment.store import Store, default_home
 from subgraft.experiment.tracker import Tracker
@@ -54,6 +54,7 @@ class Session:
 
     def run(self, console: Console, address: str | None = None) -> Finished:
         """Make everything that is not there yet, record it, and register the models."""
+        report = self.pipeline.report  # a mistake that planning finds comes before anything is written
         display = display_for(console)
         store = Store(self._home, display.say)
         tracker = Tracker(
@@ -65,7 +66,8 @@ class Session:
         )
         status = "FAILED"
         try:
-            self._execute(store, display, tracker, address)
+            run(store, [report], self.experiment.runtime, [display, tracker], address=address)
+            self._register(store, tracker)
             status = "FINISHED"
         except KeyboardInterrupt:
             status = "KILLED"
@@ -75,8 +77,7 @@ class Session:
             tracker.close(status)
         return self._finished(store, tracker)
 
-    def _execute(self, store: Store, display: Display, tracker: Tracker, address: str | None) -> None:
-        run(store, [self.pipeline.report], self.experiment.runtime, [display, tracker], address=address)
+    def _register(self, store: Store, tracker: Tracker) -> None:
         # Chosen by dev scores alone: the test set chooses nothing.
         best = max(self.pipeline.rows, key=lambda steps: _dev_bleu(store.path(steps.finetune)))
         tracker.register(best.finetune, self.model_name, ("candidate", "champion"))
@@ -107,4 +108,3 @@ def _dev_bleu(finetuned: Path) -> float:
     if not curve:
         raise OperationalError("a finetuning without dev scores", where=str(finetuned))
     return max(float(point["values"]["bleu"]) for point in curve)
-

@@ -35,14 +35,8 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     Raises UserError for a directory that holds no model, for an unknown family, for weights that are not in
     safetensors, and for weights that do not fit the configuration.
     """
-    directory = resolve_model(model)
-    family: Any = CLASS_OF_FAMILY[known_family(read_config(directory)["model_type"])]
-    if not any(directory.glob("*.safetensors")):
-        raise UserError(
-            "no weights in safetensors form here",
-            where=str(directory),
-            mend="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
-        )
+    directory = require_model(model)
+    family: Any = CLASS_OF_FAMILY[read_config(directory)["model_type"]]
     try:
         with _without_progress_bars():
             loaded, information = family.from_pretrained(
@@ -60,6 +54,22 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     assert isinstance(loaded, PreTrainedModel)
     set_padding(loaded)
     return loaded
+
+
+def require_model(model: Path | str) -> Path:
+    """The directory of a model, nothing of it loaded yet.
+
+    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    """
+    directory = resolve_model(model)
+    known_family(read_config(directory)["model_type"])
+    if not any(directory.glob("*.safetensors")):
+        raise UserError(
+            "no weights in safetensors form here",
+            where=str(directory),
+            mend="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
+        )
+    return directory
 
 
 def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
