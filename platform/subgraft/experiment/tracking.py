@@ -235,7 +235,12 @@ def serve(home: Path, port: int, uri: str | None = None) -> None:
         raise UserError("runs are recorded on a server, which has a page of its own", where=where)
     command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     with contextlib.suppress(KeyboardInterrupt):
-        subprocess.run([*command, "--backend-store-uri", where], env={**ENVIRONMENT, **os.environ}, check=False)
+        ended = subprocess.run([*command, "--backend-store-uri", where], env={**ENVIRONMENT, **os.environ}, check=False)
+        raise OperationalError(
+            f"MLflow's page ended with exit code {ended.returncode}",
+            where=f"127.0.0.1:{port}",
+            mend="Where the port is taken, give another --port.",
+        )
 
 
 def is_refusal(error: Exception) -> bool:

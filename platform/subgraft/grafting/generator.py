@@ -165,7 +165,10 @@ def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrig
         raise UserError(
             "no generator.json here", where=str(directory), mend="Give the directory of a trained generator."
         )
-    config = json.loads(described.read_text())
+    try:
+        config = json.loads(described.read_text())
+    except ValueError as error:
+        raise UserError(f"not JSON: {error}", where=str(described), mend="Train the generator again.") from error
     if side not in config["sides"]:
         raise UserError(
             f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",

@@ -72,7 +72,8 @@ def transplant(
     """
     initialiser(method.name)
     for name in target:
-        _check_source(source[name], side(model, name))
+        upstream = side(model, name)
+        _check_source(source[name], upstream)
     token_ids = _token_ids(model, source, target)
     together = shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])
     tables: dict[SideName, Tables] = {}

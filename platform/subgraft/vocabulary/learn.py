@@ -93,9 +93,10 @@ def _sentencepiece(
     special: SpecialTokens,
 ) -> bytes:
     written = io.BytesIO()
+    unreadable: list[UserError] = []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=lines,
+            sentence_iterator=_noting(lines, unreadable),
             model_writer=written,
             model_type=kind,
             vocab_size=size,
@@ -107,6 +108,8 @@ def _sentencepiece(
             **_roles(special),
         )
     except RuntimeError as error:
+        if unreadable:
+            raise unreadable[0] from None
         raise _explained(str(error), size, len(special.last)) from error
     proto = parse(written.getvalue())
     for piece in proto.pieces:
@@ -114,6 +117,15 @@ def _sentencepiece(
             piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
     serialised: bytes = proto.SerializeToString(deterministic=True)
     return serialised
+
+
+def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:
+    """The lines; an error of reading them is kept, as SentencePiece passes on nothing but its text."""
+    try:
+        yield from lines
+    except UserError as error:
+        unreadable.append(error)
+        raise
 
 
 def _roles(special: SpecialTokens) -> dict[str, Any]:
