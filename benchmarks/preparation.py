@@ -74,7 +74,7 @@ def _prepare(sentences: int) -> tuple[Simulator, GeneratorLoss, TrainingSettings
     small = PRESETS["small"]
     settings = TrainingSettings(**small["generator_training"])
     shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **small["model"]}
-    model = build_marian(source, target, seed=1, **shape)  # type: ignore[arg-type]
+    model = build_marian(source, target, seed=1, **shape)
     form = conditioning("marian", source, target, LANGUAGES)
     examples = Translation(pairs, source, target, form, settings.max_length)
     padding = (source.special["pad"], target.special["pad"])

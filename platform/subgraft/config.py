@@ -147,10 +147,8 @@ class ResegmentationSettings(Settings):
 
 
 class GeneratorSettings(Settings):
-    """Training of a generator. kd_weight is the paper's lambda (equation 5); 0 trains without distillation."""
+    """Training of a generator, in all that rows share; its kind and kd_weight are the row's."""
 
-    kind: Literal["avg", "att", "patt"] = "patt"
-    kd_weight: Annotated[float, Field(ge=0)] = 0.5
     max_similar: Annotated[int, Field(ge=1)] = 10
     literal_equation: bool = False
     distillation_position: Literal["input", "prediction"] = "input"
@@ -188,7 +186,10 @@ class DownstreamSettings(Settings):
 
 
 class Row(Settings):
-    """One way of fitting the vocabulary: a line of the comparison."""
+    """One way of fitting the vocabulary: a line of the comparison.
+
+    kd_weight is the paper's lambda (equation 5); without it a generator is trained without distillation.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
     vocabulary: Literal["upstream", "downstream"] = "downstream"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # On tatoeba's 1.6 million target tokens the paper's 4,000 warm-up steps of 25,000 tokens are some 70 epochs;
-# `gpu` and `small` warm up over a fraction of the first epoch instead. docs/results.md has the measurements.
+# `small` warms up over a third of an epoch, `gpu` over some four of its fifteen. docs/results.md has what was measured.
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {
         "model": {

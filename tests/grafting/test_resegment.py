@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -110,7 +112,7 @@ class _Figure2:
         Entry("ing", False),
     )
 
-    ids = {entry: i for i, entry in enumerate(entries) if entry is not None}
+    ids: ClassVar = {entry: i for i, entry in enumerate(entries) if entry is not None}
 
     def __len__(self) -> int:
         return len(self.entries)

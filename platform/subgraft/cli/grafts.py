@@ -152,7 +152,8 @@ def transfer_model(arguments: argparse.Namespace) -> None:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")
     method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed)
     with new_directory(arguments.out) as out:
-        reports = transfer(arguments.model, load_vocabulary(arguments.vocab), method, sides, out)
+        target = dict.fromkeys(sides, load_vocabulary(arguments.vocab))
+        reports = transfer(arguments.model, target, method, out)
     for side, report in reports.items():
         told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
         print(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")

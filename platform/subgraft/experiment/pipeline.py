@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Experiment, Row, Split, VocabularySettings
+from subgraft.config import Experiment, Row, SideName, Split, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
 from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS
@@ -60,8 +60,10 @@ class Pipeline:
         """The upstream model: learnt here, or a checkpoint."""
         experiment, upstream = self.experiment, self.experiment.upstream
         if upstream.checkpoint is not None:
-            digest = _checkpoint_digest(require_checkpoint(upstream.checkpoint, experiment))
-            recipe = CheckpointRecipe(digest=digest, model=upstream.checkpoint)
+            beside = self._base / upstream.checkpoint
+            model = str(beside) if beside.is_dir() else upstream.checkpoint
+            digest = _checkpoint_digest(require_checkpoint(model, experiment))
+            recipe = CheckpointRecipe(digest=digest, model=model)
             return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
         decoder = self._vocabulary(self.upstream_corpus, upstream.vocabulary, "target")
         encoder = self._vocabulary(self.upstream_corpus, upstream.vocabulary, "source")
@@ -84,17 +86,28 @@ class Pipeline:
         )
 
     @cached_property
-    def vocabulary(self) -> Step:
-        """The task's own vocabulary; beside a checkpoint it takes over the checkpoint's special tokens."""
-        step = self._vocabulary(self.downstream_corpus, self.experiment.downstream.vocabulary, "target")
-        if self.experiment.upstream.checkpoint is None:
-            return step
-        return Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
+    def vocabularies(self) -> dict[SideName, Step]:
+        """The task's own vocabularies; beside a checkpoint they take over the checkpoint's special tokens.
+
+        The decoder's is always there: it is what the report is about.
+        """
+        found: dict[SideName, Step] = {}
+        for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
+            language: Literal["source", "target"] = "target" if side == "decoder" else "source"
+            step = self._vocabulary(self.downstream_corpus, self.experiment.downstream.vocabulary, language)
+            if self.experiment.upstream.checkpoint is not None:
+                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
+            found[side] = step  # type: ignore[index]
+        return found
 
     @cached_property
     def gap(self) -> Step:
         """How badly the upstream vocabulary fits the task's text."""
-        inputs = {"model": self.pretrained, "vocabulary": self.vocabulary, "corpus": self.downstream_corpus}
+        inputs = {
+            "model": self.pretrained,
+            "vocabulary": self.vocabularies["decoder"],
+            "corpus": self.downstream_corpus,
+        }
         return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
 
     @cached_property
@@ -109,7 +122,7 @@ class Pipeline:
             "upstream_corpus": self.upstream_corpus,
             "downstream_corpus": self.downstream_corpus,
             "model": self.pretrained,
-            "vocabulary": self.vocabulary,
+            "vocabulary": self.vocabularies["decoder"],
             "gap": self.gap,
         }
         for steps in self.rows:
@@ -146,15 +159,14 @@ class Pipeline:
 
     def _generator(self, row: Row) -> Step:
         experiment = self.experiment
-        settings = experiment.generator.model_copy(
-            update={"kind": row.initialiser, "kd_weight": row.kd_weight if row.kd_weight is not None else 0.0}
-        )
         recipe = GeneratorRecipe(
             objective=experiment.upstream.objective,
             languages=experiment.languages,
             noise=experiment.upstream.noise,
             sides=experiment.sides,
-            generator=settings,
+            kind=row.initialiser,  # type: ignore[arg-type]
+            kd_weight=row.kd_weight or 0.0,
+            generator=experiment.generator,
             training=experiment.generator_training,
             seed=experiment.upstream.seed,
         )
@@ -196,7 +208,8 @@ class Pipeline:
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
             seed=seed if seeded else 0,
         )
-        inputs = {"model": self.pretrained, "vocabulary": self.vocabulary}
+        inputs = {"model": self.pretrained}
+        inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in self.experiment.sides}
         inputs |= {"generator": generator} if generator else {}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})

@@ -38,6 +38,7 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
 }
+CHAMPION = "champion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,11 @@ class Server:
             source = f"{self._client.get_run(run_id).info.artifact_uri}/model"
             tags = {**operation.tags, DIGEST: operation.digest}
             version = int(self._client.create_model_version(operation.model, source, run_id, tags).version)
+        held = self._client.get_registered_model(operation.model).aliases
         for alias in operation.aliases:
+            # The first champion is whoever comes first; to take its place is a decision that no training makes.
+            if alias == CHAMPION and alias in held:
+                continue
             self._client.set_registered_model_alias(operation.model, alias, str(version))
 
     def _version(self, uri: str) -> ModelVersion:

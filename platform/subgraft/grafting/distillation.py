@@ -25,7 +25,8 @@ def span_distance(teacher: Tensor, student: Tensor, spans: SpanPairs, shift: int
     """
     originals = _span_means(teacher, spans.original, spans.count, shift)
     resegmented = _span_means(student, spans.resegmented, spans.count, shift)
-    return torch.linalg.vector_norm(originals - resegmented, dim=-1).sum()
+    distances: Tensor = torch.linalg.vector_norm(originals - resegmented, dim=-1)
+    return distances.sum()
 
 
 def _span_means(states: Tensor, members: Tensor, count: int, shift: int) -> Tensor:

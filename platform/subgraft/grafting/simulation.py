@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -51,8 +51,8 @@ class GeneratorBatch:
 
     def to(self, device: torch.device | str) -> GeneratorBatch:
         spans = SpanPairs(self.spans.original.to(device), self.spans.resegmented.to(device), self.spans.count)
-        moved = (getattr(self, f.name).to(device) for f in fields(self) if f.name != "spans")
-        return GeneratorBatch(*moved, spans=spans)
+        original, resegmented = self.original.to(device), self.resegmented.to(device)
+        return GeneratorBatch(original, resegmented, self.new.to(device), self.own.to(device), spans)
 
 
 class SimilarCache:

@@ -26,7 +26,9 @@ def linear_cross_entropy(
     """
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, labels, label_smoothing, dtype)
+    total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, labels, label_smoothing, dtype
+    )
     return total
 
 

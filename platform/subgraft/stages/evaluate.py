@@ -50,7 +50,7 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
 def translator(bundle: Bundle, languages: Languages, settings: EvaluationSettings) -> Translator:
     """Beam search with the settings of the evaluation, on the GPU where there is one."""
     return Translator(
-        bundle.model.to(device()),
+        bundle.model.to(device()),  # type: ignore[arg-type]
         bundle.encoder,
         bundle.decoder,
         bundle.conditioning(languages),

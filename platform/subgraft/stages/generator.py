@@ -25,6 +25,8 @@ class GeneratorRecipe(Settings):
     languages: Languages
     noise: NoiseSettings
     sides: tuple[SideName, ...]
+    kind: Literal["att", "patt"]
+    kd_weight: float
     generator: GeneratorSettings
     training: TrainingSettings
     seed: int
@@ -43,7 +45,7 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
         table = side_of(bundle.model, name).input.weight
         tokenizer = bundle.tokenizers[name]
         origins[name] = GeneratorOrigin(table_digest(table), tokenizer.fingerprint, recipe.generator.max_similar)
-        generators[name] = Generator(recipe.generator.kind, table.shape[1], recipe.generator.literal_equation)
+        generators[name] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
         outcome = _train(recipe, bundle, objective, generators[name], name, context)
         summary[name] = write_curve(outcome, out, f"curve.{name}.json")
     if is_writer():
@@ -69,13 +71,13 @@ def _train(
         recipe.seed,
         bundle.padding,
     )
-    sides = {each: side_of(bundle.model, each) for each in ("encoder", "decoder")}
+    sides = {each: side_of(bundle.model, each) for each in bundle.tokenizers}
     loss = GeneratorLoss(
         bundle.model,
         generator,
         sides,
         name,
-        settings.kd_weight,
+        recipe.kd_weight,
         recipe.training.label_smoothing,
         settings.distillation_position,
     )

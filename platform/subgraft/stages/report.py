@@ -87,7 +87,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
             record["provenance"]["git_commit"],
             record["provenance"]["device"],
         ),
-        commands=_commands(experiment["name"]),
+        commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}"),
         speed_batch_size=experiment["evaluation"]["batch_size"],
         bootstrap_samples=experiment["evaluation"]["bootstrap_samples"],
     )
@@ -182,11 +182,13 @@ def _model_in_words(directory: Path) -> str:
     return f"{config['model_type']}, {layers} of width {config.get('d_model', '?')}"
 
 
-def _commands(name: str) -> tuple[Command, ...]:
+def _commands(name: str, pair: str) -> tuple[Command, ...]:
+    model = f"models:/{name}-{pair}@champion"
     return (
         Command("browse every run", "subgraft tracking"),
-        Command("translate with the best model", f'echo "…" | subgraft generate --model models:/{name}@candidate'),
-        Command("print this comparison again", f"subgraft compare {name}"),
+        Command(
+            "translate with the best model on dev", f'echo "…" | subgraft generate --model {model} --languages {pair}'
+        ),
     )
 
 

@@ -27,19 +27,19 @@ class TransferRecipe(Settings):
 
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
-    target = Tokenizer.load(inputs["vocabulary"])
+    target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
     method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed)
-    reports = transfer(inputs["model"], target, method, recipe.sides, out)
+    reports = transfer(inputs["model"], target, method, out)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
 
 def transfer(
-    model: Path | str, target: Tokenizer, method: Method, sides: tuple[SideName, ...], out: Path
+    model: Path | str, target: Mapping[SideName, Tokenizer], method: Method, out: Path
 ) -> dict[SideName, TransplantReport]:
-    """Give a model directory or hub id the target vocabulary on the given sides, and write the result to `out`."""
+    """Give the sides of a model directory or hub id their target vocabularies, and write the result to `out`."""
     bundle = Bundle.load(model)
-    transplanted, reports = transplant(bundle.model, bundle.tokenizers, dict.fromkeys(sides, target), method)
-    tokenizers = {**bundle.tokenizers, **dict.fromkeys(sides, target)}
-    Bundle(transplanted, tokenizers.get("encoder", target), tokenizers["decoder"]).save(out)
+    transplanted, reports = transplant(bundle.model, bundle.tokenizers, target, method)
+    tokenizers = {**bundle.tokenizers, **target}
+    Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"]).save(out)
     (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
     return reports

@@ -29,7 +29,8 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
     del context
     like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
     corpus = Corpus.open(inputs["corpus"])
-    sides = ("source", "target") if recipe.side == "both" and not corpus.monolingual else (recipe.side,)
+    sides: tuple[Literal["source", "target"], ...] = (recipe.side,) if recipe.side != "both" else ("source", "target")
+    sides = sides[:1] if corpus.monolingual else sides
     tokenizer = learn(
         chain.from_iterable(corpus.lines("train", side) for side in sides),
         kind=recipe.settings.kind,

@@ -90,7 +90,7 @@ class PlainEngine:
         enabled = self._settings.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):
             sums = self._module(batch)
-        torch.stack([scale[name] * value for name, value in sums.items()]).sum().backward()
+        torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
         return {name: float(value.detach()) for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:
