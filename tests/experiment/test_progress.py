@@ -71,11 +71,11 @@ def test_plain_lines_are_rate_limited(tmp_path: Path) -> None:
     assert lines[-1] == "[running]  corpus [everyday]: 20/100 steps, 1 min 20 s left"
 
 
-def test_a_failure_is_one_line() -> None:
+def test_a_failure_or_a_stop_is_one_line() -> None:
     lines: list[str] = []
     PlainDisplay(lines.append).failed(STEP, UserError("empty", where="a.txt", mend="fill it"))
     PlainDisplay(lines.append).failed(STEP, KeyboardInterrupt())
-    assert lines == ["[failed]   corpus [everyday]: a.txt: empty", "[failed]   corpus [everyday]: KeyboardInterrupt"]
+    assert lines == ["[failed]   corpus [everyday]: a.txt: empty", "[stopped]  corpus [everyday]"]
 
 
 def test_bars_on_a_terminal_and_names_as_they_are(tmp_path: Path) -> None:

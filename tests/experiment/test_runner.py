@@ -183,6 +183,25 @@ def test_a_mistake_comes_through_and_what_runs_is_let_finish(ray_is_up: None, st
     assert notes.of("never") == [] and notes.of("wrong")[-1] == "failed"
 
 
+def test_after_a_failure_nothing_new_begins(ray_is_up: None, store: Store) -> None:
+    queued = [step(WRITE, f"queued {number}", seconds=1.5) for number in range(8)]
+    notes = Notes()
+    with pytest.raises(UserError):
+        run(store, [step(MISTAKE, "wrong"), *queued], Runtime(), [notes])
+    made = [name for what, name in notes.heard if what == "finished"]
+    assert len(made) < 4, "what had not begun was not begun"
+    assert [what for what, _ in notes.heard].count("failed") == 1
+    assert sum(store.find(each) is not None for each in queued) == len(made)
+
+
+def test_what_this_machine_can_never_start_is_refused(ray_is_up: None, store: Store) -> None:
+    with pytest.raises(UserError, match="summed needs 999 CPUs") as caught:
+        run(store, [step(TOGETHER, "summed")], Runtime(workers=999))
+    assert "runtime.workers" in caught.value.mend
+    with pytest.raises(UserError, match="GPUs and there are"):
+        run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=99))
+
+
 def test_a_crash_is_told_with_its_traceback_and_keeps_the_checkpoint(ray_is_up: None, store: Store) -> None:
     crashing = step(CRASH, "crashing")
     with pytest.raises(OperationalError, match="ZeroDivisionError: division by zero") as caught:

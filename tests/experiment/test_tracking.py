@@ -225,6 +225,12 @@ def test_a_server_that_is_away_costs_one_line_and_is_caught_up_with(
     assert len(said) == 2
 
 
+def test_a_home_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(OperationalError, match="cannot write there"):
+        Tracker(Store(tmp_path / "home"), "demo", print)
+
+
 def test_a_server_that_comes_back_is_used(store: Store) -> None:
     said: list[str] = []
     outbox = Outbox.create(store.home / "tracking")

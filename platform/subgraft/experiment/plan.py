@@ -11,10 +11,11 @@ from subgraft.experiment.events import EVENTS
 from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step, flatten, in_order
 from subgraft.experiment.store import Store
-from subgraft.stages.context import Json
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from subgraft.stages.context import Json
 
 # With more differences than this an artifact is of another experiment rather than an earlier state of this one.
 MOST_DIFFERENCES = 4

@@ -62,7 +62,10 @@ class PlainDisplay:
         self.say(f"[done]     {step.name} ({duration(record.seconds)})")
 
     def failed(self, step: Step, error: BaseException) -> None:
-        self.say(f"[failed]   {step.name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+        if not isinstance(error, Exception):
+            self.say(f"[stopped]  {step.name}")
+            return
+        self.say(f"[failed]   {step.name}: {(str(error) or type(error).__name__).splitlines()[0]}")
 
     def close(self) -> None:
         pass

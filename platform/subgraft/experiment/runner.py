@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from subgraft.config import Runtime
-from subgraft.errors import OperationalError, SubgraftError
+from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.events import EVENTS, EventTail, Metrics, Progress, Started
 from subgraft.experiment.observer import Observer
@@ -43,6 +44,8 @@ def run(
     if plan.to_run:
         store.sweep()
         with cluster(runtime, address):
+            if address is None and "RAY_ADDRESS" not in os.environ:  # a cluster elsewhere may grow
+                _check_local(plan, store, runtime)
             records.update(_Drive(store, plan, runtime, observers).run())
     return records
 
@@ -57,11 +60,19 @@ def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) 
     return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
 
 
+def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
+    import ray
+
+    jobs = [job_for(step, store, runtime, Provenance()) for step in plan.to_run]
+    check_fits(jobs, ray.cluster_resources())  # type: ignore[no-untyped-call]
+
+
 @dataclass
 class _Running:
     step: Step
     tail: EventTail
     started: bool = False
+    cancelled: bool = False
 
 
 @dataclass
@@ -140,12 +151,23 @@ class _Drive:
             if record is None:
                 raise OperationalError("what it published did not verify", where=running.step.name)
         except Exception as error:
-            failure = _unwrapped(error, running.step)
-            self.failures.append(failure)
-            self._tell("failed", running.step, failure)
+            if not running.cancelled:
+                failure = _unwrapped(error, running.step)
+                self.failures.append(failure)
+                self._tell("failed", running.step, failure)
+                self._cancel_queued()
         else:
             self.made[running.step.fingerprint] = record
             self._tell("finished", running.step, record)
+
+    def _cancel_queued(self) -> None:
+        import ray
+
+        for reference, running in self.running.items():
+            self._follow(running)
+            if not running.started:
+                running.cancelled = True
+                ray.cancel(reference)
 
     def _stop(self, stop: BaseException) -> None:
         import ray
@@ -157,6 +179,24 @@ class _Drive:
     def _tell(self, what: str, *news: Any) -> None:
         for observer in self.observers:
             getattr(observer, what)(*news)
+
+
+def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
+    """UserError for jobs that this cluster could never start, which would wait for ever.
+
+    available: Ray's resources of the whole cluster, CPU and GPU.
+    """
+    for job in jobs:
+        workers = job.runtime.workers if job.distributed else 1
+        wanted = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}
+        for resource, amount in wanted.items():
+            there = available.get(resource, 0)
+            if amount > there:
+                raise UserError(
+                    f"{job.step.name} needs {amount:g} {resource}s and there are {there:g}",
+                    where="runtime",
+                    mend="lower runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker",
+                )
 
 
 def _capped(job: Job) -> dict[str, float]:

@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from subgraft.config import Settings
-from subgraft.stages.context import Json
-from subgraft.stages.stage import Stage
+
+if TYPE_CHECKING:
+    from subgraft.stages.context import Json
+    from subgraft.stages.stage import Stage
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from subgraft.errors import OperationalError
 from subgraft.experiment.claim import Claim
@@ -28,7 +29,9 @@ from subgraft.experiment.disk import space_needed, sync, sync_tree
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import RECORD, Record, content_digest, file_entries, plain, seeds_in
 from subgraft.experiment.step import Step
-from subgraft.stages.context import Json
+
+if TYPE_CHECKING:
+    from subgraft.stages.context import Json
 
 ABANDONED_SECONDS = 3600.0
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from subgraft.errors import OperationalError
 from subgraft.experiment.delivery import Delivery
 from subgraft.experiment.events import Metrics, Progress
 from subgraft.experiment.outbox import (
     EndRun,
     LogArtifacts,
     LogMetrics,
+    Operation,
     Outbox,
     RegisterModel,
     SetTags,
@@ -50,7 +53,9 @@ class Tracker:
         self._store = store
         self._say = say
         self._experiment = experiment
-        self._outbox = Outbox.create(store.home / "tracking")
+        self._outbox = _new_outbox(store.home / "tracking")
+        self._lost = False
+        self._last_start = 0
         self._begun: set[str] = set()
         self._seen: set[tuple[str, str, int]] = set()
         self._provenance = Provenance.here()
@@ -75,7 +80,7 @@ class Tracker:
         self._seen.update((step.fingerprint, name, event.step) for name in fresh)
         if fresh:
             points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
-            self._outbox.append(LogMetrics(step.fingerprint, points))
+            self._note(LogMetrics(step.fingerprint, points))
 
     def finished(self, step: Step, record: Record) -> None:
         self.started(step)
@@ -84,8 +89,8 @@ class Tracker:
     def failed(self, step: Step, error: BaseException) -> None:
         self.started(step)
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        self._outbox.append(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
-        self._outbox.append(EndRun(step.fingerprint, status, _now()))
+        self._note(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
+        self._note(EndRun(step.fingerprint, status, _now()))
 
     def register(self, step: Step, model: str, aliases: Sequence[str], tags: Mapping[str, str] | None = None) -> None:
         """Make a step's artifact a version of a registered model (the same content only once), and set aliases.
@@ -96,17 +101,25 @@ class Tracker:
         if record is None:
             raise ValueError(f"{step.name} has no artifact")
         described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
-        self._outbox.append(
+        self._note(
             RegisterModel(step.fingerprint, model, str(self._store.path(step)), record.digest, list(aliases), described)
         )
 
     def close(self, status: str = "FINISHED") -> bool:
         """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, and one line, if some is left to later."""
-        self._outbox.append(EndRun(PARENT, status, _now()))
+        self._note(EndRun(PARENT, status, _now()))
         if self._delivery.finish():
             return True
         self._say(f"not all of this run is recorded yet: {self._outbox.path} is sent with the next run")
         return False
+
+    def _note(self, operation: Operation) -> None:
+        try:
+            self._outbox.append(operation)
+        except OSError as error:  # a record that cannot be kept must not end the training
+            if not self._lost:
+                self._lost = True
+                self._say(f"tracking: part of the record is lost ({error.strerror})")
 
     def _begin(self, step: Step, tags: Mapping[str, str]) -> None:
         if step.fingerprint in self._begun:
@@ -124,7 +137,8 @@ class Tracker:
         self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
     ) -> None:
         flat = {key: str(value) for key, value in flatten(params).items()}
-        self._outbox.append(StartRun(run, parent, self._experiment, name, dict(tags), flat, _now()))
+        self._last_start = max(_now(), self._last_start + 1)  # runs are listed by their start
+        self._note(StartRun(run, parent, self._experiment, name, dict(tags), flat, self._last_start))
 
     def _summarise(self, step: Step, record: Record) -> None:
         run, now = step.fingerprint, _now()
@@ -134,10 +148,21 @@ class Tracker:
         numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
         texts = {name: str(value) for name, value in flat.items() if name not in numbers}
         points = [(name, value, now, 0) for name, value in {**numbers, "seconds": record.seconds}.items()]
-        self._outbox.append(LogMetrics(run, points))
-        self._outbox.append(SetTags(run, {"device": record.provenance.device, "digest": record.digest, **texts}))
-        self._outbox.append(LogArtifacts(run, str(self._store.path(step)), [RECORD, *files]))
-        self._outbox.append(EndRun(run, "FINISHED", now))
+        self._note(LogMetrics(run, points))
+        self._note(SetTags(run, {"device": record.provenance.device, "digest": record.digest, **texts}))
+        self._note(LogArtifacts(run, str(self._store.path(step)), [RECORD, *files]))
+        self._note(EndRun(run, "FINISHED", now))
+
+
+def _new_outbox(folder: Path) -> Outbox:
+    try:
+        return Outbox.create(folder)
+    except OSError as error:
+        raise OperationalError(
+            f"cannot write there: {error.strerror}",
+            where=str(folder),
+            mend="set SUBGRAFT_HOME to a place that can be written to",
+        ) from error
 
 
 def _now() -> int:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from subgraft.config import Runtime
 from subgraft.errors import OperationalError, SubgraftError
@@ -20,7 +20,9 @@ from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
-from subgraft.stages.context import Json
+
+if TYPE_CHECKING:
+    from subgraft.stages.context import Json
 
 TRACEBACK = "error.txt"
 ELSEWHERE = {"done": 0, "total": 0, "what": "waiting for another process at the same step"}
