@@ -29,6 +29,7 @@ lint: setup
 bench: setup
 	$(BIN)/python benchmarks/similar.py
 	$(BIN)/python benchmarks/preparation.py
+	$(BIN)/python benchmarks/transfer_memory.py
 
 clean:
 	rm -rf .subgraft dist .pytest_cache .mypy_cache .ruff_cache

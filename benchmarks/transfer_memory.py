@@ -69,7 +69,7 @@ def _transfer(folder: Path, method: str, sides: tuple[SideName, ...]) -> None:
     before, started = _peak(), time.perf_counter()
     target = Tokenizer.load(folder / "vocabulary")
     (folder / "out").mkdir()
-    reports = transfer(folder / "model", target, Method(method), sides, folder / "out")
+    reports = transfer(folder / "model", dict.fromkeys(sides, target), Method(method), folder / "out")
     seconds = time.perf_counter() - started
     for side, report in reports.items():
         print(f"{side}: {report.size:,} tokens, {report.seen:,} seen, {report.unseen:,} unseen by {report.method}")

@@ -95,7 +95,7 @@ class GeneratorLoss(nn.Module):
         embedding = self._sides[self._side].input
         size = embedding.weight.shape[0]
         is_new = ids >= size
-        embedded = embedding(torch.where(is_new, 0, ids))
+        embedded: Tensor = embedding(torch.where(is_new, 0, ids))
         if len(batch.new) == 0:
             return embedded
         # Some models scale inside their embedding module, others after it: only the former carries embed_scale here.
