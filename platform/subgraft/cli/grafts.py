@@ -134,6 +134,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     with new_file(arguments.out) as out:
         metadata = {"tokens": json.dumps(list(tokens), ensure_ascii=False)}
         save_file({"embeddings": rows.input.contiguous()}, out, metadata=metadata)
+        out.chmod(0o644)  # safetensors leaves files that only their owner can read
     told = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
     print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
 

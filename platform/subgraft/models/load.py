@@ -79,6 +79,8 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
     """
     with _without_progress_bars():
         model.save_pretrained(directory)
+    for weights in directory.glob("*.safetensors"):
+        weights.chmod(0o644)  # safetensors leaves files that only their owner can read
     save_tokenizers(tokenizers, directory)
 
 

@@ -63,7 +63,7 @@ class Translator:
             attention_mask=(torch.arange(longest, device=device) < lengths[:, None]).long(),
             num_beams=self._beam,
             do_sample=False,
-            early_stopping=True,
+            early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
             decoder_start_token_id=self._conditioning.start,
             forced_bos_token_id=None,
             forced_eos_token_id=None,
