@@ -99,9 +99,9 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
     name, seed = key.rsplit("/", 1)
     generator = inputs.get(f"generator/{key}")
     bill = Bill(
-        upstream=_record(inputs["model"])["seconds"],
-        generator=_record(generator)["seconds"] if generator else 0.0,
-        finetuning=_record(finetuned)["seconds"],
+        upstream=_billed(inputs["model"]),
+        generator=_billed(generator) if generator else 0.0,
+        finetuning=_billed(finetuned),
     )
     return RowResult(
         name=name,
@@ -174,6 +174,13 @@ def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
         row, seed = (parts[1], int(parts[2])) if own else (None, None)
         seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], row, seed))
     return list(seconds.values())
+
+
+def _billed(directory: Path) -> float:
+    """Seconds that a step took. Of one that was interrupted, the record has the last attempt, the summary all training."""
+    record = _record(directory)
+    trained = (value for key, value in _flat(record["summary"]).items() if key.endswith("training_seconds"))
+    return max(float(record["seconds"]), float(sum(trained)))
 
 
 def _model_in_words(directory: Path) -> str:
