@@ -177,7 +177,7 @@ def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
 
 
 def _billed(directory: Path) -> float:
-    """Seconds that a step took. Of one that was interrupted, the record has the last attempt, the summary all training."""
+    """Seconds a step took; of one that was interrupted, the record has the last attempt, the summary all training."""
     record = _record(directory)
     trained = (value for key, value in _flat(record["summary"]).items() if key.endswith("training_seconds"))
     return max(float(record["seconds"]), float(sum(trained)))
