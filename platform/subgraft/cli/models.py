@@ -36,12 +36,14 @@ def add_to(commands: Commands) -> None:
 
 
 def generate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.config import EvaluationSettings
-    from subgraft.models.bundle import Bundle
-    from subgraft.stages.evaluate import translator
     from subgraft.text import reading
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
+    # These take seconds to load; a mistake in the text is told at once.
+    from subgraft.config import EvaluationSettings
+    from subgraft.models.bundle import Bundle
+    from subgraft.stages.evaluate import translator
+
     bundle = Bundle.load(_directory_of(arguments.model))
     if "encoder" not in bundle.tokenizers:
         raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)

@@ -21,8 +21,12 @@ def console() -> Console:
     """Standard output, as wide as a pipe allows: tables are not cut where there is no terminal."""
     from rich.console import Console
 
-    found = Console()
-    return found if found.is_terminal else Console(width=140)
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # to `main`: rich itself would exit with 1, and a reader that has had enough is no failure
+
+    found = Output()
+    return found if found.is_terminal else Output(width=140)
 
 
 @contextmanager

@@ -1,0 +1,237 @@
+"""The commands as a user chains them, on small models: what they print and what they write."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from safetensors import safe_open
+
+import toys
+from subgraft import __version__
+from subgraft.cli import main
+from subgraft.models.bundle import Bundle
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+SCRIPT = Path(sys.executable).with_name("subgraft")
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command in this process."""
+
+    def run(*arguments: str | Path) -> Ended:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Ended(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def succeed(command: Command) -> Callable[..., str]:
+    """Runs a command that must succeed; what it printed."""
+
+    def run(*arguments: str | Path) -> str:
+        ended = command(*arguments)
+        assert (ended.code, ended.err) == (0, ""), ended.err
+        return ended.out
+
+    return run
+
+
+Succeed = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SUBGRAFT_HOME", raising=False)
+    monkeypatch.delenv("SUBGRAFT_DATA", raising=False)
+
+
+def write(path: Path, lines: Sequence[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def marian(tmp_path: Path) -> Path:
+    directory = tmp_path / "marian"
+    Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(directory)
+    return directory
+
+
+def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
+    text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(5))
+    told = succeed("vocab", "learn", "--text", text, "--size", "180", "--out", "new/vocabulary")
+    assert told == "180 pieces written to new/vocabulary\n"
+    assert len(Tokenizer.load(tmp_path / "new" / "vocabulary")) == 180
+
+    gap = succeed("vocab", "compare", marian, "new/vocabulary", "--text", text, "--words", "4")
+    counted = re.match(r"(\d+) of (\d+) downstream subwords .* are unseen, (\d+) seen", gap)
+    assert counted is not None
+    unseen, all_subwords, seen = map(int, counted.groups())
+    assert (seen + unseen, unseen > 50) == (all_subwords, True)
+    assert "tokens per sentence" in gap
+
+    told = succeed("transfer", "--model", marian, "--vocab", "new/vocabulary", "--method", "avg", "--out", "fitted")
+    # The bare mark is no subword to compare, and has a row to copy.
+    assert f"decoder: {seen + 1} seen, {unseen} unseen, 4 special" in told
+    fitted = Bundle.load("fitted")
+    assert len(fitted.decoder) == 180
+    assert fitted.encoder.fingerprint == toys.english_tokenizer().fingerprint
+
+    translated = succeed("generate", "--model", "fitted", "--input", source, "--beam", "2")
+    assert len(translated.splitlines()) == 5
+    write(tmp_path / "hypotheses.txt", translated.splitlines())
+    scores = succeed("evaluate", "--hypotheses", "hypotheses.txt", "--references", "hypotheses.txt")
+    bleu, chrf = (line.split("\t") for line in scores.splitlines())
+    assert (bleu[0], chrf[0], chrf[1]) == ("BLEU", "chrF", "100.00")
+    assert "tok:13a" in bleu[2] and "case:mixed" in bleu[2] and chrf[2].startswith("nrefs:1")
+
+
+def test_similar_tokens_are_columns_of_a_table(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
+    tokens = write(tmp_path / "tokens.txt", ["▁dankbarkeit", "schaftlich", "▁ж"])
+    arguments = ("similar", "--vocab", marian, "--tokens", tokens, "--max-similar", "3")
+    assert succeed(*arguments, "--out", "similar.tsv") == "3 tokens written to similar.tsv\n"
+    head, *rows = [line.split("\t") for line in Path("similar.tsv").read_text(encoding="utf-8").splitlines()]
+    assert head == ["token", "similar", "kind", "position", "rank"]
+    assert {row[0] for row in rows} == {"▁dankbarkeit", "schaftlich", "▁ж"}
+    assert {row[2] for row in rows} <= {"subword", "hyperword", "character", "byte", "mean"}
+    assert {row[3] for row in rows} <= {"prefix", "infix", "suffix", ""}
+    first = [row for row in rows if row[0] == "▁dankbarkeit"]
+    assert [int(row[4]) for row in first] == list(range(1, len(first) + 1))
+    assert first[0][3] == "prefix" and "▁dankbarkeit".startswith(first[0][1])
+    assert ["▁ж", "", "mean", "", "1"] in rows
+
+    shown = succeed("similar", "--vocab", marian, "--token", "▁dankbarkeit", "--max-similar", "3")
+    assert all(row[1] in shown for row in first)
+
+
+def test_embeddings_are_means_of_similar_tokens_with_their_names(
+    marian: Path, tmp_path: Path, succeed: Succeed
+) -> None:
+    spellings = ["schaftlich", "▁dankbarkeit"]
+    tokens = write(tmp_path / "tokens.txt", spellings)
+    told = succeed("embed", "--model", marian, "--generator", "avg", "--tokens", tokens, "--out", "e.safetensors")
+    assert told.startswith("2 embeddings written to e.safetensors")
+    with safe_open("e.safetensors", framework="pt") as file:
+        assert list(file.keys()) == ["embeddings"]
+        embeddings, metadata = file.get_tensor("embeddings"), file.metadata()
+    assert json.loads(metadata["tokens"]) == spellings
+    assert embeddings.shape == (2, toys.SHAPE["d_model"])
+
+    succeed("similar", "--vocab", marian, "--tokens", tokens, "--out", "similar.tsv")
+    rows = [line.split("\t") for line in Path("similar.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    ids, table = toys.german_tokenizer().pieces, toys.marian().model.decoder.embed_tokens.weight
+    for spelling, embedding in zip(spellings, embeddings, strict=True):
+        similar = [ids.index(row[1]) for row in rows if row[0] == spelling]
+        torch.testing.assert_close(embedding, table[similar].mean(dim=0).detach())
+
+
+@pytest.mark.parametrize("method", ["random", "random-matched", "mean", "avg"])
+def test_every_method_that_needs_no_training_transfers(
+    method: str, marian: Path, tmp_path: Path, succeed: Succeed
+) -> None:
+    toys.german_tokenizer(150).save(tmp_path / "vocabulary")
+    sides = ("--sides", "encoder,decoder") if method == "avg" else ()
+    succeed("transfer", "--model", marian, "--vocab", "vocabulary", "--method", method, *sides, "--out", "fitted")
+    fitted = Bundle.load("fitted")
+    assert len(fitted.decoder) == 150
+    assert len(fitted.encoder) == (150 if sides else len(toys.english_tokenizer()))
+
+
+def test_a_vocabulary_like_a_models_fits_it(tmp_path: Path, succeed: Succeed) -> None:
+    Bundle(toys.mbart(), toys.multilingual_tokenizer(), toys.multilingual_tokenizer()).save(tmp_path / "mbart")
+    text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(2))
+    succeed("vocab", "learn", "--text", text, "--size", "150", "--like", "mbart", "--kind", "bpe", "--out", "new")
+    assert set(Tokenizer.load(tmp_path / "new").languages) == {"de_DE", "en_XX"}
+    succeed("transfer", "--model", "mbart", "--vocab", "new", "--method", "mean", "--out", "fitted")
+    translated = succeed("generate", "--model", "fitted", "--input", source, "--beam", "1", "--languages", "en-de")
+    assert len(translated.split("\n")) == 3
+
+
+def test_sentences_come_from_standard_input(marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = "thank friend.\r\n\nday\x85night".encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(spoken), encoding="ascii"))
+    assert len(succeed("generate", "--model", marian, "--beam", "1").split("\n")) == 4
+
+
+def test_corpora_are_listed_checked_and_kept(tmp_path: Path, succeed: Succeed) -> None:
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    for language, line in (("en", "a cat"), ("fr", "un chat")):
+        write(folder / f"train.{language}", [f"{line} {i}" for i in range(7)])
+    assert "everyday" in succeed("corpora", "list")
+    checked = succeed("corpora", "check", "pairs", "--languages", "en-fr")
+    assert [re.split(r"\W+", line)[1:4] for line in checked.splitlines() if "train" in line] == [
+        ["train", "en", "7"],
+        ["train", "fr", "7"],
+    ]
+    told = succeed("corpora", "get", "pairs", "--languages", "en-fr", "--out", "kept/here")
+    assert "train: kept 7, read 7" in told
+    assert Path("kept/here/train.target").read_text().splitlines()[6] == "un chat 6"
+
+
+def test_a_plan_shows_every_step_and_writes_nothing(repository: Path, tmp_path: Path, succeed: Succeed) -> None:
+    config = repository / "configs" / "quickstart.yaml"
+    planned = succeed("plan", config, "seeds=[1]")
+    assert "finetune random seed 1" in planned and "seed 2" not in planned
+    # Overrides may stand behind an option, and an option in front.
+    assert succeed("run", config, "--plan", "seeds=[1]") == planned == succeed("run", "--plan", config, "seeds=[1]")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_finds_what_a_run_needs(succeed: Succeed) -> None:
+    findings = succeed("doctor").splitlines()
+    assert any("torch" in line for line in findings)
+    assert all(line.startswith("ok") for line in findings)
+
+
+@pytest.mark.parametrize("start", [[str(SCRIPT)], [sys.executable, "-m", "subgraft"]])
+def test_both_ways_to_start_it(start: list[str]) -> None:
+    ended = subprocess.run([*start, "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"subgraft {__version__}\n"
+
+
+def test_help_loads_no_heavy_library() -> None:
+    program = """if True:
+        import sys
+        from subgraft.cli import main
+        try:
+            main(["--help"])
+        except SystemExit:
+            pass
+        heavy = {"torch", "transformers", "tokenizers", "ray", "mlflow", "numpy", "matplotlib", "sacrebleu"}
+        print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == "[]\n"
+    for name in ("run", "plan", "corpora", "vocab", "similar", "embed", "transfer", "generate", "compare", "report"):
+        assert f"\n    {name} " in ended.stdout
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    with subprocess.Popen([str(SCRIPT), "corpora", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
