@@ -78,8 +78,8 @@ def together(recipe, inputs, out, context):
     context.metrics(1, {"total": float(total)})
     if distributed.get_rank() == 0:
         (out / "total").write_text(str(float(total)))
-    if recipe.text == "fail" and distributed.get_rank() == 1:
-        raise UserError("rank 1 does not like this")
+    if recipe.text.startswith("/") and distributed.get_rank() == 1 and not Path(recipe.text).exists():
+        raise UserError("rank 1 misses a file", where=recipe.text)
     return {"rank": distributed.get_rank(), "world": distributed.get_world_size(), "threads": torch.get_num_threads()}
 
 
@@ -249,9 +249,14 @@ def test_several_workers_go_through_ray_train(ray_is_up: None, store: Store) -> 
 
 
 @pytest.mark.slow
-def test_a_mistake_on_one_worker_comes_through(ray_is_up: None, store: Store) -> None:
-    with pytest.raises(UserError, match="rank 1 does not like this"):
-        run(store, [step(TOGETHER, "fail")], Runtime(workers=2))
+def test_a_mistake_on_one_worker_comes_through_and_can_be_mended(ray_is_up: None, store: Store, tmp_path: Path) -> None:
+    summed = step(TOGETHER, "summed", text=str(tmp_path / "wanted"))
+    with pytest.raises(UserError, match="rank 1 misses a file"):
+        run(store, [summed], Runtime(workers=2))
+    assert store.find(summed) is None
+    (tmp_path / "wanted").touch()
+    run(store, [summed], Runtime(workers=2))
+    assert (store.artifact(summed) / "total").read_text() == "3.0"
 
 
 def test_a_cached_plan_does_not_start_ray(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
