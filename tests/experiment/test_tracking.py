@@ -301,15 +301,17 @@ def http_server(tmp_path: Path) -> Iterator[str]:
     command += ["--artifacts-destination", str(tmp_path / "artifacts")]
     process = subprocess.Popen(
         command,
-        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_for(port)
-    yield f"http://127.0.0.1:{port}"
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.mark.slow
@@ -325,11 +327,13 @@ def test_the_page_of_the_runs_is_served_here_only(store: Store) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(store.home), str(port)], stderr=subprocess.DEVNULL, start_new_session=True
     )
-    wait_for(port)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
-        assert b"MLflow" in page.read()
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=30) == 0
+    try:
+        wait_for(port)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
+            assert b"MLflow" in page.read()
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == 0
 
 
 def test_a_server_has_a_page_of_its_own(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes that serve its other features
 }
 CHAMPION = "champion"
 
@@ -69,6 +70,18 @@ class Server:
         self.uri = tracking_uri(self.home, uri)
         self._client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
         self._experiments: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """What is asked inside must be answered: OperationalError where the server is away or broken."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            yield
+        except MlflowException as error:
+            said = str(error).splitlines()[0]
+            mend = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
+            raise OperationalError(f"the tracking server does not answer ({said})", where=self.uri, mend=mend) from error
 
     def apply(self, operation: Operation, runs: dict[str, str]) -> None:
         """Carry out an operation; `runs` maps an outbox's names of runs to ours, and StartRun adds to it."""
