@@ -200,6 +200,18 @@ def test_a_plan_shows_every_step_and_writes_nothing(repository: Path, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_tracking_server_that_is_away_is_the_worlds_failure(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nothing listens on the port of `discard`
+    for arguments in (("compare", "run"), ("report", "run", "--out", "new"), ("generate", "--model", "models:/m@a")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        ended = command(*arguments)
+        assert (ended.code, ended.out) == (1, "")
+        assert ended.err.startswith("subgraft: http://127.0.0.1:9: the tracking server does not answer")
+        assert "Traceback" not in ended.err
+
+
 def test_doctor_finds_what_a_run_needs(succeed: Succeed) -> None:
     findings = succeed("doctor").splitlines()
     assert any("torch" in line for line in findings)

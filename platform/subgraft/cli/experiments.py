@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,16 +54,29 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     return load(path, Experiment, overrides)
 
 
-def recorded() -> Server:
-    """The server of the runs of this place. Raises UserError where nothing has been recorded yet."""
+@contextmanager
+def recorded() -> Iterator[Server]:
+    """The server of the runs of this place.
+
+    Raises UserError where nothing has been recorded yet, OperationalError where the server does not answer.
+    """
     from subgraft.experiment.store import default_home
-    from subgraft.experiment.tracking import Server, tracking_uri
+    from subgraft.experiment.tracking import Server
+
+    _require_recorded()
+    server = Server(default_home())
+    with server.answering():
+        yield server
+
+
+def _require_recorded() -> None:
+    from subgraft.experiment.store import default_home
+    from subgraft.experiment.tracking import tracking_uri
 
     database = default_home() / "mlflow.db"
     if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
         mend = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
         raise UserError("no run has been recorded here", where=str(default_home()), mend=mend)
-    return Server(default_home())
 
 
 def _session(config: Path, overrides: Sequence[str]) -> Session:
@@ -92,7 +106,8 @@ def plan(arguments: argparse.Namespace) -> None:
 def compare_runs(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.compare import compare, table
 
-    console().print(table(compare(recorded(), arguments.runs)))
+    with recorded() as server:
+        console().print(table(compare(server, arguments.runs)))
 
 
 def copy_report(arguments: argparse.Namespace) -> None:
@@ -111,11 +126,11 @@ def _report_of(run: str) -> Path:
     """Where the report of a recorded run is."""
     from subgraft.experiment.store import default_home
 
-    server = recorded()
-    for stage in server.children(server.find(run)):
-        directory = default_home() / "store" / "report" / stage.tags.get("fingerprint", "")
-        if stage.tags.get("stage") == "report" and (directory / "report.html").is_file():
-            return directory
+    with recorded() as server:
+        for stage in server.children(server.find(run)):
+            directory = default_home() / "store" / "report" / stage.tags.get("fingerprint", "")
+            if stage.tags.get("stage") == "report" and (directory / "report.html").is_file():
+                return directory
     raise UserError(
         "this run has no finished report", where=run, mend="Give the experiment's YAML file, or run it again."
     )
@@ -125,5 +140,5 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.store import default_home
     from subgraft.experiment.tracking import serve
 
-    recorded()
+    _require_recorded()
     serve(default_home(), arguments.port)

@@ -68,7 +68,8 @@ def _directory_of(model: str) -> str:
         return model
     from subgraft.cli.experiments import recorded
 
-    return str(recorded().resolve(model))
+    with recorded() as server:
+        return str(server.resolve(model))
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
