@@ -81,7 +81,7 @@ class Server:
         except MlflowException as error:
             said = str(error).splitlines()[0]
             mend = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
-            raise OperationalError(f"the tracking server does not answer ({said})", where=self.uri, mend=mend) from error
+            raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, mend=mend) from error
 
     def apply(self, operation: Operation, runs: dict[str, str]) -> None:
         """Carry out an operation; `runs` maps an outbox's names of runs to ours, and StartRun adds to it."""
