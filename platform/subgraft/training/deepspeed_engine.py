@@ -44,9 +44,7 @@ class DeepSpeedEngine:
         )
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
 
-    def accumulate(self, batch: Batch | None, scale: Mapping[str, float], last: bool) -> dict[str, float]:
-        if batch is None:
-            raise RuntimeError("a global batch needs at least one example for every DeepSpeed worker")
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         self._engine.set_gradient_accumulation_boundary(last)
         enabled = self._settings.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):

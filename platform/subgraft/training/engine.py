@@ -29,8 +29,8 @@ class Engine(Protocol):
     world: int
     device: torch.device
 
-    def accumulate(self, batch: Batch | None, scale: Mapping[str, float], last: bool) -> dict[str, float]:
-        """Add the gradient of the sum of scale x loss of one micro-batch; None where this worker has no part."""
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+        """Add the gradient of the sum of scale x loss of one micro-batch; returns its sums."""
         ...
 
     def step(self, learning_rate: float) -> None: ...
@@ -83,10 +83,8 @@ class PlainEngine:
             weight_decay=settings.weight_decay,
         )
 
-    def accumulate(self, batch: Batch | None, scale: Mapping[str, float], last: bool) -> dict[str, float]:
+    def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         del last
-        if batch is None:
-            return {}
         enabled = self._settings.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):
             sums = self._module(batch)

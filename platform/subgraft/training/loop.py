@@ -153,18 +153,24 @@ class Trainer:
         """One optimizer step on one global batch; returns each loss's mean over its items."""
         settings, engine = self._settings, self._engine
         torch.manual_seed(_mixed(self._seed, self._progress.step, engine.rank))
-        pieces = share_of_worker(self._micro_batches(indices), engine.rank, engine.world)
-        batches = [self._data.batch(piece, epoch) if len(piece) else None for piece in pieces]
+        micro_batches = self._micro_batches(indices)
+        shares = share_of_worker(micro_batches, engine.rank, engine.world)
+        # A worker without a part of a micro-batch computes an example at weight nought: workers act in step.
+        pieces = [share if len(share) else whole[:1] for share, whole in zip(shares, micro_batches, strict=True)]
+        batches = [self._data.batch(piece, epoch) for piece in pieces]
         names = list(self._weights)
-        counts = sum_over_workers(add_up(b.counts for b in batches if b is not None), names, engine)
+        counted = [batch.counts if len(share) else {} for batch, share in zip(batches, shares, strict=True)]
+        counts = sum_over_workers(add_up(counted), names, engine)
         scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
         self._module.train()
-        sums = add_up(
-            engine.accumulate(batch.to(engine.device) if batch is not None else None, scale, last=i == len(batches) - 1)
-            for i, batch in enumerate(batches)
-        )
+        parts: list[Mapping[str, float]] = []
+        for i, batch in enumerate(batches):
+            takes_part = len(shares[i]) > 0
+            weights = scale if takes_part else dict.fromkeys(scale, 0.0)
+            part = engine.accumulate(batch.to(engine.device), weights, last=i == len(batches) - 1)
+            parts.append(part if takes_part else {})
+        sums = sum_over_workers(add_up(parts), names, engine)
         engine.step(learning_rate(settings, self._progress.step + 1))
-        sums = sum_over_workers(sums, names, engine)
         return {name: sums.get(name, 0.0) / max(counts.get(name, 0), 1) for name in names}
 
     def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:
