@@ -51,8 +51,9 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[None]:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         else:
             _start(runtime)
-    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-        raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster") from error
+    except Exception as error:  # a node that does not come up in time is no more than an Exception
+        mend = "Run the same command again; a busy machine may have been too slow."
+        raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", mend=mend) from error
     try:
         yield
     finally:
