@@ -52,9 +52,8 @@ def run(
 
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
     """What a step gets: runtime's cores, its GPUs if the stage can use them, its workers if it can be distributed."""
-    cpus = runtime.cpus_per_step
-    if step.stage.name == "pretrain" and runtime.pretrain_cpus:
-        cpus = runtime.pretrain_cpus
+    own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
+    cpus = own.get(step.stage.name) or runtime.cpus_per_step
     distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
     gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
     return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
