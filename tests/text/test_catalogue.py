@@ -11,6 +11,7 @@ import pytest
 from subgraft.config import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
 from subgraft.text.catalogue import available, check, get
+from subgraft.text.sources import resolve
 
 EN_FR = Languages(source="en", target="fr")
 
@@ -90,3 +91,12 @@ def test_the_real_corpora_are_listed_and_sound(mirror: Path) -> None:
     checked = check(CorpusSource(folder=str(mirror / "en-fr/itdocs")), EN_FR, mirror)
     assert len(checked) == 6
     assert all(side.declared for side in checked)
+
+
+def test_what_get_makes_can_be_asked_for_as_a_folder(tmp_path: Path) -> None:
+    limit = {"train": 30, "dev": 5, "test": 5}
+    source = CorpusSource(generated="law", limit=limit)  # type: ignore[arg-type]
+    languages = Languages(source="en", target="de")
+    made = get(source, languages, Cleaning(), tmp_path / "law")
+    again = resolve(CorpusSource(folder="law"), languages, tmp_path)
+    assert list(again.read("train")) == list(made.pairs("train"))

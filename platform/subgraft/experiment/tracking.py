@@ -102,15 +102,15 @@ class Server:
     def find(self, run: str) -> TrackedRun:
         """A parent run by id, or the newest one by name, over all experiments. Raises UserError with what there is."""
         experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
-        parents = [
-            found
-            for found in self._client.search_runs(experiments, order_by=["attributes.start_time DESC"])
-            if PARENT not in found.data.tags
-        ]
-        for found in parents:
-            if run in (found.info.run_id, found.info.run_name):
+        named = self._client.search_runs(
+            experiments, f"attributes.run_name = '{_quoted(run)}'", order_by=["attributes.start_time DESC"]
+        )
+        recent = self._client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        for found in (*named, *recent):
+            if PARENT not in found.data.tags and run in (found.info.run_id, found.info.run_name):
                 return _tracked(found)
-        known = ", ".join(dict.fromkeys(found.info.run_name for found in parents)) or "none"
+        names = (found.info.run_name for found in recent if PARENT not in found.data.tags)
+        known = ", ".join(dict.fromkeys(names)) or "none"
         raise UserError(f"there is no run '{run}'", where=self.uri, mend=f"runs: {known}")
 
     def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
@@ -275,6 +275,11 @@ def is_refusal(error: Exception) -> bool:
     return isinstance(error, FileNotFoundError | KeyError) or (
         isinstance(error, MlflowException) and error.error_code in refused
     )
+
+
+def _quoted(name: str) -> str:
+    """A name inside a filter's quotes; a quote of its own would end them."""
+    return name.replace("'", "")
 
 
 def _tracked(run: Run) -> TrackedRun:

@@ -44,7 +44,12 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
         "sentences": len(sources),
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
-    return {**{name: score["value"] for name, score in scores.items()}, "sentences_per_second": speed.median}
+    return {
+        **{name: score["value"] for name, score in scores.items()},
+        "sentences_per_second": speed.median,
+        "signatures": {name: score["signature"] for name, score in scores.items()},
+        "artifacts": ["evaluation.json"],
+    }
 
 
 def translator(bundle: Bundle, languages: Languages, settings: EvaluationSettings) -> Translator:

@@ -10,7 +10,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.text.corpus import Corpus
 
 
@@ -37,4 +37,4 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     )
     if is_writer():
         bundle.save(out)
-    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters()}
+    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}

@@ -26,4 +26,4 @@ def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Conte
     downstream = Tokenizer.load(inputs["vocabulary"])
     gap = compare(upstream, downstream, Corpus.open(inputs["corpus"]).lines("train", "target"), recipe.words)
     (out / "gap.json").write_text(json.dumps(gap.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return {"seen": gap.seen, "unseen": gap.unseen}
+    return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}

@@ -11,7 +11,7 @@ from subgraft.models.build import build_marian, build_mbart
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.upstream import upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -47,7 +47,7 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     )
     if is_writer():
         bundle.save(out)
-    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters()}
+    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
 
 
 def _dev_scores(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> DevScores | None:

@@ -47,7 +47,7 @@ def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     del context
     data = collect(recipe, inputs)
     write_report(data, out)
-    return {"rows": len(data.rows), "report": "report.html"}
+    return {"rows": len(data.rows), "artifacts": ["report.html", "report.md"]}
 
 
 def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:

@@ -42,9 +42,12 @@ def find_file(name: str, base: Path) -> Path:
 def split_files(folder: Path, languages: Languages) -> dict[Split, tuple[Path, ...]]:
     """The files {train,dev,test}.{language}[.gz] of every split the folder has; one side where both languages agree.
 
+    A folder that `corpora get` made has `source` and `target` in place of languages.
     Raises UserError where there is no split, or a split with one side only.
     """
     codes = tuple(dict.fromkeys((languages.source, languages.target)))
+    if (folder / "corpus.json").is_file():
+        codes = ("source", "target")[: len(codes)]
     found: dict[Split, tuple[Path, ...]] = {}
     for split in SPLITS:
         sides = [_side(folder, split, code) for code in codes]
