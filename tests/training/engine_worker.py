@@ -1,6 +1,7 @@
-"""One worker of a small pretraining: `engine_worker.py ENGINE OUT RESUME`; RANK and WORLD_SIZE as torchrun sets them.
+"""One worker of a small pretraining: `engine_worker.py ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
-Writes rank 0's losses per step and final weights to OUT. ENGINE: plain, or zero0 to zero3.
+Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
+the final weights to OUT. ENGINE: plain, or zero0 to zero3.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from subgraft.training.engine import Engine, PlainEngine
 from subgraft.training.loop import Hooks, Trainer
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
+STEPS = 6
 
-def main(kind: str, out: Path, steps: int) -> None:
+
+def main(kind: str, out: Path, stop: int) -> None:
     torch.set_num_threads(1)
     settings = TrainingSettings(
-        max_steps=steps, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
+        max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
     source, target = english_tokenizer(), german_tokenizer()
     form = conditioning("marian", source, target, Languages(source="en", target="de"))
@@ -46,12 +49,23 @@ def main(kind: str, out: Path, steps: int) -> None:
     data = Seq2SeqData(examples, source.special["pad"], target.special["pad"])
     checkpoints = Checkpoints(out / "checkpoints")
     hooks = Hooks(metrics=metrics)
-    Trainer(
+    trainer = Trainer(
         module, {"loss": 1.0}, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
-    ).run()
+    )
+    take_step = engine.step
+
+    def step_or_die(learning_rate: float) -> None:
+        if trainer._progress.step == stop:
+            if losses:  # rank 0's
+                (out / f"losses-{stop}.json").write_text(json.dumps(losses))
+            os._exit(0)
+        take_step(learning_rate)
+
+    engine.step = step_or_die  # type: ignore[method-assign]
+    trainer.run()
     tensors = {name: tensor.contiguous().clone() for name, tensor in engine.state().items()}
     if engine.rank == 0:
-        (out / f"losses-{steps}.json").write_text(json.dumps(losses))
+        (out / f"losses-{stop}.json").write_text(json.dumps(losses))
         save_file(tensors, out / "final.safetensors")
     if dist.is_initialized():
         dist.barrier()
