@@ -42,6 +42,7 @@ class DeepSpeedEngine:
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=module, model_parameters=trainable, config=_configuration(settings, zero_stage, self.world)
         )
+        self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
@@ -58,20 +59,26 @@ class DeepSpeedEngine:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._engine.step()
+        self._has_moments = True
 
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
         for name, parameter in self._named.items():
             tensors[f"parameter.{name}"] = _present(safe_get_full_fp32_param(parameter), parameter)
-            for key in MOMENTS:
+            for key in MOMENTS if self._has_moments else ():
                 moment = safe_get_full_optimizer_state(parameter, key)
                 if moment is not None:
                     tensors[f"{key}.{name}"] = moment.detach().clone()
         return tensors
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        if any(name.startswith(MOMENTS) for name in tensors):
+            self._make_moments()
         for name, parameter in self._named.items():
-            safe_set_full_fp32_param(parameter, tensors[f"parameter.{name}"].to(self.device))
+            value = tensors[f"parameter.{name}"].to(self.device)
+            safe_set_full_fp32_param(parameter, value)
+            if self._stage < 3:  # that was the optimizer's copy; the model's own follows only at the next step
+                parameter.data.copy_(value)
             for key in MOMENTS:
                 if f"{key}.{name}" in tensors:
                     safe_set_full_optimizer_state(parameter, tensors[f"{key}.{name}"].to(self.device), key)
@@ -82,6 +89,16 @@ class DeepSpeedEngine:
             return nullcontext()
         context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(list(self._module.parameters()))
         return context
+
+    def _make_moments(self) -> None:
+        """Give a fresh ZeRO 1 or 2 optimizer the state that its first step would make, so that it can be loaded."""
+        if self._has_moments or self._stage not in (1, 2):
+            return
+        for partition in self._optimizer.single_partition_of_fp32_groups:
+            moments = {key: torch.zeros_like(partition) for key in MOMENTS}
+            self._optimizer.optimizer.state[partition] = {"step": torch.tensor(0.0), **moments}
+        self._optimizer._lazy_init_hp_params_optimizer_state()
+        self._has_moments = True
 
     def _set_step(self, steps: int) -> None:
         inner = getattr(self._optimizer, "optimizer", self._optimizer)
