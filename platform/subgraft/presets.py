@@ -97,9 +97,9 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         },
         "pretrain": {
             "epochs": 2,
-            "batch_size": 4000,
-            "learning_rate": 1.5e-3,
-            "warmup_steps": 300,
+            "batch_size": 2000,
+            "learning_rate": 1e-3,
+            "warmup_steps": 500,
             "precision": "bf16",
         },
         "generator_training": {
@@ -111,11 +111,11 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "precision": "bf16",
         },
         "finetune": {
-            "epochs": 3,
-            "batch_size": 12000,
+            "epochs": 4,
+            "batch_size": 6000,
             "batch_unit": "characters",
             "learning_rate": 1e-3,
-            "warmup_steps": 50,
+            "warmup_steps": 100,
             "precision": "bf16",
         },
     },

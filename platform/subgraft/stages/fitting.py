@@ -53,6 +53,9 @@ def fit(
     if context.runtime.activation_checkpointing:
         # Layers recompute their activations in the backward pass; only while training, so a frozen model's do not.
         module.model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[union-attr,operator]
+    if device().type == "cpu" and settings.precision == "bf16":
+        # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/attention.py).
+        module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
     engine = _engine(module, settings, context)
     trainer = Trainer(
         module,
