@@ -30,6 +30,8 @@ bench: setup
 	$(BIN)/python benchmarks/similar.py
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/transfer_memory.py
+	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/worker_memory.py
 
 clean:
 	rm -rf .subgraft dist .pytest_cache .mypy_cache .ruff_cache

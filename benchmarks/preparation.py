@@ -9,31 +9,20 @@ sets are found and cached as in training; the first batches, with a cold cache, 
 from __future__ import annotations
 
 import argparse
-import itertools
 import statistics
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
-from subgraft.config import Languages, ResegmentationSettings, TrainingSettings
-from subgraft.errors import UserError
+from subgraft.config import ResegmentationSettings, TrainingSettings
 from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
-from subgraft.models.build import build_marian
-from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
-from subgraft.objectives.translation import Translation
 from subgraft.presets import PRESETS
 from subgraft.text.batches import BatchPlan
-from subgraft.text.places import data_folder
-from subgraft.text.reading import lines
 from subgraft.training.engine import PlainEngine
-from subgraft.vocabulary.learn import learn
-
-LANGUAGES = Languages(source="en", target="fr")
+from tatoeba import small_model
 
 
 def main() -> None:
@@ -65,28 +54,12 @@ def main() -> None:
 
 
 def _prepare(sentences: int) -> tuple[Simulator, GeneratorLoss, TrainingSettings]:
-    folder = data_folder()
-    if folder is None:
-        raise UserError("needs real text", mend="Set SUBGRAFT_DATA to a folder that holds en-fr/tatoeba.")
-    pairs = list(itertools.islice(_pairs(folder / "en-fr" / "tatoeba"), sentences))
-    source = learn((pair[0] for pair in pairs), kind="unigram", size=6000)
-    target = learn((pair[1] for pair in pairs), kind="unigram", size=8000)
-    small = PRESETS["small"]
-    settings = TrainingSettings(**small["generator_training"])
-    shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **small["model"]}
-    model = build_marian(source, target, seed=1, **shape)
-    form = conditioning("marian", source, target, LANGUAGES)
-    examples = Translation(pairs, source, target, form, settings.max_length)
-    padding = (source.special["pad"], target.special["pad"])
-    simulator = Simulator(examples, target, "decoder", ResegmentationSettings(), 10, 1, padding)
-    sides = {"encoder": side(model, "encoder"), "decoder": side(model, "decoder")}
-    generator = Generator("patt", int(model.config.d_model))
-    loss = GeneratorLoss(model, generator, sides, "decoder", 0.5, 0.0, "input")  # type: ignore[arg-type]
-    return simulator, loss, settings
-
-
-def _pairs(folder: Path) -> Iterator[tuple[str, str]]:
-    return zip(lines(folder / "train.en.gz"), lines(folder / "train.fr.gz"), strict=True)
+    bundle, examples = small_model(sentences)
+    settings = TrainingSettings(**PRESETS["small"]["generator_training"])
+    simulator = Simulator(examples, bundle.decoder, "decoder", ResegmentationSettings(), 10, 1, bundle.padding)
+    sides = {"encoder": side(bundle.model, "encoder"), "decoder": side(bundle.model, "decoder")}
+    generator = Generator("patt", int(bundle.model.config.d_model))
+    return simulator, GeneratorLoss(bundle.model, generator, sides, "decoder", 0.5, 0.0, "input"), settings  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"errors", "presets"},
+    {"errors", "files", "presets"},
     {"config", "configfile", "yamltree"},
     {"text"},
     {"vocabulary"},

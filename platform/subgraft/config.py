@@ -206,9 +206,11 @@ class Row(Settings):
 
 
 class EvaluationSettings(Settings):
+    """max_length_ratio: an output ends at this many bytes of text for each byte of its source."""
+
     beam: Annotated[int, Field(ge=1)] = 4
     batch_size: Annotated[int, Field(ge=1)] = 32
-    max_length_ratio: Annotated[float, Field(gt=0)] = 2.0
+    max_length_ratio: Annotated[float, Field(gt=0)] = 2.5
     test_sentences: Annotated[int, Field(ge=1)] | None = None
     speed_sentences: Annotated[int, Field(ge=1)] = 128
     speed_repeats: Annotated[int, Field(ge=1)] = 3

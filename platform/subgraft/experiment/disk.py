@@ -1,9 +1,8 @@
-"""Writing so that it lasts, and telling a full disk from other failures."""
+"""Telling a full disk from other failures."""
 
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,30 +37,3 @@ def is_full_disk(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def sync(path: Path) -> None:
-    """Flush one file or directory to the device."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_tree(directory: Path) -> None:
-    """Flush a directory, its files and its subdirectories, leaves first."""
-    for path in sorted(directory.iterdir()):
-        if path.is_dir():
-            sync_tree(path)
-        else:
-            sync(path)
-    sync(directory)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content as one step: a reader sees the old text or the new, whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    sync(beside)
-    beside.replace(path)

@@ -13,6 +13,7 @@ from subgraft import stages
 from subgraft.config import Experiment, Row, SideName, Split, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
+from subgraft.files import file_digest
 from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
@@ -224,7 +225,5 @@ def _checkpoint_digest(directory: Path) -> str:
     """SHA-256 over the names and contents of a checkpoint's files."""
     digest = hashlib.sha256()
     for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.relative_to(directory).as_posix()} {content}\n".encode())
+        digest.update(f"{path.relative_to(directory).as_posix()} {file_digest(path)}\n".encode())
     return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import Any
 
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.step import canonical_json, sha256_of
+from subgraft.files import file_digest
 
 RECORD = "record.json"
 
@@ -74,7 +74,7 @@ def file_entries(directory: Path) -> tuple[FileEntry, ...]:
     """
     paths = sorted(path for path in _walk(directory) if path != directory / RECORD)
     with ThreadPoolExecutor(max_workers=4) as pool:
-        digests = list(pool.map(_sha256, paths))
+        digests = list(pool.map(file_digest, paths))
     return tuple(
         FileEntry(path.relative_to(directory).as_posix(), path.stat().st_size, digest)
         for path, digest in zip(paths, digests, strict=True)
@@ -110,8 +110,3 @@ def _walk(directory: Path) -> Iterable[Path]:
             yield from _walk(path)
         else:
             yield path
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

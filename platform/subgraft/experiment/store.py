@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 
 from subgraft.errors import OperationalError
 from subgraft.experiment.claim import Claim
-from subgraft.experiment.disk import space_needed, sync, sync_tree
+from subgraft.experiment.disk import space_needed
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import RECORD, Record, content_digest, file_entries, plain, seeds_in
 from subgraft.experiment.step import Step
+from subgraft.files import sync, sync_tree
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json

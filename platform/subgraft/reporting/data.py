@@ -56,6 +56,7 @@ class RowResult:
     curve: dev evaluations by rising step.
     tokens_per_sentence: mean target length of the test references in the row's vocabulary, end of sentence included.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
+    cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
     transfer: None for a row that keeps the upstream vocabulary.
     """
 
@@ -68,6 +69,7 @@ class RowResult:
     sentences_per_second: float
     parameters: int
     bill: Bill
+    cut_outputs: int = 0
     transfer: TransferSummary | None = None
 
 

@@ -154,7 +154,17 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         "Tokens per sentence: test references in the row's vocabulary. "
         f"Sentences per second: beam search in batches of {data.speed_batch_size}.",
         "Upstream, generator, finetuning: time to make one model; the upstream part is shared by all rows.",
+        *_cut_outputs(data),
     )
+
+
+def _cut_outputs(data: ReportData) -> list[str]:
+    """How many outputs of each row ran into the length limit, if any did: they hold up their batches."""
+    cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.row_names}
+    if not any(cut.values()):
+        return []
+    told = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
+    return [f"Outputs that were cut at the length limit, all seeds: {told}."]
 
 
 def _cost_cells(row: RowSummary) -> list[str]:

@@ -30,6 +30,7 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     translate = translator(bundle, recipe.languages, settings)
     hypotheses = translate(sources, settings.batch_size, context.progress)
+    cut = translate.cut
     speed = _speed(translate, sources, settings)
     scores = {
         name: asdict(score) for name, score in corpus_scores(hypotheses, references, recipe.languages.target).items()
@@ -42,11 +43,13 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
         "speed": asdict(speed),
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sources),
+        "cut_outputs": cut,
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     return {
         **{name: score["value"] for name, score in scores.items()},
         "sentences_per_second": speed.median,
+        "cut_outputs": cut,
         "signatures": {name: score["signature"] for name, score in scores.items()},
         "artifacts": ["evaluation.json"],
     }

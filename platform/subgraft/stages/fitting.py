@@ -25,8 +25,8 @@ from subgraft.training.engine import Engine, PlainEngine
 from subgraft.training.loop import Data, Hooks, Outcome, Trainer
 
 CURVE = "curve.json"
-# Greedy output longer than this many times its source is cut while training is watched.
-DEV_LENGTH_RATIO = 2.0
+# Greedy output of more than this many times the bytes of its source is cut while training is watched.
+DEV_LENGTH_RATIO = 2.5
 
 
 def device() -> torch.device:
@@ -54,7 +54,7 @@ def fit(
         # Layers recompute their activations in the backward pass; only while training, so a frozen model's do not.
         module.model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[union-attr,operator]
     if device().type == "cpu" and settings.precision == "bf16":
-        # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/attention.py).
+        # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
     engine = _engine(module, settings, context)
     trainer = Trainer(

@@ -113,6 +113,7 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
         sentences_per_second=evaluation["speed"]["median"],
         parameters=evaluation["parameters"],
         bill=bill,
+        cut_outputs=evaluation["cut_outputs"],
         transfer=_transfer(inputs.get(f"transfer/{key}")),
     )
 

@@ -13,10 +13,10 @@ from typing import Literal, cast
 
 from subgraft.config import Cleaning, CorpusSource, Languages, Split
 from subgraft.errors import UserError
+from subgraft.files import file_digest
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus, Progress, build, require_empty
-from subgraft.text.download import file_digest
 from subgraft.text.places import SPLITS
 from subgraft.text.sources import (
     GENERATED_COUNTS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from urllib.request import Request, urlopen
 
 from subgraft.config import UrlFile
 from subgraft.errors import OperationalError, UserError
+from subgraft.files import file_digest
 
 MAX_BYTES = 4 * 1024**3
 TIMEOUT_SECONDS = 30.0
@@ -151,9 +151,3 @@ def _alone(lock: Path) -> Iterator[None]:
     with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

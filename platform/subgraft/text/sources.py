@@ -10,6 +10,7 @@ from typing import Literal
 
 from subgraft.config import CorpusSource, Languages, Split, UrlFile
 from subgraft.errors import UserError
+from subgraft.files import file_digest
 from subgraft.text import download, mtdata, reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.places import SPLITS, find, find_file, split_files
@@ -136,7 +137,7 @@ class FileSource(_FilesSource):
         return tuple(split for split in SPLITS if split in self.files)
 
     def _origin(self) -> dict[str, object]:
-        return {"files": {split: [download.file_digest(path) for path in self.files[split]] for split in self.splits}}
+        return {"files": {split: [file_digest(path) for path in self.files[split]] for split in self.splits}}
 
     def paths(self, split: Split) -> tuple[Path, ...]:
         return self.files[split]

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from subgraft.errors import OperationalError
+from subgraft.files import file_digest, sync
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
@@ -49,7 +50,7 @@ class Checkpoints:
             temporary.mkdir()
             _write(temporary, tensors, {"step": step, **state})
             temporary.rename(final)
-            _sync(self._directory)
+            sync(self._directory)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise OperationalError(
@@ -84,13 +85,13 @@ def _write(directory: Path, tensors: Mapping[str, Tensor], state: Mapping[str, A
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, directory / TENSORS)
     except Exception as error:  # safetensors wraps the operating system's errors in its own
         raise OSError(str(error)) from error
-    described = {"state": state, "sha256": _digest(directory / TENSORS)}
+    described = {"state": state, "sha256": file_digest(directory / TENSORS)}
     text = json.dumps(described, sort_keys=True)
     envelope = {"payload": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
     (directory / STATE).write_text(json.dumps(envelope))
     for name in (TENSORS, STATE):
-        _sync(directory / name)
-    _sync(directory)
+        sync(directory / name)
+    sync(directory)
 
 
 def _read(directory: Path) -> Checkpoint:
@@ -99,20 +100,7 @@ def _read(directory: Path) -> Checkpoint:
     if hashlib.sha256(text.encode()).hexdigest() != envelope["sha256"]:
         raise ValueError(f"{STATE} is damaged")
     described = json.loads(text)
-    if _digest(directory / TENSORS) != described["sha256"]:
+    if file_digest(directory / TENSORS) != described["sha256"]:
         raise ValueError(f"{TENSORS} is damaged")
     state = described["state"]
     return Checkpoint(state.pop("step"), load_file(directory / TENSORS), state)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

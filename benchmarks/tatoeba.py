@@ -1,0 +1,39 @@
+"""What the benchmarks of training share: a model of the `small` preset, and examples of English to French tatoeba."""
+
+from __future__ import annotations
+
+import itertools
+
+from transformers import PreTrainedModel
+
+from subgraft.config import Languages
+from subgraft.errors import UserError
+from subgraft.models.build import build_marian
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.translation import Translation
+from subgraft.presets import PRESETS
+from subgraft.text.places import data_folder
+from subgraft.text.reading import lines
+from subgraft.vocabulary.learn import learn
+
+LANGUAGES = Languages(source="en", target="fr")
+MAX_LENGTH = 512
+
+
+def small_model(sentences: int) -> tuple[Bundle, Translation]:
+    """An untrained model with vocabularies of 6,000 and 8,000 subwords, and that many sentence pairs as examples.
+
+    Raises UserError where SUBGRAFT_DATA does not lead to the text.
+    """
+    folder = data_folder()
+    if folder is None:
+        raise UserError("needs real text", mend="Set SUBGRAFT_DATA to a folder that holds en-fr/tatoeba.")
+    corpus = folder / "en-fr" / "tatoeba"
+    whole = zip(lines(corpus / "train.en.gz"), lines(corpus / "train.fr.gz"), strict=True)
+    pairs = list(itertools.islice(whole, sentences))
+    source = learn((pair[0] for pair in pairs), kind="unigram", size=6000)
+    target = learn((pair[1] for pair in pairs), kind="unigram", size=8000)
+    shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **PRESETS["small"]["model"]}
+    model: PreTrainedModel = build_marian(source, target, seed=1, **shape)
+    bundle = Bundle(model, source, target)
+    return bundle, Translation(pairs, source, target, bundle.conditioning(LANGUAGES), MAX_LENGTH)

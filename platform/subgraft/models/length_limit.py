@@ -1,0 +1,43 @@
+"""When an output has grown too long for its source: a limit in bytes of text, the same for every vocabulary.
+
+A limit in tokens would let long subwords write three times as much as short ones before a repeating output is stopped,
+and would so make the better vocabulary look slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import StoppingCriteria
+
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+# Short sources may be followed by this much more, in bytes.
+MARGIN = 30
+
+
+def piece_bytes(tokenizer: Tokenizer) -> Tensor:
+    """UTF-8 bytes that each piece adds to a text [V], the space before a word included; at least one."""
+    return torch.tensor(
+        [len(entry.surface.encode()) + entry.word_initial if entry is not None else 1 for entry in tokenizer.entries]
+    )
+
+
+class LengthLimit(StoppingCriteria):
+    """Ends outputs of more than `ratio` times the bytes of their source, and a margin.
+
+    lengths: bytes of each piece [V].  sources: the texts of the batch, in order.
+    """
+
+    def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float) -> None:
+        self._lengths = lengths
+        limits = [ratio * len(source.encode()) + MARGIN for source in sources]
+        self._limits = torch.tensor(limits, device=lengths.device)
+
+    def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
+        """Which of the outputs so far [B x beams, T] are to end; beams of one source lie side by side."""
+        beams = len(input_ids) // len(self._limits)
+        return self._lengths[input_ids].sum(dim=1) >= self._limits.repeat_interleave(beams)
