@@ -1,7 +1,8 @@
-"""One worker of a small pretraining: `engine_worker.py ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
+"""One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. ENGINE: plain, or zero0 to zero3.
+the final weights to OUT. TASK: pretraining, or generator (with both of its losses), or generator-recomputed, with
+activation checkpointing. ENGINE: plain, or zero0 to zero3.
 """
 
 from __future__ import annotations
@@ -11,46 +12,48 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
+from torch import nn
+from transformers import PreTrainedModel
 
-from subgraft.config import Languages, TrainingSettings
+from subgraft.config import Languages, ResegmentationSettings, SideName, TrainingSettings
+from subgraft.grafting.generator import Generator
+from subgraft.grafting.generator_loss import GeneratorLoss
+from subgraft.grafting.simulation import Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
+from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import Engine, PlainEngine
-from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.engine import Engine, PlainEngine, recompute_activations
+from subgraft.training.loop import Data, Hooks, Trainer
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 STEPS = 6
+SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
-def main(kind: str, out: Path, stop: int) -> None:
+def main(task: str, kind: str, out: Path, stop: int) -> None:
     torch.set_num_threads(1)
     settings = TrainingSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
-    source, target = english_tokenizer(), german_tokenizer()
-    form = conditioning("marian", source, target, Languages(source="en", target="de"))
-    examples = Translation(list(zip(english(120), german(120), strict=True)), source, target, form, max_length=40)
-    shape = SHAPE | {"dropout": 0.0}
-    model = build_marian(source, target, seed=1, **shape)
-    module = Seq2SeqLoss(model, 0.1)
+    module, weights, data = _pretraining() if task == "pretraining" else _generator(task.endswith("recomputed"))
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
-        losses[step] = values["train_loss"]
+        losses[step] = sum(values[f"train_{name}"] for name in weights)
 
     engine = _engine(kind, module, settings)
-    data = Seq2SeqData(examples, source.special["pad"], target.special["pad"])
     checkpoints = Checkpoints(out / "checkpoints")
     hooks = Hooks(metrics=metrics)
     trainer = Trainer(
-        module, {"loss": 1.0}, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
+        module, weights, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
     )
     take_step = engine.step
 
@@ -63,25 +66,66 @@ def main(kind: str, out: Path, stop: int) -> None:
 
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
+    held = _held(module)
     tensors = {name: tensor.contiguous().clone() for name, tensor in engine.state().items()}
     if engine.rank == 0:
         (out / f"losses-{stop}.json").write_text(json.dumps(losses))
+        (out / "held.json").write_text(json.dumps(held))
         save_file(tensors, out / "final.safetensors")
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
-def _engine(kind: str, module: Seq2SeqLoss, settings: TrainingSettings) -> Engine:
+def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
+    source, target = english_tokenizer(), german_tokenizer()
+    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    examples = Translation(list(zip(english(120), german(120), strict=True)), source, target, form, max_length=40)
+    shape = SHAPE | {"dropout": 0.0}
+    return build_marian(source, target, seed=1, **shape), examples, (source.special["pad"], target.special["pad"])
+
+
+def _pretraining() -> tuple[nn.Module, dict[str, float], Data]:
+    model, examples, padding = _examples()
+    return Seq2SeqLoss(model, 0.1), {"loss": 1.0}, Seq2SeqData(examples, *padding)
+
+
+def _generator(recomputed: bool) -> tuple[nn.Module, dict[str, float], Data]:
+    model, examples, padding = _examples()
+    if recomputed:
+        recompute_activations(model)
+    resegmentation = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
+    data = Simulator(examples, german_tokenizer(), "decoder", resegmentation, 10, 1, padding)
+    sides = {name: side(model, name) for name in SIDES}
+    loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), sides, "decoder", 0.5, 0.0, "input")
+    return loss, loss.weights, data
+
+
+def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
     device = torch.device("cpu")
     if kind == "plain":
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             dist.init_process_group("gloo")
         return PlainEngine(module, settings, device)
-    from subgraft.training.deepspeed_engine import DeepSpeedEngine
+    from subgraft.training import deepspeed_engine
 
-    return DeepSpeedEngine(module, settings, device, int(kind.removeprefix("zero")))
+    configure = deepspeed_engine._configuration
+
+    def shard_everything(*given: Any) -> dict[str, Any]:
+        """DeepSpeed leaves tables of less than 100,000 numbers whole: all that a toy has."""
+        configuration = configure(*given)
+        configuration["zero_optimization"]["stage3_param_persistence_threshold"] = 0
+        return configuration
+
+    deepspeed_engine._configuration = shard_everything
+    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(kind.removeprefix("zero")))
+
+
+def _held(module: nn.Module) -> float:
+    """The share of the module's parameters that lie on this worker between two steps."""
+    held = sum(p.ds_tensor.numel() if p.numel() == 0 else p.numel() for p in module.parameters())
+    return held / sum(getattr(p, "ds_numel", p.numel()) for p in module.parameters())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))

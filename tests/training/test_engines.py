@@ -17,7 +17,7 @@ WORKER = Path(__file__).with_name("engine_worker.py")
 STEPS = 6
 
 
-def _run(kind: str, workers: int, out: Path, steps: int = STEPS) -> dict[int, float]:
+def _run(kind: str, workers: int, out: Path, steps: int = STEPS, task: str = "pretraining") -> dict[int, float]:
     out.mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -30,7 +30,7 @@ def _run(kind: str, workers: int, out: Path, steps: int = STEPS) -> dict[int, fl
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([str(WORKER.parent.parent), os.environ.get("PYTHONPATH", "")]),
     }
-    command = [sys.executable, str(WORKER), kind, str(out), str(steps)]
+    command = [sys.executable, str(WORKER), task, kind, str(out), str(steps)]
     running = [
         subprocess.Popen(
             command,
@@ -80,12 +80,31 @@ def test_workers_and_zero_stages_agree_with_one_plain_worker(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sharded", ["zero0", "zero1", "zero2", "zero3"])
 def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
-    tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]]
+    tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], sharded: str
 ) -> None:
     """Two steps on two ZeRO workers, two more on one plain worker, the last two on ZeRO again."""
     losses, _ = alone
     found: dict[int, float] = {}
-    for steps, (kind, workers) in zip((2, 4, 6), (("zero2", 2), ("plain", 1), ("zero2", 2)), strict=True):
+    for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), ("plain", 1), (sharded, 2)), strict=True):
         found |= _run(kind, workers, tmp_path, steps)
     assert found == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "task"), [("zero3", "generator"), ("plain", "generator-recomputed"), ("zero3", "generator-recomputed")]
+)
+def test_a_generator_is_trained_over_a_frozen_model_in_shards(tmp_path: Path, kind: str, task: str) -> None:
+    """ZeRO 3 shards the frozen model, which is all there is to shard; with and without activation checkpointing."""
+    alone = _run("plain", 1, tmp_path / "alone", task="generator")
+    found = _run(kind, 2, tmp_path / "two", task=task)
+    assert len(set(found.values())) == STEPS
+    if kind == "zero3":
+        assert json.loads((tmp_path / "two" / "held.json").read_text()) < 0.55
+    assert found == pytest.approx(alone, rel=1e-4)
+    weights, expected = (load_file(tmp_path / run / "final.safetensors") for run in ("two", "alone"))
+    name = "parameter.generator.weight"
+    assert expected[name].any()
+    torch.testing.assert_close(weights[name], expected[name], rtol=1e-3, atol=1e-5)

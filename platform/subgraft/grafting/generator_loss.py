@@ -13,6 +13,7 @@ from subgraft.config import SideName
 from subgraft.grafting.distillation import Position, span_distance, state_shift
 from subgraft.grafting.generator import Generator, mix
 from subgraft.grafting.simulation import GeneratorBatch
+from subgraft.models.dropout import without_dropout
 from subgraft.models.sides import Side
 from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, projected_loss
 
@@ -31,18 +32,13 @@ class GeneratorLoss(nn.Module):
         position: Position,
     ) -> None:
         super().__init__()
-        self.model = model.requires_grad_(False)
+        self.model = without_dropout(model.requires_grad_(False))
         self.generator = generator
         self._side = side
         self._sides = sides
         self._smoothing = label_smoothing
         self._position = position
         self.weights = {"prediction": 1.0, "distillation": kd_weight}
-
-    def train(self, mode: bool = True) -> GeneratorLoss:
-        """Dropout stays off: the model is frozen, and the generator has none."""
-        del mode
-        return super().train(False)
 
     def forward(self, batch: GeneratorBatch) -> dict[str, Tensor]:
         table = self._sides[self._side].input.weight

@@ -21,7 +21,7 @@ from subgraft.objectives.translation import Translation
 from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import Engine, PlainEngine
+from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Data, Hooks, Outcome, Trainer
 
 CURVE = "curve.json"
@@ -51,8 +51,7 @@ def fit(
     part: names the checkpoints of one of several trainings of a step.
     """
     if context.runtime.activation_checkpointing:
-        # Layers recompute their activations in the backward pass; only while training, so a frozen model's do not.
-        module.model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[union-attr,operator]
+        recompute_activations(module.model)  # type: ignore[arg-type]
     if device().type == "cpu" and settings.precision == "bf16":
         # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]

@@ -6,9 +6,9 @@ another ZeRO stage, another number of workers, or none of DeepSpeed at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import deepspeed
 import torch
@@ -66,23 +66,35 @@ class DeepSpeedEngine:
         for name, parameter in self._named.items():
             tensors[f"parameter.{name}"] = _present(safe_get_full_fp32_param(parameter), parameter)
             for key in MOMENTS if self._has_moments else ():
-                moment = safe_get_full_optimizer_state(parameter, key)
-                if moment is not None:
-                    tensors[f"{key}.{name}"] = moment.detach().clone()
+                tensors[f"{key}.{name}"] = self._moment(parameter, key).detach().clone()
         return tensors
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         if any(name.startswith(MOMENTS) for name in tensors):
             self._make_moments()
         for name, parameter in self._named.items():
-            value = tensors[f"parameter.{name}"].to(self.device)
-            safe_set_full_fp32_param(parameter, value)
-            if self._stage < 3:  # that was the optimizer's copy; the model's own follows only at the next step
-                parameter.data.copy_(value)
+            self._set_parameter(parameter, tensors[f"parameter.{name}"].to(self.device))
             for key in MOMENTS:
                 if f"{key}.{name}" in tensors:
-                    safe_set_full_optimizer_state(parameter, tensors[f"{key}.{name}"].to(self.device), key)
+                    self._set_moment(parameter, key, tensors[f"{key}.{name}"].to(self.device))
         self._set_step(steps)
+
+    def _set_parameter(self, parameter: nn.Parameter, value: Tensor) -> None:
+        safe_set_full_fp32_param(parameter, value)
+        # That was the optimizer's copy; the model's own would follow only at the next step.
+        with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
+            parameter.data.copy_(value)
+
+    def _moment(self, parameter: nn.Parameter, key: str) -> Tensor:
+        if self._stage == 0:
+            return cast(Tensor, self._optimizer.state[parameter][key])
+        return cast(Tensor, safe_get_full_optimizer_state(parameter, key))
+
+    def _set_moment(self, parameter: nn.Parameter, key: str, value: Tensor) -> None:
+        if self._stage == 0:
+            self._optimizer.state[parameter][key].copy_(value)
+        else:
+            safe_set_full_optimizer_state(parameter, value, key)
 
     def whole(self) -> AbstractContextManager[None]:
         if self._stage < 3:
@@ -91,14 +103,23 @@ class DeepSpeedEngine:
         return context
 
     def _make_moments(self) -> None:
-        """Give a fresh ZeRO 1 or 2 optimizer the state that its first step would make, so that it can be loaded."""
-        if self._has_moments or self._stage not in (1, 2):
+        """Give a fresh optimizer the state that its first step would make, so that it can be loaded."""
+        if self._has_moments:
             return
-        for partition in self._optimizer.single_partition_of_fp32_groups:
+        inner = getattr(self._optimizer, "optimizer", self._optimizer)
+        for partition in self._partitions():
             moments = {key: torch.zeros_like(partition) for key in MOMENTS}
-            self._optimizer.optimizer.state[partition] = {"step": torch.tensor(0.0), **moments}
-        self._optimizer._lazy_init_hp_params_optimizer_state()
+            inner.state[partition] = {"step": torch.tensor(0.0), **moments}
+        if self._stage in (1, 2):
+            self._optimizer._lazy_init_hp_params_optimizer_state()
         self._has_moments = True
+
+    def _partitions(self) -> Sequence[Tensor]:
+        """The tensors that the optimizer steps on: whole parameters, or this worker's share of all of them."""
+        if self._stage == 0:
+            return list(self._named.values())
+        name = "fp32_partitioned_groups_flat" if self._stage == 3 else "single_partition_of_fp32_groups"
+        return cast(Sequence[Tensor], getattr(self._optimizer, name))
 
     def _set_step(self, steps: int) -> None:
         inner = getattr(self._optimizer, "optimizer", self._optimizer)

@@ -65,6 +65,11 @@ def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: 
     return dict(zip(names, tensor.tolist(), strict=True))
 
 
+def recompute_activations(model: nn.Module) -> None:
+    """Let a transformers model drop its layers' activations and compute them again in the backward pass."""
+    model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+
+
 class PlainEngine:
     """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them."""
 
@@ -81,6 +86,7 @@ class PlainEngine:
             betas=(settings.adam_beta1, settings.adam_beta2),
             eps=settings.adam_epsilon,
             weight_decay=settings.weight_decay,
+            fused=True,
         )
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
@@ -121,7 +127,7 @@ class PlainEngine:
                 parameter.copy_(tensors[f"parameter.{name}"])
                 if f"exp_avg.{name}" in tensors:
                     self._optimizer.state[parameter] = {
-                        "step": torch.tensor(float(steps)),
+                        "step": torch.tensor(float(steps), device=self.device),
                         "exp_avg": tensors[f"exp_avg.{name}"].to(self.device).clone(),
                         "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(self.device).clone(),
                     }

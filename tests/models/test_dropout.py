@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.models.dropout import without_dropout
+from toys import gpt2, marian, mbart
+
+
+@pytest.mark.parametrize("build", [marian, mbart, gpt2])
+def test_training_mode_computes_what_evaluation_mode_does(build: Callable[[], PreTrainedModel]) -> None:
+    model = build()
+    ids = torch.arange(5, 17).reshape(2, 6)
+    inputs = {"input_ids": ids} if model.config.model_type == "gpt2" else {"input_ids": ids, "decoder_input_ids": ids}
+    expected = model(**inputs).logits
+    assert not torch.equal(model.train()(**inputs).logits, expected), "the toys have dropout"
+    assert torch.equal(without_dropout(model).train()(**inputs).logits, expected)
