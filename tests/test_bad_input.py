@@ -204,7 +204,10 @@ MISTAKES = [
     (f"{GENERATE} --languages de-de", ["--languages", "'de-de'", "different"]),
     (f"{GENERATE} --model mbart --languages en-fr", ["no language code for 'fr'", "It has: de_DE, en_XX"]),
     (f"{GENERATE} --model models:/absent@champion", ["no run has been recorded here", "SUBGRAFT_HOME"]),
-    ("evaluate --hypotheses text.txt --references tokens.txt", ["50 hypotheses but 2 references"]),
+    (
+        "evaluate --hypotheses text.txt --references tokens.txt",
+        ["text.txt and tokens.txt: 50 hypotheses but 2 references"],
+    ),
     ("evaluate --hypotheses empty.txt --references empty.txt", ["nothing to score"]),
     ("evaluate --hypotheses absent.txt --references text.txt", ["absent.txt: no such file"]),
     ("corpora check absent", ["absent: no such file or folder", "SUBGRAFT_DATA"]),

@@ -73,9 +73,10 @@ def _directory_of(model: str) -> str:
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.metrics.scores import corpus_scores
+    from subgraft.metrics.scores import check_parallel, corpus_scores
     from subgraft.text import reading
 
     hypotheses, references = (list(reading.lines(path)) for path in (arguments.hypotheses, arguments.references))
+    check_parallel(hypotheses, references, f"{arguments.hypotheses} and {arguments.references}")
     for score in corpus_scores(hypotheses, references, arguments.language).values():
         print(f"{score.name}\t{score.value:.2f}\t{score.signature}")

@@ -52,15 +52,16 @@ def sacrebleu_metric(name: MetricName, language: str) -> BLEU | CHRF:
     return BLEU(tokenize="zh" if _is_chinese(language) else "13a", force=True)
 
 
-def check_parallel(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_parallel(hypotheses: Sequence[str], references: Sequence[str], where: str = "") -> None:
     """Raise UserError unless there are as many hypotheses as references, and at least one."""
     if len(hypotheses) != len(references):
         raise UserError(
             f"{len(hypotheses)} hypotheses but {len(references)} references",
+            where=where,
             mend="the two must agree line by line",
         )
     if not references:
-        raise UserError("there is nothing to score: no hypotheses and no references")
+        raise UserError("there is nothing to score: no hypotheses and no references", where=where)
 
 
 def _is_chinese(language: str) -> bool:

@@ -14,7 +14,10 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 class Translation:
-    """Examples of a parallel corpus, each side cut at max_length tokens, in the form the model's family expects."""
+    """Examples of a parallel corpus, each side cut at max_length tokens, in the form the model's family expects.
+
+    cut: how many pairs lost something to that limit. It depends on the vocabulary, so a record should tell it.
+    """
 
     def __init__(
         self,
@@ -26,8 +29,10 @@ class Translation:
         batch_unit: Literal["tokens", "characters"] = "tokens",
     ) -> None:
         room = max_length - max(len(conditioning.source_ending), len(conditioning.target_ending))
-        self._sources = Sequences.of(source.encode_batch([pair[0] for pair in pairs]), room)
-        self._targets = Sequences.of(target.encode_batch([pair[1] for pair in pairs]), room)
+        sources = source.encode_batch([pair[0] for pair in pairs])
+        targets = target.encode_batch([pair[1] for pair in pairs])
+        self.cut = sum(max(len(s), len(t)) > room for s, t in zip(sources, targets, strict=True))
+        self._sources, self._targets = Sequences.of(sources, room), Sequences.of(targets, room)
         self._conditioning = conditioning
         self._lengths = (
             np.array([max(len(s), len(t)) + 1 for s, t in pairs], dtype=np.int64)

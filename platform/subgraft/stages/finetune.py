@@ -37,4 +37,9 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     )
     if is_writer():
         bundle.save(out)
-    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+    return {
+        **write_curve(outcome, out),
+        "cut_pairs": examples.cut,
+        "parameters": bundle.model.num_parameters(),
+        "artifacts": [CURVE],
+    }
