@@ -55,8 +55,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits = (states @ matrix.T).float()
             if bias is not None:
                 logits += bias
-            total += _loss_and_gradient(logits, labels[part], smoothing)
-            gradient = logits.to(dtype)
+            loss, gradient = _loss_and_gradient(logits, labels[part], smoothing)
+            total += loss
+            gradient = gradient.to(dtype)
             if hidden_grad is not None:
                 hidden_grad[part] = gradient @ matrix
             if weight_grad is not None:
@@ -78,16 +79,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
         )
 
 
-def _loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """The summed loss of a slice; its logits [n, V] are overwritten by the gradient with respect to them."""
-    size = logits.shape[1]
-    normaliser = logits.logsumexp(dim=1, keepdim=True)
-    gold = logits.gather(1, labels[:, None])
-    loss = (normaliser - (1.0 - smoothing) * gold).sum()
+def _loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The summed loss of a slice of logits [n, V], and its gradient with respect to them."""
+    scores = logits.log_softmax(dim=1)
+    gold = scores.gather(1, labels[:, None])
+    loss = (smoothing - 1.0) * gold.sum()
     if smoothing:
-        loss -= smoothing / size * logits.sum()
-    logits.sub_(normaliser).exp_()
+        loss -= smoothing / logits.shape[1] * scores.sum()
+    gradient = scores.exp_()
     if smoothing:
-        logits.sub_(smoothing / size)
-    logits.scatter_add_(1, labels[:, None], torch.full_like(gold, smoothing - 1.0))
-    return loss
+        gradient.sub_(smoothing / logits.shape[1])
+    gradient.scatter_add_(1, labels[:, None], torch.full_like(gold, smoothing - 1.0))
+    return loss, gradient
