@@ -1,0 +1,90 @@
+"""Whole experiments of other shapes than the demo's: denoising upstream, both sides, a checkpoint of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = (
+    "corpora.everyday.limit={train: 800, dev: 20, test: 20}",
+    "corpora.law.limit={train: 300, dev: 20, test: 20}",
+    "seeds=[1]",
+    "upstream.vocabulary.size=500",
+    "downstream.vocabulary.size=400",
+    "pretrain.epochs=1",
+    "generator_training.max_steps=6",
+    "generator_training.batch_size=400",
+    "finetune.epochs=1",
+    "rows=[{name: old, vocabulary: upstream}, {name: mean, initialiser: mean},"
+    " {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
+    "evaluation={beam: 1, speed_sentences: 8, speed_repeats: 1}",
+)
+SHAPE = "d_model: 32, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 64, dropout: 0.1"
+ROWS = ("old", "mean", "patt+kd")
+
+
+def _run(repository: Path, home: Path, *settings: str) -> str:
+    config = repository / "configs" / "quickstart.yaml"
+    ended = subprocess.run(
+        [sys.executable, "-m", "subgraft", "run", str(config), *SMALL, *settings],
+        env=os.environ | {"SUBGRAFT_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+def _artifacts(home: Path, stage: str) -> dict[str, Path]:
+    """The directories that a stage has made, by the name of their step."""
+    records = sorted((home / "store" / stage).glob("*/record.json"))
+    return {json.loads(record.read_text())["name"]: record.parent for record in records}
+
+
+def _check(home: Path, sides: tuple[str, ...]) -> None:
+    """Every row has an evaluation, and every transferred model the tables of its new vocabularies."""
+    evaluations = _artifacts(home, "evaluate")
+    assert set(evaluations) == {f"evaluate {row} seed 1" for row in ROWS}
+    for directory in evaluations.values():
+        evaluation = json.loads((directory / "evaluation.json").read_text())
+        assert evaluation["sentences"] == 20
+        assert 0 <= evaluation["scores"]["BLEU"]["value"] <= 100
+    reports = [json.loads((path / "transfer.json").read_text()) for path in _artifacts(home, "transfer").values()]
+    assert len(reports) == 2
+    for transferred in reports:
+        assert set(transferred) == set(sides)
+        assert all(side["seen"] and side["unseen"] for side in transferred.values())
+    (report,) = _artifacts(home, "report").values()
+    assert all(row in (report / "report.md").read_text() for row in ROWS)
+
+
+@pytest.mark.slow
+def test_a_denoising_mbart_gets_vocabularies_on_both_sides(repository: Path, tmp_path: Path) -> None:
+    model = f"model={{family: mbart, {SHAPE}}}"
+    settings = (model, "upstream.objective=denoising", "sides=[encoder, decoder]", "pretrain.max_steps=30")
+    _run(repository, tmp_path, *settings)
+    _check(tmp_path, ("encoder", "decoder"))
+    finetuned = _artifacts(tmp_path, "finetune")
+    for row in ROWS:
+        config = json.loads((finetuned[f"finetune {row} seed 1"] / "config.json").read_text())
+        assert config["model_type"] == ("mbart" if row == "old" else "split_mbart"), "its sides have parted company"
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_ones_own_takes_the_place_of_pretraining(repository: Path, tmp_path: Path) -> None:
+    model = f"model={{{SHAPE}}}"
+    _run(repository, tmp_path / "first", model, "sides=[encoder, decoder]")
+    _check(tmp_path / "first", ("encoder", "decoder"))
+    (pretrained,) = _artifacts(tmp_path / "first", "pretrain").values()
+    _run(repository, tmp_path / "second", model, f"upstream.checkpoint={pretrained}")
+    _check(tmp_path / "second", ("decoder",))
+    assert not (tmp_path / "second" / "store" / "pretrain").exists()
+    assert list(_artifacts(tmp_path / "second", "checkpoint")) == [f"checkpoint {pretrained}"]
