@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from transformers import StoppingCriteriaList
 
+from subgraft.models.beam_cache import BeamCache
 from subgraft.models.conditioning import Conditioning
 from subgraft.models.length_limit import LengthLimit, piece_bytes
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -80,6 +81,7 @@ class Translator:
             forced_bos_token_id=None,
             forced_eos_token_id=None,
             max_length=self._max_positions,
+            past_key_values=BeamCache(),
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
         found: list[list[int]] = generated.tolist()
