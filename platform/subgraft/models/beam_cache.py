@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 
@@ -16,5 +16,5 @@ class BeamCache(EncoderDecoderCache):
     def __init__(self) -> None:
         super().__init__(DynamicCache(), DynamicCache())
 
-    def reorder_cache(self, beam_idx: Tensor) -> None:
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         self.self_attention_cache.reorder_cache(beam_idx)
