@@ -329,6 +329,8 @@ class Experiment(Settings):
         sampled = any(row.pretraining == "sampled" for row in self.rows)
         if sampled and self.upstream.vocabulary.kind == "wordpiece":
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
+        if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
+            raise ValueError("a denoised text counts as the decoder's: upstream.sampling.sides must name it")
         return self
 
     @model_validator(mode="after")

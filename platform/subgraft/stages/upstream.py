@@ -31,7 +31,9 @@ def upstream_objective(
     if name == "translation":
         form = bundle.conditioning(languages)
         pairs = list(corpus.pairs("train"))
-        return Translation(pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled)
+        return Translation(
+            pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled
+        )
     return Mixture(list(_denoising(bundle, corpus, languages, noise, training, seed, sampled)))
 
 
