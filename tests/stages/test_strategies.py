@@ -1,0 +1,93 @@
+"""Every strategy from its corpora to the report, on text invented here, in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Experiment, Runtime
+from subgraft.configfile import load
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import Record
+from subgraft.experiment.step import in_order
+from subgraft.experiment.store import Store
+from subgraft.experiment.worker import Job, perform
+from subgraft.models.bundle import Bundle
+from subgraft.vocabulary.tokenizer import Tokenizer
+from toys import english, german
+
+CONFIG = """\
+name: tiny
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, vocabulary: {size: 70}}
+downstream: {corpus: downstream, vocabulary: {size: 90}}
+joint_vocabulary: {size: 80, weighing: equal}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
+pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
+finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
+rows:
+  - {name: plain, vocabulary: upstream}
+  - {name: single, pretraining: none}
+  - {name: task, pretraining: downstream-vocabulary}
+  - {name: joint, pretraining: joint-vocabulary}
+  - {name: sampled, vocabulary: upstream, pretraining: sampled}
+  - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
+evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+"""
+
+
+@pytest.fixture(scope="module", params=["marian", "mbart"])
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
+    place = tmp_path_factory.mktemp(request.param)
+    (place / "config.yaml").write_text(CONFIG)
+    for folder, count, seed in (("upstream", 120, 1), ("downstream", 60, 2)):
+        (place / folder).mkdir()
+        for split, size in (("train", count), ("dev", 4), ("test", 4)):
+            for language, lines in (("en", english(size, seed)), ("de", german(size, seed))):
+                (place / folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    pipeline = Pipeline(load(place / "config.yaml", Experiment, [f"model.family={request.param}"]), place)
+    for step in in_order([pipeline.report]):
+        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    return pipeline, Store(place / "home")
+
+
+def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    rows = {steps.row.name: steps for steps in pipeline.rows}
+    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
+    assert sizes == {"plain": 70, "single": 90, "task": 90, "joint": 80, "sampled": 70, "independent": 90}
+    for steps in rows.values():
+        assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
+
+
+def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    written = (store.path(pipeline.report) / "report.md").read_text()
+    costs = next(line for line in written.splitlines() if line.startswith("| single") and "–" in line)
+    assert costs.count("–") >= 2, "neither pretraining nor generator"
+    pretrained = {steps.row.name: steps.pretrained for steps in pipeline.rows}
+    assert pretrained["single"] is None
+    found = {store.path(step) for step in pretrained.values() if step is not None}
+    assert len(found) == 4
+    assert all(record(path).stage == "pretrain" for path in found)
+
+
+def test_a_joint_vocabulary_weighs_its_texts_equally(finished: tuple[Pipeline, Store]) -> None:
+    """The downstream text is half as long, so it is taken twice: what a learner is told is what it learns from."""
+    pipeline, store = finished
+    joint = next(steps.pretrained for steps in pipeline.rows if steps.row.name == "joint")
+    assert joint is not None
+    plain = Tokenizer.load(store.path(joint.inputs["decoder"]))
+    assert json.loads((store.path(joint.inputs["decoder"]) / "record.json").read_text())["recipe"]["weighing"] == "equal"
+    assert len(plain) == 80
+
+
+def record(directory: Path) -> Record:
+    return Record.from_json((directory / "record.json").read_text())
