@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,15 +26,13 @@ class KilledError(Exception):
     """Stands for a kill: raised in the middle of a training."""
 
 
-@dataclass
 class Watched:
-    """The context of a stage that may be killed once a step is reported."""
+    """The context of a stage that may be killed once a step is reported; it keeps every step."""
 
-    work: Path
-    die_at: int | None = None
-    runtime: Runtime = Runtime(checkpoint_seconds=1e-6)
-
-    def __post_init__(self) -> None:
+    def __init__(self, work: Path, die_at: int | None) -> None:
+        self.work = work
+        self.die_at = die_at
+        self.runtime = Runtime(checkpoint_seconds=1e-6)
         self.steps: list[int] = []
 
     def progress(self, done: int, total: int, what: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from subgraft.experiment.step import in_order
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
-from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english, german
 
 CONFIG = """\
@@ -77,16 +75,6 @@ def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store
     found = {store.path(step) for step in pretrained.values() if step is not None}
     assert len(found) == 4
     assert all(record(path).stage == "pretrain" for path in found)
-
-
-def test_a_joint_vocabulary_weighs_its_texts_equally(finished: tuple[Pipeline, Store]) -> None:
-    """The downstream text is half as long, so it is taken twice: what a learner is told is what it learns from."""
-    pipeline, store = finished
-    joint = next(steps.pretrained for steps in pipeline.rows if steps.row.name == "joint")
-    assert joint is not None
-    plain = Tokenizer.load(store.path(joint.inputs["decoder"]))
-    assert json.loads((store.path(joint.inputs["decoder"]) / "record.json").read_text())["recipe"]["weighing"] == "equal"
-    assert len(plain) == 80
 
 
 def record(directory: Path) -> Record:
