@@ -98,7 +98,7 @@ class Beginnings:
         corpus = self.experiment.upstream.corpus
         if row.pretraining == "none":
             recipe = BuildRecipe(model=self.experiment.model, seed=seed)
-            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, self._task_vocabularies)
+            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies))
         if row.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
             return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
@@ -123,7 +123,7 @@ class Beginnings:
             seed=upstream.seed,
             sampling=sampling,
         )
-        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus, **vocabularies})
+        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
 
     def _corpus(self, name: str, needed: Sequence[Split]) -> Step:
         experiment = self.experiment
@@ -160,6 +160,10 @@ class Beginnings:
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
         inputs = {"corpus": corpus} | ({"second": second} if second else {})
         return Step(stages.VOCABULARY, name, recipe, inputs)
+
+
+def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
+    return {str(side): step for side, step in vocabularies.items()}
 
 
 def _code(language: str) -> str:

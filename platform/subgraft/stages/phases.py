@@ -8,7 +8,7 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor
 
 from subgraft.config import Settings, SideName, TrainingSettings
 from subgraft.models.bundle import Bundle
@@ -60,8 +60,8 @@ def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...
         table.copy_(before[name])
 
 
-def _tables(bundle: Bundle, sides: Iterable[SideName]) -> dict[str, nn.Parameter]:
-    found: dict[str, nn.Parameter] = {}
+def _tables(bundle: Bundle, sides: Iterable[SideName]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
     for name in sides:
         tables = side(bundle.model, name)
         found[f"{name}.input"] = tables.input.weight
