@@ -85,7 +85,7 @@ def test_the_paper_preset_is_the_papers() -> None:
         ),
         (["upstream.vocabulary.kind=wordpiece"], "`pretraining: sampled` needs an upstream vocabulary of kind"),
         (
-            ["model={family: mbart}", "upstream={objective: denoising, sampling: {sides: [encoder]}}"],
+            ["model.family=mbart", "upstream.objective=denoising", "upstream.sampling={sides: [encoder]}"],
             "a denoised text counts as the decoder's",
         ),
     ],
