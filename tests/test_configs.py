@@ -8,6 +8,7 @@ import pytest
 
 from subgraft.config import Experiment
 from subgraft.configfile import load
+from subgraft.errors import UserError
 from subgraft.grafting.initialisers import METHODS, TRAINED_METHODS
 from subgraft.presets import PRESETS
 
@@ -22,7 +23,7 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_promised_configurations_are_there() -> None:
-    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml"} <= set(NAMES)
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,3 +74,35 @@ def test_the_paper_preset_is_the_papers() -> None:
     assert (training.adam_beta1, training.adam_beta2) == (0.9, 0.999)
     assert (training.batch_size, training.batch_unit) == (25000, "tokens")
     assert (training.warmup_steps, training.learning_rate) == (4000, 5e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            ["upstream.checkpoint=somewhere"],
+            "cannot be pretrained again.*: single-run, downstream-vocabulary, joint-vocabulary, subword-reg",
+        ),
+        (["upstream.vocabulary.kind=wordpiece"], "`pretraining: sampled` needs an upstream vocabulary of kind"),
+        (
+            ["model.family=mbart", "upstream.objective=denoising", "upstream.sampling={sides: [encoder]}"],
+            "a denoised text counts as the decoder's",
+        ),
+    ],
+)
+def test_what_no_model_can_be_pretrained_for_is_refused(changes: list[str], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        load(CONFIGS / "table2.yaml", Experiment, changes)
+
+
+def test_rows_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
+    rows = {row.name: row for row in load(CONFIGS / "table2.yaml", Experiment).rows}
+    assert [rows[name].pretraining for name in ("single-run", "pretrain-finetune")] == ["none", "plain"]
+    assert rows["downstream-vocabulary"].pretraining == "downstream-vocabulary"
+    assert rows["joint-vocabulary"].pretraining == "joint-vocabulary"
+    assert (rows["subword-regularisation"].pretraining, rows["subword-regularisation"].vocabulary) == (
+        "sampled",
+        "upstream",
+    )
+    independent = rows["independent-encoder"]
+    assert not independent.keep_seen and 0 < independent.tables_first < 1

@@ -12,6 +12,7 @@ Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
 InitialiserName = Literal["random", "random-matched", "mean", "avg", "att", "patt"]
+PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -77,6 +78,29 @@ class VocabularySettings(Settings):
 
     kind: VocabularyKind = "unigram"
     size: Annotated[int, Field(ge=50)] = 8000
+
+
+class JointVocabularySettings(VocabularySettings):
+    """The vocabulary of upstream and downstream text together, for rows with `pretraining: joint-vocabulary`.
+
+    weighing: the texts count as large as they are, or equally: then the smaller one is repeated a whole number of
+    times, until it has about as many characters as the larger.
+    """
+
+    weighing: Literal["as-they-are", "equal"] = "as-they-are"
+
+
+class SamplingSettings(Settings):
+    """How text is cut anew each time a sentence is seen, for rows with `pretraining: sampled`.
+
+    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).  alpha: exponent on the
+    probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018, section 3.3).  sides:
+    whose text is sampled; the other side is cut plainly.
+    """
+
+    dropout: Share = 0.1
+    alpha: Annotated[float, Field(gt=0)] = 0.2
+    sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("encoder", "decoder")
 
 
 class ModelSettings(Settings):
@@ -175,6 +199,7 @@ class UpstreamSettings(Settings):
     vocabulary: VocabularySettings = VocabularySettings()
     checkpoint: str | None = None
     noise: NoiseSettings = NoiseSettings()
+    sampling: SamplingSettings = SamplingSettings()
     seed: int = 1
 
 
@@ -188,17 +213,36 @@ class DownstreamSettings(Settings):
 class Row(Settings):
     """One way of fitting the vocabulary: a line of the comparison.
 
-    kd_weight is the paper's lambda (equation 5); without it a generator is trained without distillation.
+    kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
+    pretraining: how the model that the row begins with was made: the plain one; one pretrained with sampled
+    segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from nothing.
+    keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
+    tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
     vocabulary: Literal["upstream", "downstream"] = "downstream"
     initialiser: InitialiserName | None = None
     kd_weight: Annotated[float, Field(ge=0)] | None = None
+    pretraining: PretrainingName = "plain"
+    keep_seen: bool = True
+    tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @property
+    def made_with_its_vocabulary(self) -> bool:
+        """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
+        return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
 
     @model_validator(mode="after")
     def _consistent(self) -> Row:
-        if (self.initialiser is None) != (self.vocabulary == "upstream"):
+        if self.made_with_its_vocabulary and (self.initialiser is not None or self.vocabulary == "upstream"):
+            raise ValueError(
+                f"with `pretraining: {self.pretraining}` the model is made with its vocabulary: "
+                "give neither an initialiser nor `vocabulary: upstream`"
+            )
+        if self.initialiser is None and not (self.keep_seen and self.tables_first == 0):
+            raise ValueError("keep_seen and tables_first are for rows with an initialiser: the others get no new rows")
+        if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
             raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
         if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
             raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
@@ -248,6 +292,7 @@ class Experiment(Settings):
     cleaning: Cleaning = Cleaning()
     upstream: UpstreamSettings
     downstream: DownstreamSettings
+    joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
     pretrain: TrainingSettings
     generator: GeneratorSettings = GeneratorSettings()
@@ -270,6 +315,22 @@ class Experiment(Settings):
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ValueError("row names must be distinct")
+        return self
+
+    @model_validator(mode="after")
+    def _pretrainable(self) -> Experiment:
+        """Rows that need another pretraining than the plain one need one that happens here, with such a vocabulary."""
+        others = [row.name for row in self.rows if row.pretraining != "plain"]
+        if self.upstream.checkpoint is not None and others:
+            raise ValueError(
+                f"upstream.checkpoint brings a model that cannot be pretrained again, which these rows are about: "
+                f"{', '.join(others)}; leave out either"
+            )
+        sampled = any(row.pretraining == "sampled" for row in self.rows)
+        if sampled and self.upstream.vocabulary.kind == "wordpiece":
+            raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
+        if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
+            raise ValueError("a denoised text counts as the decoder's: upstream.sampling.sides must name it")
         return self
 
     @model_validator(mode="after")

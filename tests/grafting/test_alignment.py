@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.grafting.alignment import NEW, align
+from subgraft.grafting.alignment import NEW, align, special_alone
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import fitted_tokenizer, german, german_tokenizer, multilingual_tokenizer
@@ -90,3 +90,16 @@ def test_bare_marks_and_bytes_go_by_what_they_stand_for(tmp_path: Path) -> None:
     assert back.origins[fallback.byte_ids[0xC3]] == bytelevel.byte_ids[0xC3]
     assert fallback.pieces[forth.origins[bytelevel.pieces.index("Ġ")]] == "▁"
     assert bytelevel.pieces[back.origins[fallback.pieces.index("▁")]] == "Ġ"
+
+
+def test_special_tokens_alone_keep_their_rows_where_no_seen_token_does() -> None:
+    source, target = multilingual_tokenizer(), fitted_tokenizer()
+    usual = align(source, target)
+    alone = special_alone(usual, target)
+    for token, origin in enumerate(usual.origins.tolist()):
+        assert alone.origins[token] == (origin if token in target.special_ids else NEW)
+    assert usual.seen > 0 == alone.seen
+    assert alone.special == usual.special
+    assert set(alone.unseen) == set(target.ids.values()) > set(usual.unseen)
+    assert target.pieces.index("▁") in alone.others
+    assert alone.special + len(alone.unseen) + len(alone.others) == len(target)

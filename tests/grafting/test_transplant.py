@@ -217,6 +217,20 @@ def test_the_configuration_speaks_the_new_vocabulary() -> None:
     assert all(setting.startswith("bad_words_ids") for setting in reports["decoder"].dropped)
 
 
+@pytest.mark.parametrize("family", ["marian", "mbart", "gpt2"])
+def test_seen_rows_can_be_made_anew_too(family: str) -> None:
+    model, source, target = case(family)
+    old = side(model, "decoder").input.weight.clone()
+    result, reports = transplant(model, source, {"decoder": target}, Method("random", keep_seen=False))
+    new = side(result, "decoder").input.weight
+    for token, origin in enumerate(align(source["decoder"], target).origins.tolist()):
+        same = origin >= 0 and torch.equal(new[token], old[origin])
+        assert same == (token in target.special_ids and origin >= 0)
+    report = reports["decoder"]
+    assert report.seen == 0
+    assert report.size == len(target) == report.special + report.unseen + report.others
+
+
 def test_random_states_its_scale_and_follows_the_seed() -> None:
     def table(seed: int) -> torch.Tensor:
         model, source, target = case("marian")

@@ -47,15 +47,25 @@ def align(source: Tokenizer, target: Tokenizer) -> Alignment:
             origins[token] = wordless.get(token, NEW)
         else:
             origins[token] = source.ids.get(entry, NEW)
-    new = np.flatnonzero(origins == NEW).tolist()
+    unseen, others = _sorted_out(origins, target)
     carried = sum(origin != NEW for token, origin in enumerate(origins.tolist()) if token in target.special_ids)
-    return Alignment(
-        origins,
-        seen=len(target) - len(new) - carried,
-        special=carried,
-        unseen=tuple(token for token in new if target.entries[token] is not None),
-        others=tuple(token for token in new if target.entries[token] is None),
-    )
+    seen = len(target) - len(unseen) - len(others) - carried
+    return Alignment(origins, seen, special=carried, unseen=unseen, others=others)
+
+
+def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:
+    """The alignment without its seen tokens: special tokens and language codes alone take over a row."""
+    special = np.isin(np.arange(len(target)), list(target.special_ids))
+    origins = np.where(special, alignment.origins, NEW)
+    unseen, others = _sorted_out(origins, target)
+    return Alignment(origins, seen=0, special=alignment.special, unseen=unseen, others=others)
+
+
+def _sorted_out(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Tokens without an origin: subwords, and what is no text."""
+    new = np.flatnonzero(origins == NEW).tolist()
+    unseen = tuple(token for token in new if target.entries[token] is not None)
+    return unseen, tuple(token for token in new if target.entries[token] is None)
 
 
 def _special_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config import SideName
 from subgraft.errors import UserError
-from subgraft.grafting.alignment import Alignment, align
+from subgraft.grafting.alignment import Alignment, align, special_alone
 from subgraft.grafting.initialisers import NewRows, Request, initialiser
 from subgraft.grafting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side
@@ -24,12 +24,14 @@ class Method:
     """How unseen tokens get their rows: a name of `initialisers.METHODS`, and what it needs.
 
     generator: directory of a trained one, for att and patt.  max_similar: for avg.  seed: for the random kinds.
+    keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
     """
 
     name: str
     generator: Path | None = None
     max_similar: int = 10
     seed: int = 0
+    keep_seen: bool = True
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class TransplantReport:
     """What became of one side; size = seen + special + unseen + others.
 
     size       tokens in the new vocabulary
-    seen       ordinary tokens of both vocabularies, whose rows were copied
+    seen       ordinary tokens whose rows were copied, being in both vocabularies
     special    special tokens and language codes, carried over by role and code
-    unseen     subwords that the upstream vocabulary lacks: these the method gave their rows
+    unseen     subwords the method gave their rows: those that the upstream vocabulary lacks, or all
     others     tokens with neither: special tokens of the new vocabulary alone, pieces that are no text
     fallbacks  unseen subwords for which the method had to take something else, by what it took
     scale      standard deviation of `random`
@@ -121,7 +123,7 @@ def _graft(
 ) -> tuple[Tables, TransplantReport]:
     """The tables of one side over the target vocabulary."""
     upstream = side(model, name)
-    alignment = align(source, target)
+    alignment = align(source, target) if method.keep_seen else special_alone(align(source, target), target)
     entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
     request = Request(
         side=upstream,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from subgraft.config import NoiseSettings
+from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
 from subgraft.text.noise import infill, permute
 from subgraft.text.sequences import Sequences
@@ -18,7 +19,10 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 class Denoising:
-    """Examples of monolingual text in one language; noise is a function of (seed, epoch, index)."""
+    """Examples of monolingual text in one language; noise is a function of (seed, epoch, index).
+
+    sampling: for text that is cut anew in every epoch, the noised document as its original, as of the decoder's side.
+    """
 
     def __init__(
         self,
@@ -28,6 +32,7 @@ class Denoising:
         settings: NoiseSettings,
         max_length: int,
         seed: int,
+        sampling: Sampling | None = None,
     ) -> None:
         self._settings = settings
         self._seed = seed
@@ -37,6 +42,9 @@ class Denoising:
         self._word_initial = word_initial_table(tokenizer)
         per_sentence = max(2, (max_length - 1) // settings.sentences_per_document - 1)
         self._sentences = Sequences.of(tokenizer.encode_batch(lines), per_sentence)
+        self._subwords = Subwords(self._sentences)
+        if sampling is not None:
+            self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, per_sentence)
         self._count = -(-len(self._sentences) // settings.sentences_per_document)
 
     def __len__(self) -> int:
@@ -51,7 +59,7 @@ class Denoising:
     def example(self, index: int, epoch: int) -> Example:
         step = self._settings.sentences_per_document
         last = min((index + 1) * step, len(self._sentences))
-        document = [self._sentences[i] for i in range(index * step, last)]
+        document = [self._subwords.at(i, epoch) for i in range(index * step, last)]
         target = self._joined(document)
         source = self._joined(self._noised(document, np.random.default_rng([self._seed, epoch, index])))
         ending = [self._end, self._language]

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from subgraft.models.conditioning import Conditioning
+from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -16,6 +17,7 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 class Translation:
     """Examples of a parallel corpus, each side cut at max_length tokens, in the form the model's family expects.
 
+    sampling: for sides whose text is cut anew in every epoch. Lengths, and so batches, are the plain segmentation's.
     cut: how many pairs lost something to that limit. It depends on the vocabulary, so a record should tell it.
     """
 
@@ -27,29 +29,34 @@ class Translation:
         conditioning: Conditioning,
         max_length: int,
         batch_unit: Literal["tokens", "characters"] = "tokens",
+        sampling: Sampling | None = None,
     ) -> None:
         room = max_length - max(len(conditioning.source_ending), len(conditioning.target_ending))
         sources = source.encode_batch([pair[0] for pair in pairs])
         targets = target.encode_batch([pair[1] for pair in pairs])
         self.cut = sum(max(len(s), len(t)) > room for s, t in zip(sources, targets, strict=True))
-        self._sources, self._targets = Sequences.of(sources, room), Sequences.of(targets, room)
+        plain = Sequences.of(sources, room), Sequences.of(targets, room)
+        self._sources, self._targets = (Subwords(sequences) for sequences in plain)
+        if sampling is not None:
+            self._sources = sampling.of("encoder", [pair[0] for pair in pairs], source, plain[0], room)
+            self._targets = sampling.of("decoder", [pair[1] for pair in pairs], target, plain[1], room)
         self._conditioning = conditioning
         self._lengths = (
             np.array([max(len(s), len(t)) + 1 for s, t in pairs], dtype=np.int64)
             if batch_unit == "characters"
-            else np.maximum(self._sources.lengths, self._targets.lengths) + 1
+            else np.maximum(plain[0].lengths, plain[1].lengths) + 1
         )
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self._lengths)
 
     @property
     def lengths(self) -> np.ndarray:
         return self._lengths
 
     def example(self, index: int, epoch: int) -> Example:
-        del epoch  # the same example every time
-        source, target, form = self._sources[index], self._targets[index], self._conditioning
+        source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)
+        form = self._conditioning
         return Example(
             [*source, *form.source_ending], [*target, *form.target_ending], form.start, len(source), len(target)
         )

@@ -153,7 +153,7 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies.",
         "Tokens per sentence: test references in the row's vocabulary. "
         f"Sentences per second: beam search in batches of {data.speed_batch_size}.",
-        "Upstream, generator, finetuning: time to make one model; the upstream part is shared by all rows.",
+        "Upstream, generator, finetuning: time to make one model; rows with the same upstream model share its time.",
         *_cut_outputs(data),
     )
 
@@ -175,7 +175,7 @@ def _cost_cells(row: RowSummary) -> list[str]:
         fixed(row.tokens_per_sentence, 1),
         fixed(row.sentences_per_second, 1),
         millions(row.parameters),
-        duration(row.bill.upstream),
+        duration(row.bill.upstream) if row.bill.upstream else MISSING,
         duration(row.bill.generator) if row.bill.generator else MISSING,
         duration(row.bill.finetuning),
     ]

@@ -4,6 +4,7 @@ The table below is every stage there is. A revision is raised by hand when a sta
 """
 
 from subgraft.stages import (
+    build,
     checkpoint,
     corpus,
     evaluate,
@@ -21,11 +22,12 @@ CORPUS = Stage("corpus", 1, corpus.run)
 VOCABULARY = Stage("vocabulary", 1, vocabulary.run)
 GAP = Stage("gap", 1, gap.run)
 CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
+BUILD = Stage("build", 1, build.run)
 PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True)
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 1, transfer.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 2, evaluate.run, accelerated=True)
-REPORT = Stage("report", 1, report.run)
+REPORT = Stage("report", 2, report.run)
 
-STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, PRETRAIN, GENERATOR, TRANSFER, FINETUNE, EVALUATE, REPORT)
+STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, BUILD, PRETRAIN, GENERATOR, TRANSFER, FINETUNE, EVALUATE, REPORT)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import Field
 
 from subgraft.config import Languages, Settings, TrainingSettings
 from subgraft.models.bundle import Bundle
@@ -11,13 +14,18 @@ from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
+from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone
 from subgraft.text.corpus import Corpus
+from subgraft.training.loop import Outcome
 
 
 class FinetuneRecipe(Settings):
+    """first_phase: in which new tables alone are trained; left out of the fingerprint where there is none."""
+
     languages: Languages
     training: TrainingSettings
     seed: int
+    first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -25,16 +33,11 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     form = bundle.conditioning(recipe.languages)
     pairs = list(corpus.pairs("train"))
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
-    outcome = fit(
-        Seq2SeqLoss(bundle.model, settings.label_smoothing),
-        {"loss": 1.0},
-        Seq2SeqData(examples, *bundle.padding),
-        settings,
-        context,
-        seed=recipe.seed,
-        evaluate=DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, settings),
-        select="bleu",
-    )
+    finetuning = _Finetuning(recipe, Seq2SeqData(examples, *bundle.padding), list(corpus.pairs("dev")), context)
+    if recipe.first_phase is None:
+        outcome = finetuning.train(bundle, settings)
+    else:
+        outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
     if is_writer():
         bundle.save(out)
     return {
@@ -43,3 +46,33 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         "parameters": bundle.model.num_parameters(),
         "artifacts": [CURVE],
     }
+
+
+@dataclass(frozen=True)
+class _Finetuning:
+    recipe: FinetuneRecipe
+    data: Seq2SeqData
+    dev: Sequence[tuple[str, str]]
+    context: Context
+
+    def train(self, bundle: Bundle, settings: TrainingSettings, part: str = "all", steps_before: int = 0) -> Outcome:
+        return fit(
+            Seq2SeqLoss(bundle.model, settings.label_smoothing),
+            {"loss": 1.0},
+            self.data,
+            settings,
+            self.context,
+            seed=self.recipe.seed,
+            evaluate=DevScores(bundle, self.dev, self.recipe.languages, settings),
+            select="bleu",
+            part=part,
+            steps_before=steps_before,
+        )
+
+    def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
+        """First the tables, in a copy of the model: an engine arranges its model for what it trains."""
+        settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        train_tables_alone(frozen, phase.sides)
+        first = self.train(frozen, settings, "tables")
+        take_over_tables(frozen, bundle, phase.sides)
+        return joined(first, self.train(bundle, rest, steps_before=first.steps))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -45,10 +46,12 @@ def fit(
     evaluate: Callable[[], dict[str, float]] | None = None,
     select: str | None = None,
     part: str = "all",
+    steps_before: int = 0,
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
-    part: names the checkpoints of one of several trainings of a step.
+    part: names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for
+    the record of a curve that goes on.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
@@ -65,9 +68,13 @@ def fit(
         Checkpoints(context.work / "checkpoints" / part),
         seed=seed,
         checkpoint_seconds=context.runtime.checkpoint_seconds,
-        hooks=Hooks(evaluate, select, context.metrics, context.progress),
+        hooks=Hooks(evaluate, select, partial(_recorded, context, steps_before), context.progress),
     )
     return trainer.run()
+
+
+def _recorded(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:
+    context.metrics(steps_before + step, values)
 
 
 def _engine(module: nn.Module, settings: TrainingSettings, context: Context) -> Engine:

@@ -6,34 +6,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config import Languages, ModelSettings, NoiseSettings, Settings, TrainingSettings
-from subgraft.models.build import build_marian, build_mbart
+from pydantic import Field
+
+from subgraft.config import Languages, ModelSettings, NoiseSettings, SamplingSettings, Settings, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.upstream import upstream_objective
 from subgraft.text.corpus import Corpus
-from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 class PretrainRecipe(Settings):
+    """sampling: how segmentations are sampled; left out of the fingerprint where there is none."""
+
     objective: Literal["translation", "denoising"]
     languages: Languages
     model: ModelSettings
     noise: NoiseSettings
     training: TrainingSettings
     seed: int
+    sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus = Corpus.open(inputs["corpus"])
-    encoder = Tokenizer.load(inputs["encoder"])
-    shared = inputs["encoder"] == inputs["decoder"]
-    decoder = encoder if shared else Tokenizer.load(inputs["decoder"])
-    bundle = _build(recipe, encoder, decoder)
+    bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
     objective = upstream_objective(
-        recipe.objective, bundle, corpus, recipe.languages, recipe.noise, recipe.training, recipe.seed
+        recipe.objective,
+        bundle,
+        corpus,
+        recipe.languages,
+        recipe.noise,
+        recipe.training,
+        recipe.seed,
+        recipe.sampling,
     )
     outcome = fit(
         Seq2SeqLoss(bundle.model, recipe.training.label_smoothing),
@@ -55,10 +63,3 @@ def _dev_scores(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> DevSc
     if recipe.objective != "translation":
         return None
     return DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, recipe.training)
-
-
-def _build(recipe: PretrainRecipe, encoder: Tokenizer, decoder: Tokenizer) -> Bundle:
-    shape = recipe.model.model_dump(exclude={"family"})
-    if recipe.model.family == "mbart":
-        return Bundle(build_mbart(encoder, seed=recipe.seed, **shape), encoder, encoder)
-    return Bundle(build_marian(encoder, decoder, seed=recipe.seed, **shape), encoder, decoder)

@@ -59,7 +59,9 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
     languages = experiment["languages"]
     names = [row["name"] for row in experiment["rows"]]
-    baselines = [row["name"] for row in experiment["rows"] if row["vocabulary"] == "upstream"]
+    baselines = [
+        row["name"] for row in experiment["rows"] if row["vocabulary"] == "upstream" and row["pretraining"] == "plain"
+    ]
     order = [f"{name}/{seed}" for name in names for seed in experiment["seeds"]]
     record = _record(inputs["model"])
     return ReportData(
@@ -97,9 +99,9 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
     evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     name, seed = key.rsplit("/", 1)
-    generator = inputs.get(f"generator/{key}")
+    pretrained, generator = inputs.get(f"pretrained/{key}"), inputs.get(f"generator/{key}")
     bill = Bill(
-        upstream=_billed(inputs["model"]),
+        upstream=_billed(pretrained) if pretrained else 0.0,
         generator=_billed(generator) if generator else 0.0,
         finetuning=_billed(finetuned),
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import Field
+
 from subgraft.config import Settings, SideName
 from subgraft.grafting.transplant import Method, TransplantReport, transplant
 from subgraft.models.bundle import Bundle
@@ -17,18 +19,22 @@ REPORT = "transfer.json"
 
 
 class TransferRecipe(Settings):
-    """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer."""
+    """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
+
+    keep_seen: left out of the fingerprint where it is true, as it is without saying.
+    """
 
     method: str
     sides: tuple[SideName, ...]
     max_similar: int
     seed: int
+    keep_seen: bool = Field(default=True, exclude_if=bool)
 
 
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed)
+    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed, recipe.keep_seen)
     reports = transfer(inputs["model"], target, method, out)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 

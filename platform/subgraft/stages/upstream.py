@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from subgraft.config import Languages, NoiseSettings, TrainingSettings
+from subgraft.config import Languages, NoiseSettings, SamplingSettings, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.conditioning import language_code
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.mixture import Mixture
+from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.seq2seq import Objective
 from subgraft.objectives.translation import Translation
 from subgraft.text.corpus import Corpus
@@ -23,21 +24,31 @@ def upstream_objective(
     noise: NoiseSettings,
     training: TrainingSettings,
     seed: int,
+    sampling: SamplingSettings | None = None,
 ) -> Objective:
     """Training examples of the corpus: its pairs, or the lines of each of its languages to denoise."""
+    sampled = None if sampling is None else Sampling(sampling, seed)
     if name == "translation":
         form = bundle.conditioning(languages)
         pairs = list(corpus.pairs("train"))
-        return Translation(pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit)
-    return Mixture(list(_denoising(bundle, corpus, languages, noise, training, seed)))
+        return Translation(
+            pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled
+        )
+    return Mixture(list(_denoising(bundle, corpus, languages, noise, training, seed, sampled)))
 
 
 def _denoising(
-    bundle: Bundle, corpus: Corpus, languages: Languages, noise: NoiseSettings, training: TrainingSettings, seed: int
+    bundle: Bundle,
+    corpus: Corpus,
+    languages: Languages,
+    noise: NoiseSettings,
+    training: TrainingSettings,
+    seed: int,
+    sampling: Sampling | None,
 ) -> Iterator[Denoising]:
     for side, language in (("source", languages.source), ("target", languages.target)):
         if side == "target" and corpus.monolingual:
             continue
         lines = list(corpus.lines("train", side))  # type: ignore[arg-type]
         code = language_code(bundle.decoder, language)
-        yield Denoising(lines, bundle.decoder, code, noise, training.max_length, seed)
+        yield Denoising(lines, bundle.decoder, code, noise, training.max_length, seed, sampling)

@@ -115,7 +115,7 @@ class Trainer:
         self._seed = seed
         self._checkpoint_seconds = checkpoint_seconds
         self._hooks = hooks or Hooks()
-        self._plan = BatchPlan(np.minimum(data.lengths, settings_limit(settings)), settings.batch_size, seed)
+        self._plan = batch_plan(data, settings, seed)
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
         self._saved_at = time.monotonic()
@@ -247,6 +247,11 @@ class Trainer:
         self._best = {k.removeprefix("best."): t for k, t in tensors.items() if k.startswith("best.")}
         self._engine.load_state({k: t for k, t in tensors.items() if not k.startswith("best.")}, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
+
+
+def batch_plan(data: Data, settings: TrainingSettings, seed: int) -> BatchPlan:
+    """The batches of a training, epoch by epoch."""
+    return BatchPlan(np.minimum(data.lengths, settings_limit(settings)), settings.batch_size, seed)
 
 
 def settings_limit(settings: TrainingSettings) -> int:

@@ -1,0 +1,179 @@
+"""What the rows of an experiment begin with, as steps: corpora, vocabularies, and models before any transfer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from subgraft import stages
+from subgraft.config import Experiment, Row, SamplingSettings, SideName, Split, VocabularySettings
+from subgraft.experiment.preflight import require_checkpoint, require_corpus
+from subgraft.experiment.step import Step
+from subgraft.files import file_digest
+from subgraft.stages.build import BuildRecipe
+from subgraft.stages.checkpoint import CheckpointRecipe
+from subgraft.stages.corpus import CorpusRecipe
+from subgraft.stages.pretrain import PretrainRecipe
+from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.text.sources import resolve
+
+TextSide = Literal["source", "target"]
+
+
+class Beginnings:
+    """Builds the first steps of an experiment. base: the configuration's folder, where relative paths begin."""
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        self.experiment = experiment
+        self._base = base.absolute()
+
+    @cached_property
+    def upstream_corpus(self) -> Step:
+        upstream = self.experiment.upstream
+        return self._corpus(upstream.corpus, ("train",) if upstream.checkpoint else ("train", "dev"))
+
+    @cached_property
+    def downstream_corpus(self) -> Step:
+        return self._corpus(self.experiment.downstream.corpus, ("train", "dev", "test"))
+
+    @cached_property
+    def pretrained(self) -> Step:
+        """The upstream model: learnt here, or a checkpoint."""
+        experiment, upstream = self.experiment, self.experiment.upstream
+        if upstream.checkpoint is not None:
+            beside = self._base / upstream.checkpoint
+            model = str(beside) if beside.is_dir() else upstream.checkpoint
+            digest = _checkpoint_digest(require_checkpoint(model, experiment))
+            recipe = CheckpointRecipe(digest=digest, model=model)
+            return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
+        return self._pretrain(f"pretrain on {upstream.corpus}", self._upstream_vocabularies)
+
+    @cached_property
+    def vocabularies(self) -> dict[SideName, Step]:
+        """The task's own vocabularies; beside a checkpoint they take over the checkpoint's special tokens.
+
+        The decoder's is always there: it is what the report is about.
+        """
+        found: dict[SideName, Step] = {}
+        for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
+            language: TextSide = "target" if side == "decoder" else "source"
+            step = self._vocabulary(self.experiment.downstream.vocabulary, language, self.downstream_corpus)
+            if self.experiment.upstream.checkpoint is not None:
+                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
+            found[side] = step  # type: ignore[index]
+        return found
+
+    @cached_property
+    def _upstream_vocabularies(self) -> dict[SideName, Step]:
+        return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
+
+    @cached_property
+    def _task_vocabularies(self) -> dict[SideName, Step]:
+        return self._both_sides(self.experiment.downstream.vocabulary, self.downstream_corpus)
+
+    @cached_property
+    def _joint_vocabularies(self) -> dict[SideName, Step]:
+        settings = self.experiment.joint_vocabulary
+        return self._both_sides(settings, self.upstream_corpus, self.downstream_corpus)
+
+    def _both_sides(
+        self, settings: VocabularySettings, corpus: Step, second: Step | None = None
+    ) -> dict[SideName, Step]:
+        """What a model is made with: a vocabulary for each side, and for an mBART one, of both languages."""
+        one = self.experiment.model.family == "mbart"
+        decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
+        return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
+
+    def _on_changed_sides(self, vocabularies: Mapping[SideName, Step]) -> dict[SideName, Step]:
+        """The given vocabularies on the sides that the experiment changes, the upstream ones elsewhere."""
+        if vocabularies["encoder"] is vocabularies["decoder"]:
+            return dict(vocabularies)
+        return self._upstream_vocabularies | {side: vocabularies[side] for side in self.experiment.sides}
+
+    def begins_with(self, row: Row, seed: int) -> Step:
+        """The model that a row begins with, before any transfer."""
+        corpus = self.experiment.upstream.corpus
+        if row.pretraining == "none":
+            recipe = BuildRecipe(model=self.experiment.model, seed=seed)
+            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies))
+        if row.pretraining == "sampled":
+            sampling = self.experiment.upstream.sampling
+            return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
+        if row.pretraining == "downstream-vocabulary":
+            name = f"pretrain on {corpus} with the downstream vocabulary"
+            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies))
+        if row.pretraining == "joint-vocabulary":
+            name = f"pretrain on {corpus} with a joint vocabulary"
+            return self._pretrain(name, self._on_changed_sides(self._joint_vocabularies))
+        return self.pretrained
+
+    def _pretrain(
+        self, name: str, vocabularies: Mapping[SideName, Step], sampling: SamplingSettings | None = None
+    ) -> Step:
+        experiment, upstream = self.experiment, self.experiment.upstream
+        recipe = PretrainRecipe(
+            objective=upstream.objective,
+            languages=experiment.languages,
+            model=experiment.model,
+            noise=upstream.noise,
+            training=experiment.pretrain,
+            seed=upstream.seed,
+            sampling=sampling,
+        )
+        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
+
+    def _corpus(self, name: str, needed: Sequence[Split]) -> Step:
+        experiment = self.experiment
+        source = experiment.corpora[name]
+        resolved = resolve(source, experiment.languages, self._base)
+        require_corpus(resolved, needed, name)
+        recipe = CorpusRecipe(
+            identity=dict(resolved.identity()),
+            languages=experiment.languages,
+            cleaning=experiment.cleaning,
+            source=source,
+            base=self._base,
+        )
+        return Step(stages.CORPUS, f"corpus {name}", recipe)
+
+    def _vocabulary(
+        self,
+        settings: VocabularySettings,
+        side: TextSide,
+        corpus: Step,
+        second: Step | None = None,
+        shared: bool = False,
+    ) -> Step:
+        """second: a corpus to learn from beside the first.  shared: between both sides, and so of both languages."""
+        languages = self.experiment.languages
+        coded = self.experiment.model.family == "mbart" and self.experiment.upstream.checkpoint is None
+        recipe = VocabularyRecipe(
+            side="both" if shared else side,
+            settings=VocabularySettings(kind=settings.kind, size=settings.size),
+            languages=tuple(_code(code) for code in (languages.source, languages.target)) if coded else (),
+            weighing=self.experiment.joint_vocabulary.weighing if second else None,
+        )
+        language = languages.source if side == "source" else languages.target
+        name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
+        inputs = {"corpus": corpus} | ({"second": second} if second else {})
+        return Step(stages.VOCABULARY, name, recipe, inputs)
+
+
+def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
+    return {str(side): step for side, step in vocabularies.items()}
+
+
+def _code(language: str) -> str:
+    """A language's special token, as mBART writes it: en_XX."""
+    return language if "_" in language else f"{language}_XX"
+
+
+def _checkpoint_digest(directory: Path) -> str:
+    """SHA-256 over the names and contents of a checkpoint's files."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(directory).as_posix()} {file_digest(path)}\n".encode())
+    return digest.hexdigest()

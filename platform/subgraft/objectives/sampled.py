@@ -1,0 +1,59 @@
+"""Texts that are cut into subwords anew each time they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from subgraft.config import SamplingSettings, SideName
+from subgraft.text.sequences import Sequences
+from subgraft.vocabulary.sampling import Sampler
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How an objective samples segmentations, and the seed that they depend on."""
+
+    settings: SamplingSettings
+    seed: int
+
+    def of(self, side: SideName, texts: Sequence[str], tokenizer: Tokenizer, plain: Sequences, room: int) -> Subwords:
+        """The texts of a side: sampled, or plain where the settings leave this side alone."""
+        if side not in self.settings.sides:
+            return Subwords(plain)
+        stream = int(side == "decoder")
+        return SampledSubwords(plain, texts, Sampler(tokenizer, self.settings), room, (self.seed, stream))
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """Texts in their plain segmentation, the same in every epoch."""
+
+    plain: Sequences
+
+    def at(self, index: int, epoch: int) -> list[int]:
+        """The tokens of a text."""
+        del epoch
+        return self.plain[index]
+
+
+@dataclass(frozen=True)
+class SampledSubwords(Subwords):
+    """Texts cut at random, as a function of (seed, epoch, index).
+
+    plain: the usual segmentation, at most `room` tokens each. It stands in for a sample that has no room, so that
+    sampling never costs a sentence its end.
+    """
+
+    texts: Sequence[str]
+    sampler: Sampler
+    room: int
+    seeds: tuple[int, int]
+
+    def at(self, index: int, epoch: int) -> list[int]:
+        seed, stream = self.seeds
+        tokens = self.sampler.sample(self.texts[index], np.random.default_rng([seed, epoch, index, stream]))
+        return tokens if len(tokens) <= self.room else self.plain[index]

@@ -1,0 +1,87 @@
+"""Finetuning in two phases: first the new tables alone, then everything (Lewis et al. 2020, section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from subgraft.config import Settings, SideName, TrainingSettings
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side
+from subgraft.training.loop import CurvePoint, Data, Outcome, batch_plan
+
+
+class FirstPhase(Settings):
+    """share: of all steps, those that train the tables of `sides` alone."""
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    sides: tuple[SideName, ...]
+
+
+def split_training(
+    settings: TrainingSettings, data: Data, seed: int, share: float
+) -> tuple[TrainingSettings, TrainingSettings]:
+    """The two phases' settings: together they take as many steps as one training would, and at least one each."""
+    total = planned_steps(settings, data, seed)
+    first = min(max(1, round(share * total)), max(1, total - 1))
+    return (
+        settings.model_copy(update={"max_steps": first}),
+        settings.model_copy(update={"max_steps": max(1, total - first)}),
+    )
+
+
+def planned_steps(settings: TrainingSettings, data: Data, seed: int) -> int:
+    """How many steps a training takes that nothing ends early."""
+    plan = batch_plan(data, settings, seed)
+    if settings.epochs is None:
+        assert settings.max_steps is not None
+        return settings.max_steps
+    steps = sum(len(plan.epoch(epoch)) for epoch in range(settings.epochs))
+    return steps if settings.max_steps is None else min(steps, settings.max_steps)
+
+
+def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
+    """Freeze everything but the input and output tables of some sides."""
+    chosen = {id(table) for table in _tables(bundle, sides).values()}
+    for parameter in bundle.model.parameters():
+        parameter.requires_grad_(id(parameter) in chosen)
+
+
+@torch.no_grad()
+def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...]) -> None:
+    """Copy the tables of some sides from one model into another of the same shape."""
+    before = _tables(trained, sides)
+    for name, table in _tables(bundle, sides).items():
+        table.copy_(before[name])
+
+
+def _tables(bundle: Bundle, sides: Iterable[SideName]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name in sides:
+        tables = side(bundle.model, name)
+        found[f"{name}.input"] = tables.input.weight
+        if tables.output is not None:
+            found[f"{name}.output"] = tables.output.weight
+    return found
+
+
+def joined(first: Outcome, second: Outcome) -> Outcome:
+    """Two trainings as one. The second begins with the weights that the first ended with, so its first point goes."""
+    epochs = first.curve[-1].epoch if first.curve else 0.0
+
+    def later(point: CurvePoint) -> CurvePoint:
+        return replace(
+            point,
+            step=point.step + first.steps,
+            epoch=point.epoch + epochs,
+            seconds=point.seconds + first.seconds,
+        )
+
+    curve = (*first.curve, *(later(point) for point in second.curve if point.step > 0))
+    best = first.steps + second.best_step if second.best_step else first.best_step
+    return Outcome(curve, first.steps + second.steps, best, first.seconds + second.seconds)

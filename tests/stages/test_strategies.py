@@ -1,0 +1,87 @@
+"""Every strategy from its corpora to the report, on text invented here, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Experiment, Runtime
+from subgraft.configfile import load
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import Record
+from subgraft.experiment.step import in_order
+from subgraft.experiment.store import Store
+from subgraft.experiment.worker import Job, perform
+from subgraft.models.bundle import Bundle
+from toys import english, german
+
+CONFIG = """\
+name: tiny
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, vocabulary: {size: 60}}
+downstream: {corpus: downstream, vocabulary: {size: 75}}
+joint_vocabulary: {size: 68, weighing: equal}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
+pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
+finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
+rows:
+  - {name: plain, vocabulary: upstream}
+  - {name: single, pretraining: none}
+  - {name: task, pretraining: downstream-vocabulary}
+  - {name: joint, pretraining: joint-vocabulary}
+  - {name: sampled, vocabulary: upstream, pretraining: sampled}
+  - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
+evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+"""
+
+
+@pytest.fixture(scope="module", params=["marian", "mbart"])
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
+    place = tmp_path_factory.mktemp(request.param)
+    (place / "config.yaml").write_text(CONFIG)
+    for folder, count, seed in (("upstream", 120, 1), ("downstream", 60, 2)):
+        (place / folder).mkdir()
+        for split, size in (("train", count), ("dev", 4), ("test", 4)):
+            for language, lines in (("en", english(size, seed)), ("de", german(size, seed))):
+                (place / folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    pipeline = Pipeline(load(place / "config.yaml", Experiment, [f"model.family={request.param}"]), place)
+    for step in in_order([pipeline.report]):
+        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    return pipeline, Store(place / "home")
+
+
+def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    rows = {steps.row.name: steps for steps in pipeline.rows}
+    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
+    assert sizes == {"plain": 60, "single": 75, "task": 75, "joint": 68, "sampled": 60, "independent": 75}
+    for steps in rows.values():
+        assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
+
+
+def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    lines = (store.path(pipeline.report) / "report.md").read_text().splitlines()
+    heading = next(i for i, line in enumerate(lines) if line.startswith("| row") and "finetuning" in line)
+    single = next(line for line in lines[heading:] if line.startswith("| single"))
+    bill = dict(zip(cells(lines[heading]), cells(single), strict=True))
+    assert bill["upstream"] == bill["generator"] == "–" != bill["finetuning"]
+    pretrained = {steps.row.name: steps.pretrained for steps in pipeline.rows}
+    assert pretrained["single"] is None
+    found = {store.path(step) for step in pretrained.values() if step is not None}
+    assert len(found) == 4
+    assert all(record(path).stage == "pretrain" for path in found)
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def record(directory: Path) -> Record:
+    return Record.from_json((directory / "record.json").read_text())

@@ -1,0 +1,42 @@
+"""A vocabulary of two corpora is the vocabulary of their texts, each as often as it is said to count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from subgraft.config import Cleaning, CorpusSource, Languages, Runtime, VocabularySettings
+from subgraft.experiment.events import StageContext
+from subgraft.stages.vocabulary import VocabularyRecipe, run
+from subgraft.text.corpus import build
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
+from toys import english, german
+
+UPSTREAM, DOWNSTREAM = german(160, 1), german(50, 2)
+
+
+def corpus(place: Path, lines: list[str]) -> Path:
+    for split, count in (("train", len(lines)), ("dev", 1), ("test", 1)):
+        for language, text in (("en", english(len(lines), 3)), ("de", lines)):
+            (place / f"{split}.{language}").write_text("".join(f"{line}\n" for line in text[:count]))
+    cleaning = Cleaning(drop_held_out=False, deduplicate=False)
+    build(CorpusSource(folder=str(place)), Languages(source="en", target="de"), cleaning, place / "corpus")
+    return place / "corpus"
+
+
+@pytest.mark.parametrize(("weighing", "copies"), [("as-they-are", 1), ("equal", 3)])
+def test_texts_count_as_they_are_or_equally(
+    weighing: Literal["as-they-are", "equal"], copies: int, tmp_path: Path
+) -> None:
+    ratio = sum(map(len, UPSTREAM)) / sum(map(len, DOWNSTREAM))
+    assert 2.5 < ratio < 3.5, "the smaller text is taken three times"
+    for name in ("one", "two", "out"):
+        (tmp_path / name).mkdir()
+    inputs = {"corpus": corpus(tmp_path / "one", UPSTREAM), "second": corpus(tmp_path / "two", DOWNSTREAM)}
+    recipe = VocabularyRecipe(side="target", settings=VocabularySettings(size=90), weighing=weighing)
+    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), None))
+    expected = learn([*UPSTREAM, *DOWNSTREAM * copies], kind="unigram", size=90)
+    assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
