@@ -62,9 +62,7 @@ def _corpus_score(name: MetricName, hypotheses: Sequence[str], references: Seque
     return Score(name, float(value), str(metric.get_signature()))
 
 
-def sentence_scores(
-    name: MeanName, hypotheses: Sequence[str], references: Sequence[str], language: str
-) -> list[float]:
+def sentence_scores(name: MeanName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[float]:
     """The score of every sentence, in 0 to 1, by a metric that is a mean over sentences."""
     score = SENTENCE_SCORES[name]
     return [score(output, wanted, language) for output, wanted in zip(hypotheses, references, strict=True)]
