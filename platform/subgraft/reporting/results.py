@@ -173,7 +173,7 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies.",
         "Tokens per sentence and characters per token: test references in the row's vocabulary. "
         "Inference ECE: how far the probability of generated tokens is from how often they are right, by TER alignment "
-        f"with the reference in the row's own tokens, over {BINS} bins of equal width (Wang et al. 2020); lower is better.",
+        f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",
         f"Sentences per second: beam search in batches of {data.speed_batch_size}.",
         "Upstream, generator, finetuning: time to make one model; the upstream part is shared by all rows.",
         *_cut_outputs(data),
