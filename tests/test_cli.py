@@ -103,7 +103,9 @@ def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: 
     assert len(translated.splitlines()) == 5
     write(tmp_path / "hypotheses.txt", translated.splitlines())
     scores = succeed("evaluate", "--hypotheses", "hypotheses.txt", "--references", "hypotheses.txt")
-    bleu, chrf = (line.split("\t") for line in scores.splitlines())
+    bleu, chrf, ter, rouge, meteor = (line.split("\t") for line in scores.splitlines())
+    assert (ter[:2], rouge[:2], meteor[0]) == (["TER", "0.00"], ["ROUGE-L", "100.00"], "METEOR")
+    assert "modules:exact|" in meteor[2]
     assert (bleu[0], chrf[0], chrf[1]) == ("BLEU", "chrF", "100.00")
     assert "tok:13a" in bleu[2] and "case:mixed" in bleu[2] and chrf[2].startswith("nrefs:1")
 

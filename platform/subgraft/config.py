@@ -250,7 +250,10 @@ class Row(Settings):
 
 
 class EvaluationSettings(Settings):
-    """max_length_ratio: an output ends at this many bytes of text for each byte of its source."""
+    """max_length_ratio: an output ends at this many bytes of text for each byte of its source.
+
+    calibration: whether the inference ECE is measured, which reads every output once more.
+    """
 
     beam: Annotated[int, Field(ge=1)] = 4
     batch_size: Annotated[int, Field(ge=1)] = 32
@@ -259,6 +262,7 @@ class EvaluationSettings(Settings):
     speed_sentences: Annotated[int, Field(ge=1)] = 128
     speed_repeats: Annotated[int, Field(ge=1)] = 3
     bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
+    calibration: bool = True
 
 
 class Runtime(Settings):

@@ -11,7 +11,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from subgraft.metrics.scores import METRICS, MetricName, corpus_scores, sacrebleu_metric
+from subgraft.metrics.scores import METRICS, MetricName, corpus_scores
 from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
 from subgraft.metrics.significance import bootstrap_scores, compare, estimate, holm
 
@@ -83,9 +83,7 @@ def test_resamples_equal_direct_recomputation(metric: MetricName) -> None:
     statistics = stacked(metric, [hypotheses], references)
     drawn = np.random.default_rng(7).integers(23, size=(5, 23))
     expected = [
-        sacrebleu_metric(metric, "en")
-        .corpus_score([hypotheses[i] for i in draw], [[references[i] for i in draw]])
-        .score
+        corpus_scores([hypotheses[i] for i in draw], [references[i] for i in draw], "en", [metric])[metric].value
         for draw in drawn
     ]
     assert bootstrap_scores(metric, statistics, samples=5, seed=7) == pytest.approx(expected)
@@ -124,7 +122,7 @@ def test_resampled_seeds_vary_as_much_as_the_mean_over_seeds(seeds: int) -> None
     references = invented(400, 1)
     systems = [corrupted(references, 0.1 + 0.15 * k, k) for k in range(seeds)]
     statistics = stacked("BLEU", systems, references)
-    scores = [corpus_scores(system, references, "en")["BLEU"].value for system in systems]
+    scores = [corpus_scores(system, references, "en", ["BLEU"])["BLEU"].value for system in systems]
     sentence_part = bootstrap_scores("BLEU", statistics[:1], samples=2000).var()
     resampled = bootstrap_scores("BLEU", statistics, samples=2000).var()
     assert resampled == pytest.approx(np.var(scores, ddof=1) / seeds, rel=0.15, abs=2 * sentence_part)

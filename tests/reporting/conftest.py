@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from subgraft.metrics.scores import corpus_scores
+from subgraft.metrics.scores import METRICS
+from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.reporting.data import (
     Bill,
     Command,
@@ -105,16 +106,20 @@ def _row(name: str, seed: int, references: tuple[str, ...]) -> RowResult:
     generator = random.Random(f"{name} {seed}")
     hypotheses = tuple(_translate(line, right, wrong, generator) for line in references)
     kept = name == "pretrain-finetune"
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, "de") for metric in METRICS}
     return RowResult(
         name=name,
         seed=seed,
         hypotheses=hypotheses,
-        scores=corpus_scores(hypotheses, references, "de"),
+        scores={metric: corpus_score(metric, counts, "de") for metric, counts in statistics.items()},
+        statistics={str(metric): counts for metric, counts in statistics.items()},
         curve=_curve(right, kept, generator),
         tokens_per_sentence=27.41 if kept else 18.02,
+        characters_per_token=2.31 if kept else 3.52,
         sentences_per_second=speed + generator.uniform(-0.3, 0.3),
         parameters=7_412_000 if kept else 6_900_512,
         bill=Bill(183.4, 95.2 if name == "PATT+KD" else 0.0, 88.0 + generator.uniform(-4, 4)),
+        inference_ece=wrong + generator.uniform(0, 0.02),
         transfer=None if kept else TransferSummary(name.lower(), ("decoder",), 1210, 1786, {"bytes": 2, "mean": 0}),
     )
 

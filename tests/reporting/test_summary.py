@@ -26,6 +26,7 @@ def test_means_are_over_seeds_and_rows_keep_their_order(report_data: ReportData)
         assert summary.seeds == (1, 2)
         assert summary.metrics["BLEU"].mean == pytest.approx(np.mean([r.scores["BLEU"].value for r in results]))
         assert summary.sentences_per_second == pytest.approx(np.mean([r.sentences_per_second for r in results]))
+        assert summary.inference_ece == pytest.approx(np.mean([r.inference_ece for r in results]))
         assert summary.bill.finetuning == pytest.approx(np.mean([r.bill.finetuning for r in results]))
 
 
@@ -62,6 +63,19 @@ def test_bits_are_taken_at_the_start_after_an_epoch_and_at_the_end(report_data: 
     assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character for curve in curves]))
     assert bits.first_epoch == pytest.approx(np.mean([curve[2].dev_bits_per_character for curve in curves]))
     assert bits.end == pytest.approx(np.mean([curve[-1].dev_bits_per_character for curve in curves]))
+
+
+def test_a_calibration_that_one_seed_lacks_is_not_averaged(report_data: ReportData) -> None:
+    rows = tuple(replace(row, inference_ece=None) if row.seed == 2 else row for row in report_data.rows)
+    assert summarise(replace(report_data, rows=rows))[0].inference_ece is None
+
+
+def test_fewer_edits_show_as_a_negative_difference(report_data: ReportData) -> None:
+    best = summarise(report_data)[-1]
+    bleu, ter = (best.metrics[metric].comparison for metric in ("BLEU", "TER"))
+    assert bleu is not None and ter is not None
+    assert bleu.difference > 0 > ter.difference
+    assert ter.p_value < 0.05
 
 
 def test_a_row_is_compared_on_the_seeds_it_shares_with_the_baseline(report_data: ReportData) -> None:

@@ -27,11 +27,12 @@ def add_to(commands: Commands) -> None:
     )
     generate.set_defaults(command=generate_text)
 
-    evaluate = commands.add_parser("evaluate", help="BLEU and chrF with their signatures")
+    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
     evaluate.add_argument("--hypotheses", type=Path, required=True, metavar="FILE")
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
     evaluate.add_argument("--task", choices=("translation",), default="translation")
-    evaluate.add_argument("--language", default="", help="of the target; zh chooses BLEU's Chinese tokenizer")
+    language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
+    evaluate.add_argument("--language", default="", help=language)
     evaluate.set_defaults(command=evaluate_text)
 
 

@@ -1,1 +1,1 @@
-"""What a model is judged by: BLEU, chrF, bits per character, significance, speed, size."""
+"""What a model is judged by: scores of its text, bits per character, calibration, significance, speed."""

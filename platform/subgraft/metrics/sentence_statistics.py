@@ -1,7 +1,8 @@
-"""The sentence-level counts that BLEU and chrF are functions of.
+"""The sentence-level counts that corpus scores are functions of.
 
 A corpus score depends on its sentences only through the sums of a few counts each. Resampling sentences then means
-re-weighting one matrix, and thousands of resampled corpora are scored at once.
+re-weighting one matrix, and thousands of resampled corpora are scored at once. ROUGE-L and METEOR are means of sentence
+scores: their counts are the score and the number of sentences.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.metrics.scores import MetricName, check_parallel, sacrebleu_metric
+from subgraft.metrics.scores import MetricName, Score, check_parallel, sacrebleu_metric, sentence_scores, signature
 
 FloatArray = NDArray[np.float64]
 
@@ -22,15 +23,20 @@ CHRF_BETA = 2
 def sentence_statistics(
     metric: MetricName, hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> FloatArray:
-    """Counts per sentence, [n, 10] for BLEU and [n, 18] for chrF, as sacrebleu extracts them.
+    """Counts per sentence: [n, 10] for BLEU, [n, 18] for chrF, as sacrebleu extracts them; [n, 2] for the others.
 
     BLEU: length, reference length, matching 1- to 4-grams, all 1- to 4-grams.
     chrF: per character order 1 to 6 the n-grams of the hypothesis, of the reference, and of both.
+    TER: edits, reference length.
+    ROUGE-L, METEOR: the sentence's score in 0 to 1, and one.
 
     Raises:
         UserError: there is nothing to score, or the counts of lines differ.
     """
     check_parallel(hypotheses, references)
+    if metric == "ROUGE-L" or metric == "METEOR":
+        scores = np.asarray(sentence_scores(metric, hypotheses, references, language))
+        return np.stack([scores, np.ones_like(scores)], axis=1)
     scorer = sacrebleu_metric(metric, language)
     # sacrebleu has no public name for this; its own significance tests stand on it.
     counts = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
@@ -39,7 +45,22 @@ def sentence_statistics(
 
 def score_sums(metric: MetricName, sums: FloatArray) -> FloatArray:
     """The corpus scores of summed statistics, [..., k] to [...], in points."""
-    return _bleu(sums) if metric == "BLEU" else _chrf(sums)
+    if metric == "BLEU":
+        return _bleu(sums)
+    if metric == "chrF":
+        return _chrf(sums)
+    return _ter(sums) if metric == "TER" else 100 * sums[..., 0] / sums[..., 1]
+
+
+def corpus_score(metric: MetricName, statistics: FloatArray, language: str) -> Score:
+    """The score of a whole test set from its statistics [n, k]."""
+    return Score(metric, float(score_sums(metric, statistics.sum(axis=0))), signature(metric, language))
+
+
+def _ter(sums: FloatArray) -> FloatArray:
+    """Edits over reference words (Snover et al. 2006, equation 1); anything at all for an empty reference is 100."""
+    edits, length = sums[..., 0], sums[..., 1]
+    return np.where(length > 0, 100 * edits / np.maximum(length, 1), np.where(edits > 0, 100.0, 0.0))
 
 
 def _bleu(sums: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from subgraft.metrics.scores import Score
+from subgraft.metrics.sentence_statistics import FloatArray
 
 Role = Literal["upstream", "downstream"]
 
@@ -52,9 +53,12 @@ class RowResult:
     """One row of the comparison under one seed: its test outputs, scores, and what it took.
 
     hypotheses: outputs for the report's sources, in order.
-    scores: by metric name ("BLEU", "chrF"), as `metrics.scores.corpus_scores` gives them for these hypotheses.
+    scores: by metric name ("BLEU", "TER"), as `metrics.scores.corpus_scores` gives them for these hypotheses.
+    statistics: by metric name, as `metrics.sentence_statistics` gives them [sentences, counts]; taking them takes long.
     curve: dev evaluations by rising step.
     tokens_per_sentence: mean target length of the test references in the row's vocabulary, end of sentence included.
+    characters_per_token: mean length of those tokens, the end of sentence left out.
+    inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
     transfer: None for a row that keeps the upstream vocabulary.
@@ -64,11 +68,14 @@ class RowResult:
     seed: int
     hypotheses: tuple[str, ...]
     scores: Mapping[str, Score]
+    statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
     curve: tuple[CurvePoint, ...]
     tokens_per_sentence: float
+    characters_per_token: float
     sentences_per_second: float
     parameters: int
     bill: Bill
+    inference_ece: float | None = None
     cut_outputs: int = 0
     transfer: TransferSummary | None = None
 

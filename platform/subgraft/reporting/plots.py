@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from subgraft.metrics.scores import METRICS
+from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.reporting.data import CurvePoint, ReportData, RowResult
 from subgraft.reporting.numbers import duration
 from subgraft.reporting.palette import looks
@@ -54,7 +54,7 @@ def plot_learning_curves(data: ReportData) -> bytes:
 
 
 def plot_scores(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
-    """Mean scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
+    """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
     shown = looks(data.row_names, data.baseline)
     with _drawing(10, 1.3 + 0.42 * len(rows)) as figure:
         panels = figure.subplots(1, len(METRICS), sharey=True, squeeze=False)[0]
@@ -67,9 +67,11 @@ def plot_scores(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
                 panel.plot(seeds, [place + 0.24] * len(seeds), "o", color=colour, markersize=3.2, alpha=0.75)
                 if row.name == data.baseline:
                     panel.axvline(summary.mean, color=colour, linewidth=1, linestyle=":")
-            panel.set(title=f"{metric} on test", ylim=(len(rows) - 0.5, -0.5))
+            better = " (lower is better)" if metric in LOWER_IS_BETTER else ""
+            panel.set(title=f"{metric}{better}", ylim=(len(rows) - 0.5, -0.5))
             panel.set_yticks(range(len(rows)), [row.name for row in rows])
             panel.tick_params(axis="y", length=0)
+            panel.locator_params(axis="x", nbins=4)
             panel.grid(axis="y", visible=False)
         return _png(figure)
 

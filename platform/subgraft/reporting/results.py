@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from subgraft.metrics.scores import METRICS, MetricName
+from subgraft.metrics.calibration import BINS
+from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, MetricName
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Block, Bullets, Figure, Paragraph, Section
 from subgraft.reporting.examples import Examples, SideBySide, WordRecall, find_examples
@@ -26,6 +27,8 @@ from subgraft.reporting.table import Column, Span, Table, Text, table, text
 from subgraft.reporting.words import is_spaceless
 
 SIGNIFICANT = 0.05
+# The scores that a comparison is told by; the others have a table of their own.
+MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 
 
 def in_short(data: ReportData) -> Block:
@@ -78,13 +81,14 @@ def results(data: ReportData) -> Section:
     rows = summarise(data)
     caption = (
         "Test scores: dots are means over seeds, bars their 95 % intervals, small dots single seeds, the dotted line "
-        "the baseline."
+        "the baseline. Of TER lower is better, of the others higher."
     )
     costs = f"Speed of generation (batches of {data.speed_batch_size}) and seconds billed for one model of each row."
     return Section(
         "Results",
         (
             _score_table(data, rows),
+            _other_scores(data, rows),
             Figure("scores", plot_scores(data, rows), caption),
             _cost_table(data, rows),
             Figure("costs", plot_costs(data, rows), costs),
@@ -94,15 +98,26 @@ def results(data: ReportData) -> Section:
 
 def _score_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
     columns = [Column("row", "left")]
-    for metric in METRICS:
-        columns += [
-            Column(f"{metric}\nby seed"),
-            Column(f"{metric}\nmean [95 %]"),
-            Column(f"Δ {metric}\n[95 %]"),
-            Column("p\n(Holm)"),
-        ]
-    body = [[_name(row, data), *(cell for metric in METRICS for cell in _score_cells(row, metric))] for row in rows]
-    return table(columns, body, "Scores on the test set", *_score_notes(data))
+    for metric in MAIN_METRICS:
+        columns += [Column(f"{metric}\nby seed"), *_score_columns(metric)]
+    body = [
+        [_name(row, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(row, metric))] for row in rows
+    ]
+    return table(columns, body, "Scores on the test set", *_score_notes(data), *_signatures(data, MAIN_METRICS))
+
+
+def _other_scores(data: ReportData, rows: Sequence[RowSummary]) -> Table:
+    """The other metrics, without a column for the seeds."""
+    metrics = [metric for metric in METRICS if metric not in MAIN_METRICS]
+    columns = [Column("row", "left"), *(column for metric in metrics for column in _score_columns(metric))]
+    body = [[_name(row, data), *(cell for metric in metrics for cell in _score_cells(row, metric)[1:])] for row in rows]
+    about = "TER counts edits: lower is better, and a negative difference is a gain."
+    return table(columns, body, "Other scores on the test set", about, *_signatures(data, metrics))
+
+
+def _score_columns(metric: MetricName) -> list[Column]:
+    better = "\n(lower is better)" if metric in LOWER_IS_BETTER else ""
+    return [Column(f"{metric}\nmean [95 %]{better}"), Column(f"Δ {metric}\n[95 %]{better}"), Column("p\n(Holm)")]
 
 
 def _score_cells(row: RowSummary, metric: MetricName) -> list[str | Text]:
@@ -128,9 +143,12 @@ def _score_notes(data: ReportData) -> list[str | Text]:
         notes.append("One seed: the intervals cover the choice of test sentences, not the luck of training.")
     elif len(data.seeds) < 5:
         notes.append(f"{len(data.seeds)} seeds sample the luck of training thinly: true intervals may be wider.")
-    signatures = {score.signature: score.name for row in data.rows for score in row.scores.values()}
-    notes += [text(f"{name}: ", Span(signature, "code")) for signature, name in signatures.items()]
     return notes
+
+
+def _signatures(data: ReportData, metrics: Sequence[MetricName]) -> list[Text]:
+    found = {row.scores[metric].signature: metric for row in data.rows for metric in metrics}
+    return [text(f"{name}: ", Span(signature, "code")) for signature, name in found.items()]
 
 
 def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
@@ -140,6 +158,8 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         Column("bits/char\n1st epoch"),
         Column("bits/char\nend"),
         Column("tokens per\nsentence"),
+        Column("characters\nper token"),
+        Column("inference\nECE"),
         Column("sentences\nper second"),
         Column("parameters"),
         Column("upstream"),
@@ -149,9 +169,11 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
     return table(
         columns,
         [[_name(row, data), *_cost_cells(row)] for row in rows],
-        "Fit, length, speed and cost; means over seeds",
+        "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies.",
-        "Tokens per sentence: test references in the row's vocabulary. "
+        "Tokens per sentence and characters per token: test references in the row's vocabulary. "
+        "Inference ECE: how far the probability of generated tokens is from how often they are right, by TER alignment "
+        f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",
         f"Sentences per second: beam search in batches of {data.speed_batch_size}.",
         "Upstream, generator, finetuning: time to make one model; rows with the same upstream model share its time.",
         *_cut_outputs(data),
@@ -173,6 +195,8 @@ def _cost_cells(row: RowSummary) -> list[str]:
         fixed(row.bits.first_epoch, 3),
         fixed(row.bits.end, 3),
         fixed(row.tokens_per_sentence, 1),
+        fixed(row.characters_per_token),
+        fixed(row.inference_ece, 3),
         fixed(row.sentences_per_second, 1),
         millions(row.parameters),
         duration(row.bill.upstream) if row.bill.upstream else MISSING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean
@@ -10,8 +10,8 @@ from statistics import fmean
 import numpy as np
 
 from subgraft.errors import UserError
-from subgraft.metrics.scores import METRICS, MetricName
-from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
+from subgraft.metrics.scores import METRICS, MetricName, check_parallel
+from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.significance import Comparison, Interval, compare, estimate, holm
 from subgraft.reporting.data import Bill, CurvePoint, ReportData, RowResult
 
@@ -47,6 +47,8 @@ class RowSummary:
     metrics: Mapping[MetricName, MetricSummary]
     bits: BitsSummary
     tokens_per_sentence: float
+    characters_per_token: float
+    inference_ece: float | None
     sentences_per_second: float
     parameters: int
     bill: Bill
@@ -61,6 +63,8 @@ def summarise(data: ReportData) -> tuple[RowSummary, ...]:
     """
     if not data.rows:
         raise UserError("there are no results to report")
+    for row in data.rows:
+        check_parallel(row.hypotheses, data.references, f"{row.name}, seed {row.seed}")
     by_metric = {metric: _summarise_metric(data, metric) for metric in METRICS}
     return tuple(
         _summarise_row(data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
@@ -75,6 +79,8 @@ def _summarise_row(results: tuple[RowResult, ...], metrics: Mapping[MetricName, 
         metrics=metrics,
         bits=_summarise_bits(results),
         tokens_per_sentence=fmean(result.tokens_per_sentence for result in results),
+        characters_per_token=fmean(result.characters_per_token for result in results),
+        inference_ece=_mean_of_all([result.inference_ece for result in results]),
         sentences_per_second=fmean(result.sentences_per_second for result in results),
         parameters=results[0].parameters,
         bill=Bill(
@@ -86,10 +92,7 @@ def _summarise_row(results: tuple[RowResult, ...], metrics: Mapping[MetricName, 
 
 
 def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricSummary]:
-    statistics = {
-        (row.name, row.seed): sentence_statistics(metric, row.hypotheses, data.references, data.languages[1])
-        for row in data.rows
-    }
+    statistics = {(row.name, row.seed): row.statistics[metric] for row in data.rows}
     comparisons = _compare_all(data, metric, statistics)
     summaries = {}
     for name in data.row_names:
@@ -119,6 +122,12 @@ def _compare_all(
         name: replace(comparison, p_value=p_value)
         for (name, comparison), p_value in zip(compared.items(), adjusted, strict=True)
     }
+
+
+def _mean_of_all(values: Sequence[float | None]) -> float | None:
+    """The mean; None unless every seed has the figure."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
 
 
 def _summarise_bits(results: tuple[RowResult, ...]) -> BitsSummary:

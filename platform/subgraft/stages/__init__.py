@@ -27,7 +27,7 @@ PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 1, transfer.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
-EVALUATE = Stage("evaluate", 2, evaluate.run, accelerated=True)
+EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
 REPORT = Stage("report", 2, report.run)
 
 STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, BUILD, PRETRAIN, GENERATOR, TRANSFER, FINETUNE, EVALUATE, REPORT)

@@ -1,22 +1,37 @@
-"""FinetunedModel and Corpus → Evaluation: translations of the test set, their scores, speed and size."""
+"""FinetunedModel and Corpus → Evaluation: translations of the test set, their scores, calibration, speed and size."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors.numpy import save_file
 
 from subgraft.config import EvaluationSettings, Languages, Settings
-from subgraft.metrics.scores import corpus_scores
+from subgraft.metrics.bits import count_characters
+from subgraft.metrics.calibration import Calibration, inference_calibration
+from subgraft.metrics.scores import METRICS, MetricName, Score
+from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
+
+# Sentence statistics by metric, as `metrics.sentence_statistics` describes them.
+STATISTICS = "statistics.safetensors"
+
+
+@dataclass(frozen=True)
+class Length:
+    """Mean length of text in tokens, the end of sentence included, and of a token in characters, the end left out."""
+
+    tokens_per_sentence: float
+    characters_per_token: float
 
 
 class EvaluateRecipe(Settings):
@@ -29,17 +44,18 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     pairs = list(corpus.pairs("test"))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     translate = translator(bundle, recipe.languages, settings)
-    hypotheses = translate(sources, settings.batch_size, context.progress)
+    hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
     cut = translate.cut
     speed = _speed(translate, sources, settings)
-    scores = {
-        name: asdict(score) for name, score in corpus_scores(hypotheses, references, recipe.languages.target).items()
-    }
+    scores = _scores(hypotheses, references, recipe.languages.target, out)
     for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    length = measure_length(bundle, references)
     result: dict[str, Json] = {
-        "scores": scores,
-        "tokens_per_sentence": tokens_per_sentence(bundle, references),
+        "scores": {name: asdict(score) for name, score in scores.items()},
+        "tokens_per_sentence": length.tokens_per_sentence,
+        "characters_per_token": length.characters_per_token,
+        "calibration": asdict(calibration) if calibration else None,
         "speed": asdict(speed),
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sources),
@@ -47,12 +63,41 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     return {
-        **{name: score["value"] for name, score in scores.items()},
+        **{name: score.value for name, score in scores.items()},
+        **({"inference_ece": calibration.error} if calibration else {}),
         "sentences_per_second": speed.median,
+        "characters_per_token": length.characters_per_token,
         "cut_outputs": cut,
-        "signatures": {name: score["signature"] for name, score in scores.items()},
+        "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json"],
     }
+
+
+def _translations(
+    translate: Translator,
+    bundle: Bundle,
+    sources: Sequence[str],
+    references: Sequence[str],
+    settings: EvaluationSettings,
+    context: Context,
+) -> tuple[list[str], Calibration | None]:
+    """Translations and, where it is wanted and anything was generated, how well they were calibrated."""
+    if not settings.calibration:
+        return translate(sources, settings.batch_size, context.progress), None
+    outputs = translate.with_probabilities(sources, settings.batch_size, context.progress)
+    found = inference_calibration(
+        [output.tokens for output in outputs],
+        [output.probabilities for output in outputs],
+        bundle.decoder.encode_batch(references),
+    )
+    return [output.text for output in outputs], found
+
+
+def _scores(hypotheses: Sequence[str], references: Sequence[str], language: str, out: Path) -> dict[MetricName, Score]:
+    """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew."""
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in METRICS}
+    save_file({str(metric): counts for metric, counts in statistics.items()}, out / STATISTICS)
+    return {metric: corpus_score(metric, counts, language) for metric, counts in statistics.items()}
 
 
 def translator(bundle: Bundle, languages: Languages, settings: EvaluationSettings) -> Translator:
@@ -68,10 +113,10 @@ def translator(bundle: Bundle, languages: Languages, settings: EvaluationSetting
     )
 
 
-def tokens_per_sentence(bundle: Bundle, references: Sequence[str]) -> float:
-    """Mean length of the references in tokens of the decoder's vocabulary, the end of sentence included."""
-    encoded = bundle.decoder.encode_batch(references)
-    return sum(len(tokens) + 1 for tokens in encoded) / len(encoded)
+def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
+    """How long the references are in tokens of the decoder's vocabulary."""
+    tokens = sum(map(len, bundle.decoder.encode_batch(references)))
+    return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))
 
 
 def _speed(translate: Translator, sources: Sequence[str], settings: EvaluationSettings) -> Speed:

@@ -133,7 +133,8 @@ class DevScores:
         references = [target for _, target in self._pairs]
         bits = bits_per_character(self._negative_log_likelihood(), count_characters(references))
         hypotheses = self._translate([source for source, _ in self._pairs])
-        return {"bits_per_character": bits, "bleu": corpus_scores(hypotheses, references, self._language)["BLEU"].value}
+        bleu = corpus_scores(hypotheses, references, self._language, ["BLEU"])["BLEU"]
+        return {"bits_per_character": bits, "bleu": bleu.value}
 
     @torch.no_grad()
     def _negative_log_likelihood(self) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors.numpy import load_file
+
 from subgraft.config import Experiment, Settings
 from subgraft.metrics.scores import Score
 from subgraft.models.tokenizers import load_tokenizers
@@ -28,6 +30,7 @@ from subgraft.reporting.data import (
 from subgraft.reporting.report import write_report
 from subgraft.reporting.words import over_segmented_words
 from subgraft.stages.context import Context, Json
+from subgraft.stages.evaluate import STATISTICS
 from subgraft.stages.fitting import CURVE
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -110,11 +113,14 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
         seed=int(seed),
         hypotheses=_lines(evaluated / "hypotheses.txt"),
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
+        statistics=load_file(evaluated / STATISTICS),
         curve=_curve(finetuned / CURVE),
         tokens_per_sentence=evaluation["tokens_per_sentence"],
+        characters_per_token=evaluation["characters_per_token"],
         sentences_per_second=evaluation["speed"]["median"],
         parameters=evaluation["parameters"],
         bill=bill,
+        inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
         cut_outputs=evaluation["cut_outputs"],
         transfer=_transfer(inputs.get(f"transfer/{key}")),
     )

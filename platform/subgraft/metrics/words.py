@@ -1,0 +1,34 @@
+"""Words as ROUGE-L and METEOR see them. BLEU and TER bring their own tokenizers."""
+
+from __future__ import annotations
+
+import re
+
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+_ALPHANUMERIC = re.compile(r"[^\W_]+")
+_WESTERN, _CHINESE = Tokenizer13a(), TokenizerZh()
+
+
+def primary(language: str) -> str:
+    """The language of a code without region and script: zh of "zh_CN" and "zh-Hans"."""
+    return language.replace("_", "-").split("-")[0].lower()
+
+
+def is_chinese(language: str) -> bool:
+    """Whether words of this language are not set apart by spaces, and characters stand for them."""
+    return primary(language) == "zh"
+
+
+def tokens(text: str, language: str) -> list[str]:
+    """Lowercased words and punctuation, by sacrebleu's tokenizer 13a, or `zh` for Chinese."""
+    split: str = (_CHINESE if is_chinese(language) else _WESTERN)(text.lower())
+    return split.split()
+
+
+def alphanumeric(text: str, language: str) -> list[str]:
+    """Lowercased runs of letters and digits of any script, punctuation dropped; Chinese by characters."""
+    if is_chinese(language):
+        return [token for token in tokens(text, language) if _ALPHANUMERIC.search(token)]
+    return _ALPHANUMERIC.findall(text.lower())

@@ -1,0 +1,39 @@
+"""ROUGE-L on the example of its paper, and on what its tokens are."""
+
+from __future__ import annotations
+
+import pytest
+
+from subgraft.metrics.rouge import longest_common_subsequence, sentence_rouge, signature
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "expected"),
+    [("police kill the gunman", 3 / 4), ("the gunman kill police", 2 / 4), ("the gunman police killed", 2 / 4)],
+)
+def test_the_example_of_lin_2004(hypothesis: str, expected: float) -> None:
+    assert sentence_rouge(hypothesis, "police killed the gunman", "en") == pytest.approx(expected)
+
+
+def test_precision_and_recall_weigh_the_same() -> None:
+    # Three of four and three of six: 2 · 0.75 · 0.5 / 1.25.
+    assert sentence_rouge("a b x c", "a q b r s c", "en") == pytest.approx(0.6)
+
+
+def test_a_subsequence_keeps_the_order() -> None:
+    assert longest_common_subsequence(list("abcbdab"), list("bdcaba")) == 4
+    assert longest_common_subsequence([], list("ab")) == 0
+
+
+def test_case_and_punctuation_do_not_count_and_accents_do() -> None:
+    assert sentence_rouge("L'été, déjà !", "l'Été déjà.", "fr") == 1
+    assert sentence_rouge("ete", "été", "fr") == 0
+
+
+def test_chinese_is_compared_by_characters() -> None:
+    assert sentence_rouge("我们今天看书。", "我们明天看书", "zh_CN") == pytest.approx(5 / 6)
+    assert "tok:zh" in signature("zh_CN")
+
+
+def test_nothing_in_common_and_nothing_at_all_score_zero() -> None:
+    assert [sentence_rouge(a, b, "en") for a, b in [("a", "b"), ("", "b"), ("a", ""), ("", "")]] == [0, 0, 0, 0]

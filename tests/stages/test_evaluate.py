@@ -1,0 +1,76 @@
+"""The evaluation of a toy model: every figure it writes, against what the outputs it writes give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+import toys
+from subgraft.config import Cleaning, CorpusSource, EvaluationSettings, Languages, Runtime
+from subgraft.experiment.events import StageContext
+from subgraft.metrics.scores import corpus_scores
+from subgraft.models.bundle import Bundle
+from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
+from subgraft.text.corpus import build
+
+LANGUAGES = Languages(source="en", target="de")
+TEST = 6
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("inputs")
+    files = {}
+    for number, split in enumerate(("train", "dev", "test")):
+        sides = []
+        for side, lines in (("en", toys.english(TEST, number)), ("de", toys.german(TEST, number))):
+            (root / f"{split}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            sides.append(str(root / f"{split}.{side}"))
+        files[split] = tuple(sides)
+    source = CorpusSource.model_validate({"files": files})
+    build(source, LANGUAGES, Cleaning(), root / "corpus")
+    model = root / "model"
+    Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(model)
+    return {"model": model, "corpus": root / "corpus"}
+
+
+def evaluated(inputs: dict[str, Path], out: Path, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The stage's summary, and what it wrote."""
+    out.mkdir()
+    chosen = EvaluationSettings(beam=2, batch_size=4, speed_sentences=2, speed_repeats=1, **settings)
+    recipe = EvaluateRecipe(languages=LANGUAGES, evaluation=chosen)
+    summary = run(recipe, inputs, out, StageContext(out.parent / "work", Runtime(), None))
+    return summary, json.loads((out / "evaluation.json").read_text())
+
+
+def test_figures_are_those_of_the_outputs(inputs: dict[str, Path], tmp_path: Path) -> None:
+    summary, written = evaluated(inputs, tmp_path / "out")
+    hypotheses, references = (
+        (tmp_path / "out" / f"{name}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        for name in ("hypotheses", "references")
+    )
+    expected = corpus_scores(hypotheses, references, "de")
+    assert list(written["scores"]) == list(expected)
+    for name, score in expected.items():
+        assert written["scores"][name]["value"] == summary[name] == pytest.approx(score.value)
+        assert written["scores"][name]["signature"] == score.signature
+    assert all(len(counts) == TEST for counts in load_file(tmp_path / "out" / STATISTICS).values())
+    tokens = sum(map(len, toys.german_tokenizer().encode_batch(references)))
+    assert written["tokens_per_sentence"] == pytest.approx(tokens / TEST + 1)
+    assert written["characters_per_token"] == pytest.approx(sum(map(len, references)) / tokens)
+    calibration = written["calibration"]
+    assert summary["inference_ece"] == calibration["error"]
+    assert sum(b["count"] for b in calibration["bins"]) == calibration["tokens"] > 0
+
+
+def test_calibration_can_be_left_out_and_changes_no_output(inputs: dict[str, Path], tmp_path: Path) -> None:
+    with_it, without = tmp_path / "with", tmp_path / "without"
+    evaluated(inputs, with_it)
+    summary, written = evaluated(inputs, without, calibration=False)
+    assert written["calibration"] is None
+    assert "inference_ece" not in summary
+    assert (with_it / "hypotheses.txt").read_bytes() == (without / "hypotheses.txt").read_bytes()
