@@ -8,7 +8,8 @@ import torch
 
 from subgraft.errors import UserError
 from subgraft.grafting.generator import Generator, GeneratorKind, GeneratorOrigin, save_generators, table_digest
-from subgraft.grafting.initialisers import METHODS, Request, initialiser
+from subgraft.grafting.initialisers import METHODS, initialiser
+from subgraft.grafting.new_rows import Request
 from subgraft.grafting.similar import SimilarTokenFinder
 from subgraft.models.sides import Side, side
 from subgraft.vocabulary.entry import Entry

@@ -14,7 +14,7 @@ from subgraft.config import Experiment, Row, SideName, Split, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
 from subgraft.files import file_digest
-from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS
+from subgraft.grafting.initialisers import SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
 from subgraft.stages.evaluate import EvaluateRecipe
@@ -23,6 +23,7 @@ from subgraft.stages.gap import GapRecipe
 from subgraft.stages.generator import GeneratorRecipe
 from subgraft.stages.pretrain import PretrainRecipe
 from subgraft.stages.report import ReportRecipe
+from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.transfer import TransferRecipe
 from subgraft.stages.vocabulary import VocabularyRecipe
 from subgraft.text.sources import resolve
@@ -38,6 +39,12 @@ class RowSteps:
     transfer: Step | None
     finetune: Step
     evaluate: Step
+
+    @property
+    def static(self) -> dict[str, Step]:
+        """The static embeddings that the row rests on, by side."""
+        inputs = self.transfer.inputs if self.transfer else {}
+        return {key.removeprefix("static/"): step for key, step in inputs.items() if key.startswith("static/")}
 
 
 class Pipeline:
@@ -131,6 +138,7 @@ class Pipeline:
             inputs |= {f"finetune/{key}": steps.finetune, f"evaluate/{key}": steps.evaluate}
             inputs |= {f"transfer/{key}": steps.transfer} if steps.transfer else {}
             inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
+            inputs |= {f"static/{side}/{key}": step for side, step in steps.static.items()}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
     def _corpus(self, name: str, needed: Sequence[Split]) -> Step:
@@ -174,6 +182,19 @@ class Pipeline:
         inputs = {"model": self.pretrained, "corpus": self.upstream_corpus}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
 
+    def _static(self, method: str, side: SideName) -> Step:
+        """Static embeddings of a side's new vocabulary; rows that need the same ones share them."""
+        experiment = self.experiment
+        settings = experiment.static_embeddings
+        dimensions = settings.dimensions or experiment.model.d_model
+        recipe = StaticEmbeddingsRecipe(
+            side="target" if side == "decoder" else "source",
+            algorithm=STATIC_METHODS[method],
+            settings=settings.model_copy(update={"dimensions": dimensions}),
+        )
+        inputs = {"corpus": self.downstream_corpus, "vocabulary": self.vocabularies[side]}
+        return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
+
     def _row(self, row: Row, seed: int) -> RowSteps:
         experiment = self.experiment
         labels = {"row": row.name, "seed": str(seed)}
@@ -212,6 +233,8 @@ class Pipeline:
         inputs = {"model": self.pretrained}
         inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in self.experiment.sides}
         inputs |= {"generator": generator} if generator else {}
+        if method in STATIC_METHODS:
+            inputs |= {f"static/{side}": self._static(method, side) for side in self.experiment.sides}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})
 

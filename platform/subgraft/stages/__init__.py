@@ -12,6 +12,7 @@ from subgraft.stages import (
     generator,
     pretrain,
     report,
+    static_embeddings,
     transfer,
     vocabulary,
 )
@@ -23,9 +24,10 @@ GAP = Stage("gap", 1, gap.run)
 CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
 PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True)
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
+STATIC = Stage("static", 1, static_embeddings.run)
 TRANSFER = Stage("transfer", 1, transfer.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 2, evaluate.run, accelerated=True)
 REPORT = Stage("report", 1, report.run)
 
-STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, PRETRAIN, GENERATOR, TRANSFER, FINETUNE, EVALUATE, REPORT)
+STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, PRETRAIN, GENERATOR, STATIC, TRANSFER, FINETUNE, EVALUATE, REPORT)

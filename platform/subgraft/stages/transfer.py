@@ -28,7 +28,8 @@ class TransferRecipe(Settings):
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed)
+    static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
+    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed, static)
     reports = transfer(inputs["model"], target, method, out)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
