@@ -35,16 +35,25 @@ def test_upstream_tokens_are_their_vector_or_the_sum_of_their_pieces() -> None:
     assert composed > 3
 
 
+def test_no_candidate_is_nearer_than_those_taken() -> None:
+    """Compared by cosine, not by index: upstream tokens of the same pieces lie in the same place."""
+    embeddings, entries = drawn(6), unseen()
+    unseen_vectors = space_of(embeddings, entries).unseen
+    _, vectors = upstream_vectors(multilingual_tokenizer(), embeddings)
+    nearest, _ = nearest_weights(unseen_vectors, vectors, 4, 0.1)
+    for vector, taken in zip(unseen_vectors.numpy(), nearest.numpy(), strict=True):
+        cosines = vectors.numpy() @ vector / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector))
+        assert np.allclose(np.sort(cosines)[::-1][:4], cosines[taken], atol=1e-5)
+        assert len(set(taken.tolist())) == 4
+
+
 def test_the_nearest_upstream_tokens_are_mixed_in_all_tables() -> None:
     upstream, embeddings, entries = untied_decoder(), drawn(6), unseen()
-    rows = mix_nearest(request(upstream, entries), space_of(embeddings, entries), neighbours=3, temperature=0.2)
-    tokens, vectors = (part.numpy() for part in upstream_vectors(multilingual_tokenizer(), embeddings))
+    space = space_of(embeddings, entries)
+    rows = mix_nearest(request(upstream, entries), space, neighbours=3, temperature=0.2)
+    tokens, vectors = upstream_vectors(multilingual_tokenizer(), embeddings)
+    nearest, weights = nearest_weights(space.unseen, vectors, 3, 0.2)
     assert rows.output is not None and rows.bias is not None
-    for i, entry in enumerate(entries):
-        vector = embeddings.vectors[embeddings.tokenizer.ids[entry]].numpy()
-        cosines = vectors @ vector / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector))
-        best = np.argsort(-cosines)[:3]
-        weights = np.exp(cosines[best] / 0.2) / np.exp(cosines[best] / 0.2).sum()
-        expected = torch.from_numpy(weights) @ all_tables(upstream)[tokens[best]]
-        found = torch.cat([rows.input[i], rows.output[i], rows.bias[i : i + 1]])
-        assert torch.allclose(found, expected.float(), atol=1e-4)
+    found = torch.cat([rows.input, rows.output, rows.bias[:, None]], dim=1)
+    for i in range(len(entries)):
+        assert torch.allclose(found[i], weights[i] @ all_tables(upstream)[tokens[nearest[i]]], atol=1e-5)

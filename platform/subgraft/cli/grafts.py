@@ -141,10 +141,9 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
 
 
-def transfer_model(arguments: argparse.Namespace) -> None:
+def _check_method(arguments: argparse.Namespace) -> None:
+    """Whether the method is there, and given what it needs and nothing else."""
     from subgraft.grafting.initialisers import STATIC_METHODS, TRAINED_METHODS, initialiser
-    from subgraft.grafting.transplant import Method
-    from subgraft.stages.transfer import transfer
 
     initialiser(arguments.method)
     if (arguments.generator is not None) != (arguments.method in TRAINED_METHODS):
@@ -156,6 +155,13 @@ def transfer_model(arguments: argparse.Namespace) -> None:
             where="--static",
             mend="`subgraft vocab embed` trains them.",
         )
+
+
+def transfer_model(arguments: argparse.Namespace) -> None:
+    from subgraft.grafting.transplant import Method
+    from subgraft.stages.transfer import transfer
+
+    _check_method(arguments)
     sides = tuple(arguments.sides.split(","))
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")

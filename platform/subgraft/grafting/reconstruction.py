@@ -36,7 +36,7 @@ def reconstruct(request: Request) -> NewRows:
     mean = targets.mean(dim=0)
     vectors = fit_ngrams(incidence(bags, numbers), targets[ids] - mean)
     wanted = incidence([character_ngrams(entry) for entry in request.entries], numbers)
-    unknown = int((torch.sparse.sum(wanted, dim=1).to_dense() == 0).sum())
+    unknown = len(request.entries) - len(wanted.indices()[0].unique())
     rebuilt = torch.cat([wanted @ vectors, torch.zeros(request.others, targets.shape[1])]) + mean
     return replace(tables.rows(rebuilt, {}), fallbacks={"mean": unknown})
 
@@ -51,7 +51,8 @@ def character_ngrams(entry: Entry) -> list[str]:
 
 def shared_ngrams(bags: Sequence[Sequence[str]]) -> dict[str, int]:
     """Numbers of the n-grams that at least two tokens have: one token's own would learn its row by heart."""
-    tokens = Counter(ngram for bag in bags for ngram in set(bag))
+    # Not a set: its order, and with it the last digits of every sum, would differ from process to process.
+    tokens = Counter(ngram for bag in bags for ngram in dict.fromkeys(bag))
     return {ngram: number for number, ngram in enumerate(n for n, count in tokens.items() if count > 1)}
 
 
@@ -63,7 +64,8 @@ def incidence(bags: Sequence[Sequence[str]], numbers: Mapping[str, int]) -> Tens
     columns = np.fromiter((number for bag in known for number in bag), dtype=np.int64, count=int(counts.sum()))
     indices = torch.from_numpy(np.stack([rows, columns]))
     shares = torch.from_numpy(1.0 / counts[rows]).float()
-    return torch.sparse_coo_tensor(indices, shares, (len(bags), len(numbers)), is_coalesced=False).coalesce()
+    size = (len(bags), len(numbers))
+    return torch.sparse_coo_tensor(indices, shares, size, check_invariants=True).coalesce()
 
 
 def fit_ngrams(bags: Tensor, targets: Tensor, steps: int = STEPS) -> Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -62,7 +63,7 @@ class StaticEmbeddings:
         try:
             record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
             tensors = load_file(directory / _VECTORS)
-        except (OSError, ValueError):
+        except (OSError, ValueError, SafetensorError):
             raise UserError("no static embeddings here", where=str(directory), mend=HOW_TO_MAKE) from None
         tokenizer = Tokenizer.load(directory)
         sound = record.get("format") == _FORMAT and record.get("vocabulary") == tokenizer.fingerprint

@@ -37,7 +37,7 @@ def train_static(
     known = torch.zeros(len(tokenizer), dtype=torch.bool)
     for token, piece in enumerate(tokenizer.pieces):
         if piece in model.wv.key_to_index and token not in tokenizer.special_ids:
-            vectors[token] = torch.from_numpy(model.wv[piece])
+            vectors[token] = torch.tensor(model.wv[piece])
             known[token] = True
     return StaticEmbeddings(tokenizer, vectors, known, {"algorithm": algorithm, **settings.model_dump()})
 
