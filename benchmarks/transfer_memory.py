@@ -21,7 +21,7 @@ import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
 from subgraft.config import SideName
-from subgraft.grafting.initialisers import METHODS
+from subgraft.grafting.initialisers import METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.grafting.transplant import Method
 from subgraft.models.load import save_model
 from subgraft.stages.transfer import transfer
@@ -36,7 +36,8 @@ GIBIBYTE = 2**30
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--method", choices=[name for name in METHODS if name not in ("att", "patt")], default="avg")
+    plain = [name for name in METHODS if name not in TRAINED_METHODS | set(STATIC_METHODS)]
+    parser.add_argument("--method", choices=plain, default="avg")
     parser.add_argument("--sides", choices=("decoder", "encoder,decoder"), default="decoder")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

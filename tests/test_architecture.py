@@ -25,7 +25,12 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-HEAVY = {"ray": {"experiment"}, "mlflow": {"experiment/tracking.py"}, "deepspeed": {"training/deepspeed_engine.py"}}
+HEAVY = {
+    "ray": {"experiment"},
+    "mlflow": {"experiment/tracking.py"},
+    "deepspeed": {"training/deepspeed_engine.py"},
+    "gensim": {"grafting/static_training.py"},
+}
 
 
 def _package(repository: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file
 
 import toys
 from subgraft import __version__
@@ -149,7 +150,7 @@ def test_embeddings_are_means_of_similar_tokens_with_their_names(
         torch.testing.assert_close(embedding, table[similar].mean(dim=0).detach())
 
 
-@pytest.mark.parametrize("method", ["random", "random-matched", "mean", "avg"])
+@pytest.mark.parametrize("method", ["random", "random-matched", "mean", "avg", "reconstruction"])
 def test_every_method_that_needs_no_training_transfers(
     method: str, marian: Path, tmp_path: Path, succeed: Succeed
 ) -> None:
@@ -159,6 +160,23 @@ def test_every_method_that_needs_no_training_transfers(
     fitted = Bundle.load("fitted")
     assert len(fitted.decoder) == 150
     assert len(fitted.encoder) == (150 if sides else len(toys.english_tokenizer()))
+
+
+def test_static_embeddings_are_trained_and_used(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
+    toys.german_tokenizer(150).save(tmp_path / "vocabulary")
+    text = write(tmp_path / "de.txt", toys.german(200))
+    small = ("--dimensions", "16", "--epochs", "1", "--algorithm", "word2vec")
+    told = succeed("vocab", "embed", "--vocab", "vocabulary", "--text", text, *small, "--out", "vectors")
+    assert re.fullmatch(r"\d+ of 150 tokens have a vector, written to vectors\s*", told)
+    given = ("--model", marian, "--vocab", "vocabulary", "--static", "vectors")
+    succeed("transfer", *given, "--method", "word2vec", "--out", "fitted")
+    vectors = load_file("vectors/static_embeddings.safetensors")["vectors"]
+    new = [i for entry, i in toys.german_tokenizer(150).ids.items() if entry not in toys.german_tokenizer().ids]
+    new = [i for i in new if vectors[i].any()]
+    table = Bundle.load("fitted").model.model.decoder.embed_tokens.weight
+    cosines = torch.cosine_similarity(table[new], vectors[new])
+    assert len(new) > 20
+    torch.testing.assert_close(cosines, torch.ones(len(new)))
 
 
 def test_a_vocabulary_like_a_models_fits_it(tmp_path: Path, succeed: Succeed) -> None:

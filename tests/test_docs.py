@@ -12,7 +12,7 @@ import pytest
 
 from subgraft.cli import parser
 
-PAGES = ("README.md", "docs/design.md", "docs/results.md")
+PAGES = ("README.md", "docs/design.md", "docs/extending.md", "docs/results.md")
 NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "configs/", "docs/")
 
 

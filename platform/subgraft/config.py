@@ -11,7 +11,21 @@ from subgraft.presets import with_preset
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
-InitialiserName = Literal["random", "random-matched", "mean", "avg", "att", "patt"]
+InitialiserName = Literal[
+    "random",
+    "random-matched",
+    "mean",
+    "avg",
+    "att",
+    "patt",
+    "reconstruction",
+    "word2vec",
+    "word2vec-mapped",
+    "focus",
+    "wechsel",
+    "omp",
+]
+StaticAlgorithm = Literal["word2vec", "fasttext"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -179,6 +193,32 @@ class GeneratorSettings(Settings):
     resegmentation: ResegmentationSettings = ResegmentationSettings()
 
 
+class StaticEmbeddingSettings(Settings):
+    """Static embeddings of the new vocabulary's tokens, trained on the task's text; the row's method says by what.
+
+    dimensions: the model's `d_model` where not given.  min_count: tokens rarer than this get no vector.  The n-grams
+    are fastText's.  Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
+    """
+
+    architecture: Literal["skip-gram", "cbow"] = "skip-gram"
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    window: Annotated[int, Field(ge=1)] = 5
+    epochs: Annotated[int, Field(ge=1)] = 5
+    min_count: Annotated[int, Field(ge=1)] = 5
+    negative_samples: Annotated[int, Field(ge=1)] = 5
+    learning_rate: Annotated[float, Field(gt=0)] = 0.025
+    min_ngram: Annotated[int, Field(ge=1)] = 3
+    max_ngram: Annotated[int, Field(ge=1)] = 6
+    ngram_buckets: Annotated[int, Field(ge=1)] = 50_000
+    seed: Annotated[int, Field(ge=0)] = 1
+
+    @model_validator(mode="after")
+    def _ngrams_ordered(self) -> StaticEmbeddingSettings:
+        if self.min_ngram > self.max_ngram:
+            raise ValueError(f"min_ngram {self.min_ngram} is above max_ngram {self.max_ngram}")
+        return self
+
+
 class NoiseSettings(Settings):
     """mBART's noise (Liu et al., TACL 2020, section 2.2): text infilling and sentence permutation."""
 
@@ -301,6 +341,7 @@ class Experiment(Settings):
     pretrain: TrainingSettings
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
+    static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
     finetune: TrainingSettings
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -335,6 +376,18 @@ class Experiment(Settings):
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
         if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
             raise ValueError("a denoised text counts as the decoder's: upstream.sampling.sides must name it")
+        return self
+
+    @model_validator(mode="after")
+    def _as_wide_as_the_table(self) -> Experiment:
+        """A checkpoint's width is not known before it is there."""
+        width = self.static_embeddings.dimensions
+        unmapped = [row.name for row in self.rows if row.initialiser == "word2vec"]
+        if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
+            raise ValueError(
+                f"row {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
+                f"model.d_model {self.model.d_model}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -8,16 +8,13 @@ import torch
 
 from subgraft.errors import UserError
 from subgraft.grafting.generator import Generator, GeneratorKind, GeneratorOrigin, save_generators, table_digest
-from subgraft.grafting.initialisers import METHODS, Request, initialiser
+from subgraft.grafting.initialisers import METHODS, initialiser
+from subgraft.grafting.new_rows import Request
 from subgraft.grafting.similar import SimilarTokenFinder
 from subgraft.models.sides import Side, side
 from subgraft.vocabulary.entry import Entry
-from toys import fitted_tokenizer, marian, mbart, multilingual_tokenizer
-
-
-def unseen() -> list[Entry]:
-    known = multilingual_tokenizer().ids
-    return [entry for entry in fitted_tokenizer().ids if entry not in known]
+from toys import marian, mbart, multilingual_tokenizer
+from vectors import unseen, untied_decoder
 
 
 def request(
@@ -26,16 +23,6 @@ def request(
     settings = {"scale": 0.5, "seed": 3, "max_similar": 5, "generator": None, **changes}
     chosen = unseen() if entries is None else entries
     return Request(upstream or side(mbart(), "decoder"), multilingual_tokenizer(), chosen, others, **settings)  # type: ignore[arg-type]
-
-
-def untied_decoder() -> Side:
-    """Three tables of their own over the multilingual vocabulary."""
-    model = mbart()
-    config = type(model.config)(**{**model.config.to_dict(), "tie_word_embeddings": False})
-    torch.manual_seed(2)
-    untied = type(model)(config)
-    untied.final_logits_bias.normal_()
-    return side(untied, "decoder")
 
 
 def trained(upstream: Side, kind: GeneratorKind, directory: Path, vocabulary: str | None = None) -> Generator:

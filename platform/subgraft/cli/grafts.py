@@ -38,8 +38,9 @@ def add_to(commands: Commands) -> None:
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help="a directory or hub id")
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
-    transfer.add_argument("--method", required=True, help="random, random-matched, mean, avg, att or patt")
+    transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; the README has all")
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
+    transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
@@ -108,7 +109,8 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
     from subgraft.grafting.generator import load_generator
-    from subgraft.grafting.initialisers import Request, initialiser
+    from subgraft.grafting.initialisers import initialiser
+    from subgraft.grafting.new_rows import Request
     from subgraft.models.bundle import Bundle
     from subgraft.models.sides import side
 
@@ -139,19 +141,32 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
 
 
-def transfer_model(arguments: argparse.Namespace) -> None:
-    from subgraft.grafting.initialisers import TRAINED_METHODS, initialiser
-    from subgraft.grafting.transplant import Method
-    from subgraft.stages.transfer import transfer
+def _check_method(arguments: argparse.Namespace) -> None:
+    """Whether the method is there, and given what it needs and nothing else."""
+    from subgraft.grafting.initialisers import STATIC_METHODS, TRAINED_METHODS, initialiser
 
     initialiser(arguments.method)
     if (arguments.generator is not None) != (arguments.method in TRAINED_METHODS):
         only = ", ".join(sorted(TRAINED_METHODS))
         raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
+    if (arguments.static is not None) != (arguments.method in STATIC_METHODS):
+        raise UserError(
+            f"{', '.join(STATIC_METHODS)} need static embeddings of the new vocabulary, and nothing else takes them",
+            where="--static",
+            mend="`subgraft vocab embed` trains them.",
+        )
+
+
+def transfer_model(arguments: argparse.Namespace) -> None:
+    from subgraft.grafting.transplant import Method
+    from subgraft.stages.transfer import transfer
+
+    _check_method(arguments)
     sides = tuple(arguments.sides.split(","))
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")
-    method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed)
+    static = dict.fromkeys(sides, arguments.static) if arguments.static else {}
+    method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed, static)
     with new_directory(arguments.out) as out:
         target = dict.fromkeys(sides, load_vocabulary(arguments.vocab))
         reports = transfer(arguments.model, target, method, out)

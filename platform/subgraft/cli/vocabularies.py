@@ -1,4 +1,4 @@
-"""subgraft vocab learn | compare."""
+"""subgraft vocab learn | compare | embed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ def add_to(commands: Commands) -> None:
     comparing.add_argument("--text", type=Path, metavar="FILE", help="text to count tokens and cut words on")
     comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
     comparing.set_defaults(command=compare)
+    _add_embed(group)
+
+
+def _add_embed(group: Commands) -> None:
+    embedding = group.add_parser("embed", help="train static embeddings of a vocabulary's tokens on text")
+    embedding.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
+    embedding.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    embedding.add_argument(
+        "--algorithm", choices=("word2vec", "fasttext"), default="fasttext", help="default: fasttext"
+    )
+    embedding.add_argument("--dimensions", type=whole(1), default=256, help="as the model's table (default 256)")
+    embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
+    embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get none (default 5)")
+    embedding.add_argument("--seed", type=whole(0), default=1)
+    embedding.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    embedding.set_defaults(command=embed)
 
 
 def learn(arguments: argparse.Namespace) -> None:
@@ -62,3 +78,23 @@ def compare(arguments: argparse.Namespace) -> None:
     if gap.text is not None and not gap.text.sentences:
         raise UserError("there is no text to compare on", where=str(arguments.text), mend="Give another --text.")
     console().print(render(gap))
+
+
+def embed(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.config import StaticEmbeddingSettings
+    from subgraft.grafting.static_training import train_static
+    from subgraft.text import reading
+
+    settings = StaticEmbeddingSettings(
+        dimensions=arguments.dimensions,
+        epochs=arguments.epochs,
+        min_count=arguments.min_count,
+        seed=arguments.seed,
+    )
+    with new_directory(arguments.out) as out:
+        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        embeddings = train_static(lines, load_vocabulary(arguments.vocab), arguments.algorithm, settings)
+        embeddings.save(out)
+    known = int(embeddings.known.sum())
+    print(f"{known:,} of {len(embeddings.known):,} tokens have a vector, written to {arguments.out}")

@@ -9,13 +9,14 @@ from subgraft import stages
 from subgraft.config import Row
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.step import Step
-from subgraft.grafting.initialisers import SEEDED_METHODS, TRAINED_METHODS
+from subgraft.grafting.initialisers import SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe
 from subgraft.stages.generator import GeneratorRecipe
 from subgraft.stages.phases import FirstPhase
 from subgraft.stages.report import ReportRecipe
+from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.transfer import TransferRecipe
 
 
@@ -30,6 +31,12 @@ class RowSteps:
     transfer: Step | None
     finetune: Step
     evaluate: Step
+
+    @property
+    def static(self) -> dict[str, Step]:
+        """The static embeddings that the row rests on, by side."""
+        inputs = self.transfer.inputs if self.transfer else {}
+        return {key.removeprefix("static/"): step for key, step in inputs.items() if key.startswith("static/")}
 
 
 class Pipeline(Beginnings):
@@ -66,6 +73,7 @@ class Pipeline(Beginnings):
             inputs |= {f"pretrained/{key}": steps.pretrained} if steps.pretrained else {}
             inputs |= {f"transfer/{key}": steps.transfer} if steps.transfer else {}
             inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
+            inputs |= {f"static/{side}/{key}": step for side, step in steps.static.items()}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
     def _generator(self, row: Row, pretrained: Step) -> Step:
@@ -83,6 +91,19 @@ class Pipeline(Beginnings):
         )
         inputs = {"model": pretrained, "corpus": self.upstream_corpus}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
+
+    def _static(self, method: str, side: SideName) -> Step:
+        """Static embeddings of a side's new vocabulary; rows that need the same ones share them."""
+        experiment = self.experiment
+        settings = experiment.static_embeddings
+        dimensions = settings.dimensions or experiment.model.d_model
+        recipe = StaticEmbeddingsRecipe(
+            side="target" if side == "decoder" else "source",
+            algorithm=STATIC_METHODS[method],
+            settings=settings.model_copy(update={"dimensions": dimensions}),
+        )
+        inputs = {"corpus": self.downstream_corpus, "vocabulary": self.vocabularies[side]}
+        return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
     def _row(self, row: Row, seed: int) -> RowSteps:
         experiment = self.experiment
@@ -127,5 +148,7 @@ class Pipeline(Beginnings):
         inputs = {"model": model}
         inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in self.experiment.sides}
         inputs |= {"generator": generator} if generator else {}
+        if method in STATIC_METHODS:
+            inputs |= {f"static/{side}": self._static(method, side) for side in self.experiment.sides}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})

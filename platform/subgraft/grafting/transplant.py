@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -13,7 +13,8 @@ from transformers import PreTrainedModel
 from subgraft.config import SideName
 from subgraft.errors import UserError
 from subgraft.grafting.alignment import Alignment, align, special_alone
-from subgraft.grafting.initialisers import NewRows, Request, initialiser
+from subgraft.grafting.initialisers import initialiser
+from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -25,6 +26,7 @@ class Method:
 
     generator: directory of a trained one, for att and patt.  max_similar: for avg.  seed: for the random kinds.
     keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
+    static: directories of static embeddings of each side's new vocabulary, for those in `initialisers.STATIC_METHODS`.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Method:
     max_similar: int = 10
     seed: int = 0
     keep_seen: bool = True
+    static: Mapping[SideName, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ def _graft(
         seed=method.seed,
         max_similar=method.max_similar,
         generator=method.generator,
+        static=method.static.get(name),
     )
     rows = initialiser(method.name)(request)
     return _tables(upstream, alignment, rows, target), _report(name, method, alignment, rows)

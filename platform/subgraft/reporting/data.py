@@ -30,7 +30,10 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Bill:
-    """Seconds spent so that one model of a row exists, by what they were spent on."""
+    """Seconds spent so that one model of a row exists, by what they were spent on.
+
+    generator: on whatever its new rows were made with: a generator, or static embeddings.
+    """
 
     upstream: float
     generator: float

@@ -13,6 +13,7 @@ from subgraft.stages import (
     generator,
     pretrain,
     report,
+    static_embeddings,
     transfer,
     vocabulary,
 )
@@ -25,9 +26,23 @@ CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
 BUILD = Stage("build", 1, build.run)
 PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True)
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
+STATIC = Stage("static", 1, static_embeddings.run)
 TRANSFER = Stage("transfer", 1, transfer.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
 REPORT = Stage("report", 2, report.run)
 
-STAGES = (CORPUS, VOCABULARY, GAP, CHECKPOINT, BUILD, PRETRAIN, GENERATOR, TRANSFER, FINETUNE, EVALUATE, REPORT)
+STAGES = (
+    CORPUS,
+    VOCABULARY,
+    GAP,
+    CHECKPOINT,
+    BUILD,
+    PRETRAIN,
+    GENERATOR,
+    STATIC,
+    TRANSFER,
+    FINETUNE,
+    EVALUATE,
+    REPORT,
+)

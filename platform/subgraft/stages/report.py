@@ -102,10 +102,11 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
     evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     name, seed = key.rsplit("/", 1)
-    pretrained, generator = inputs.get(f"pretrained/{key}"), inputs.get(f"generator/{key}")
+    pretrained = inputs.get(f"pretrained/{key}")
+    made = [path for kind in ("generator", "static/encoder", "static/decoder") if (path := inputs.get(f"{kind}/{key}"))]
     bill = Bill(
         upstream=_billed(pretrained) if pretrained else 0.0,
-        generator=_billed(generator) if generator else 0.0,
+        generator=sum(map(_billed, made)),
         finetuning=_billed(finetuned),
     )
     return RowResult(

@@ -34,7 +34,9 @@ class TransferRecipe(Settings):
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed, recipe.keep_seen)
+    static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
+    generator = inputs.get("generator")
+    method = Method(recipe.method, generator, recipe.max_similar, recipe.seed, recipe.keep_seen, static)
     reports = transfer(inputs["model"], target, method, out)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 

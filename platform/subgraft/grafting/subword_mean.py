@@ -1,0 +1,21 @@
+"""The mean of a token's subwords: a method of its own, and what others fall back to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from subgraft.grafting.new_rows import NewRows, Request, combined
+
+
+def mix_subwords(request: Request) -> NewRows:
+    """The mean of the token's subwords, as the upstream tokenizer cuts it; of all tokens where it knows none."""
+    source = request.source
+    ignored = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
+    parts = [[i for i in ids if i not in ignored] for ids in source.segment_batch(request.entries)]
+    counts = torch.tensor([len(ids) for ids in parts] + [0] * request.others, dtype=torch.long)
+    rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
+    tokens = torch.tensor([i for ids in parts for i in ids], dtype=torch.long)
+    found = combined(request.side, rows, tokens, 1.0 / counts[rows], len(counts))
+    return replace(found, fallbacks={"mean": sum(not ids for ids in parts)})

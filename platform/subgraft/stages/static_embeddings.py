@@ -1,0 +1,31 @@
+"""Corpus and Vocabulary → StaticEmbeddings: vectors of its tokens, learnt from one side of the training text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from subgraft.config import Settings, StaticAlgorithm, StaticEmbeddingSettings
+from subgraft.grafting.static_embeddings import RECORD
+from subgraft.grafting.static_training import train_static
+from subgraft.stages.context import Context, Json
+from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class StaticEmbeddingsRecipe(Settings):
+    """side: of the corpus, the one whose vocabulary it is."""
+
+    side: Literal["source", "target"]
+    algorithm: StaticAlgorithm
+    settings: StaticEmbeddingSettings
+
+
+def run(recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    corpus, tokenizer = Corpus.open(inputs["corpus"]), Tokenizer.load(inputs["vocabulary"])
+    embeddings = train_static(corpus.lines("train", recipe.side), tokenizer, recipe.algorithm, recipe.settings)
+    embeddings.save(out)
+    known = int(embeddings.known.sum())
+    return {"algorithm": recipe.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}

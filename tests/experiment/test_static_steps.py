@@ -1,0 +1,64 @@
+"""Rows share the steps that they have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.errors import UserError
+from subgraft.experiment.pipeline import Pipeline, RowSteps
+
+CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
+METHODS = ("mean", "word2vec", "word2vec-mapped", "focus", "wechsel", "omp")
+
+
+def experiment(tmp_path: Path, **changes: object) -> Experiment:
+    given = load(CONFIGS / "quickstart.yaml", Experiment).model_dump()
+    given["rows"] = [{"name": method, "initialiser": method} for method in METHODS]
+    return Experiment.model_validate({**given, **changes})
+
+
+def by_method(pipeline: Pipeline) -> dict[str, RowSteps]:
+    return {steps.row.name: steps for steps in pipeline.rows}
+
+
+def test_static_embeddings_are_shared_by_the_rows_and_seeds_that_need_the_same(tmp_path: Path) -> None:
+    pipeline = Pipeline(experiment(tmp_path), tmp_path)
+    steps = by_method(pipeline)
+    prints = {name: steps[name].static["decoder"].fingerprint for name in METHODS if name != "mean"}
+    assert prints["word2vec"] == prints["word2vec-mapped"]
+    assert prints["focus"] == prints["wechsel"] == prints["omp"]
+    assert prints["word2vec"] != prints["focus"]
+    assert not steps["mean"].static
+    seeds = {row.transfer.fingerprint for row in pipeline.rows if row.row.name == "omp" and row.transfer}
+    assert len(pipeline.experiment.seeds) == 2
+    assert len(seeds) == 1
+
+
+def test_they_are_as_wide_as_the_model_unless_told_otherwise(tmp_path: Path) -> None:
+    def dimensions(made: Experiment) -> int:
+        recipe = by_method(Pipeline(made, tmp_path))["focus"].static["decoder"].recipe
+        return int(recipe.settings.dimensions)  # type: ignore[attr-defined]
+
+    made = experiment(tmp_path)
+    assert dimensions(made) == made.model.d_model
+    rows = [{"name": "focus", "initialiser": "focus"}]
+    assert dimensions(experiment(tmp_path, rows=rows, static_embeddings={"dimensions": 300})) == 300
+
+
+def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None:
+    pipeline = Pipeline(experiment(tmp_path, sides=("encoder", "decoder")), tmp_path)
+    static = by_method(pipeline)["omp"].static
+    recipes = {side: step.recipe.side for side, step in static.items()}  # type: ignore[attr-defined]
+    assert recipes == {"encoder": "source", "decoder": "target"}
+    for side, step in static.items():
+        assert step.inputs["vocabulary"] is pipeline.vocabularies[side]  # type: ignore[index]
+        assert pipeline.report.inputs[f"static/{side}/omp/1"].fingerprint == step.fingerprint
+
+
+def test_vectors_taken_as_they_are_must_be_as_wide_as_the_table(tmp_path: Path) -> None:
+    with pytest.raises((UserError, ValueError), match="row word2vec takes static embeddings as they are"):
+        experiment(tmp_path, static_embeddings={"dimensions": 7})
