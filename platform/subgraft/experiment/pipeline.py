@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from subgraft import stages
-from subgraft.config import Row
+from subgraft.config import Row, SideName
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.step import Step
 from subgraft.grafting.initialisers import SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
