@@ -166,7 +166,7 @@ def transfer_model(arguments: argparse.Namespace) -> None:
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")
     static = dict.fromkeys(sides, arguments.static) if arguments.static else {}
-    method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed, static)
+    method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed, static=static)
     with new_directory(arguments.out) as out:
         target = dict.fromkeys(sides, load_vocabulary(arguments.vocab))
         reports = transfer(arguments.model, target, method, out)

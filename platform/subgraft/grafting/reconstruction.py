@@ -36,7 +36,7 @@ def reconstruct(request: Request) -> NewRows:
     mean = targets.mean(dim=0)
     vectors = fit_ngrams(incidence(bags, numbers), targets[ids] - mean)
     wanted = incidence([character_ngrams(entry) for entry in request.entries], numbers)
-    unknown = len(request.entries) - len(wanted.indices()[0].unique())
+    unknown = len(request.entries) - len(wanted.indices()[0].bincount().nonzero())
     rebuilt = torch.cat([wanted @ vectors, torch.zeros(request.others, targets.shape[1])]) + mean
     return replace(tables.rows(rebuilt, {}), fallbacks={"mean": unknown})
 

@@ -45,7 +45,7 @@ def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOM
 
     The combination is found by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993).
     """
-    found = [matching_pursuit(block, space.seen, atoms) for block in space.unseen.split(_BLOCK)]
+    found = [matching_pursuit(block, space.seen, atoms) for block in torch.split(space.unseen, _BLOCK)]
     chosen, coefficients = (torch.cat(part) for part in zip(*found, strict=True))
     rows = torch.arange(len(chosen)).repeat_interleave(chosen.shape[1])
     return combined(request.side, rows, space.origins[chosen.flatten()], coefficients.flatten().float(), len(chosen))
@@ -72,4 +72,5 @@ def _fitted(chosen: Tensor, targets: Tensor) -> Tensor:
     """Least-squares coefficients [n, a] of unit vectors [n, a, k]. A trace of ridge keeps twins apart."""
     gram = chosen @ chosen.transpose(1, 2)
     ridge = 1e-10 * torch.eye(gram.shape[1], dtype=gram.dtype)
-    return torch.linalg.solve(gram + ridge, (chosen @ targets[:, :, None])).squeeze(2)
+    fitted: Tensor = torch.linalg.solve(gram + ridge, (chosen @ targets[:, :, None])).squeeze(2)
+    return fitted

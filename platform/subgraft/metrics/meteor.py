@@ -56,7 +56,7 @@ def sentence_meteor(hypothesis: str, reference: str, language: str) -> float:
         return 0.0
     precision, recall = matches / len(output), matches / len(wanted)
     mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
-    return mean * (1 - GAMMA * (count_chunks(alignment) / matches) ** BETA)
+    return float(mean * (1 - GAMMA * (count_chunks(alignment) / matches) ** BETA))
 
 
 def count_chunks(alignment: Alignment) -> int:
