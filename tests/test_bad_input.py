@@ -134,7 +134,7 @@ GENERATE = "generate --model marian --input text.txt"
 MISTAKES = [
     ("", ["COMMAND"]),
     ("vocabulary", ["'vocabulary'", "choose from", "'vocab'"]),
-    ("vocab", ["{learn,compare}", "subgraft vocab --help"]),
+    ("vocab", ["{learn,compare,embed}", "subgraft vocab --help"]),
     ("vocab learn --size 60 --out new", ["vocab learn", "--text"]),
     (f"{LEARN} --pieces 7", ["unrecognized arguments: --pieces 7"]),
     (f"{LEARN} --size 3", ["3 pieces", "special tokens"]),

@@ -165,7 +165,7 @@ def test_every_method_that_needs_no_training_transfers(
 def test_static_embeddings_are_trained_and_used(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
     toys.german_tokenizer(150).save(tmp_path / "vocabulary")
     text = write(tmp_path / "de.txt", toys.german(200))
-    small = ("--dimensions", "16", "--epochs", "1", "--algorithm", "word2vec")
+    small = ("--dimensions", "16", "--epochs", "1", "--algorithm", "skip-gram")
     told = succeed("vocab", "embed", "--vocab", "vocabulary", "--text", text, *small, "--out", "vectors")
     assert re.fullmatch(r"\d+ of 150 tokens have a vector, written to vectors\s*", told)
     given = ("--model", marian, "--vocab", "vocabulary", "--static", "vectors")

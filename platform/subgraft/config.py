@@ -21,11 +21,12 @@ InitialiserName = Literal[
     "reconstruction",
     "word2vec",
     "word2vec-mapped",
+    "cbow",
     "focus",
     "wechsel",
     "omp",
 ]
-StaticAlgorithm = Literal["word2vec", "fasttext"]
+StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -200,7 +201,6 @@ class StaticEmbeddingSettings(Settings):
     are fastText's.  Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
     """
 
-    architecture: Literal["skip-gram", "cbow"] = "skip-gram"
     dimensions: Annotated[int, Field(ge=1)] | None = None
     window: Annotated[int, Field(ge=1)] = 5
     epochs: Annotated[int, Field(ge=1)] = 5
@@ -382,7 +382,7 @@ class Experiment(Settings):
     def _as_wide_as_the_table(self) -> Experiment:
         """A checkpoint's width is not known before it is there."""
         width = self.static_embeddings.dimensions
-        unmapped = [row.name for row in self.rows if row.initialiser == "word2vec"]
+        unmapped = [row.name for row in self.rows if row.initialiser in ("word2vec", "cbow")]
         if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
             raise ValueError(
                 f"row {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "

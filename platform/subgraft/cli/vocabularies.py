@@ -35,7 +35,7 @@ def _add_embed(group: Commands) -> None:
     embedding.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
     embedding.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
     embedding.add_argument(
-        "--algorithm", choices=("word2vec", "fasttext"), default="fasttext", help="default: fasttext"
+        "--algorithm", choices=("skip-gram", "cbow", "fasttext"), default="fasttext", help="default: fasttext"
     )
     embedding.add_argument("--dimensions", type=whole(1), default=256, help="as the model's table (default 256)")
     embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")

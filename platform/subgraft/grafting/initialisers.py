@@ -96,6 +96,7 @@ METHODS: Mapping[str, Initialiser] = {
     "reconstruction": reconstruct,
     "word2vec": partial(from_static, answer=take_vectors),
     "word2vec-mapped": partial(from_static, answer=map_vectors),
+    "cbow": partial(from_static, answer=take_vectors),
     "focus": partial(from_static, answer=mix_sparsemax),
     "wechsel": partial(from_static, answer=mix_nearest),
     "omp": partial(from_static, answer=mix_matching_pursuit),
@@ -106,8 +107,9 @@ TRAINED_METHODS = frozenset({"att", "patt"})
 SEEDED_METHODS = frozenset({"random", "random-matched"})
 # Those that need static embeddings of the new vocabulary, and by what these are trained.
 STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
-    "word2vec": "word2vec",
-    "word2vec-mapped": "word2vec",
+    "word2vec": "skip-gram",
+    "word2vec-mapped": "skip-gram",
+    "cbow": "cbow",
     "focus": "fasttext",
     "wechsel": "fasttext",
     "omp": "fasttext",

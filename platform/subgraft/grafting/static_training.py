@@ -24,7 +24,7 @@ def train_static(
     Raises UserError where no token occurs often enough.
     """
     sentences = _cut(lines, tokenizer)
-    options = _options(settings)
+    options = _options(settings) | {"sg": int(algorithm != "cbow")}
     if algorithm == "fasttext":
         options |= {"min_n": settings.min_ngram, "max_n": settings.max_ngram, "bucket": settings.ngram_buckets}
     model = (FastText if algorithm == "fasttext" else Word2Vec)(**options)
@@ -51,7 +51,6 @@ def _options(settings: StaticEmbeddingSettings) -> dict[str, Any]:
     if settings.dimensions is None:
         raise UserError("the static embeddings' dimensions are not set", where="static_embeddings.dimensions")
     return {
-        "sg": int(settings.architecture == "skip-gram"),
         "vector_size": settings.dimensions,
         "window": settings.window,
         "epochs": settings.epochs,

@@ -172,7 +172,7 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies.",
         "Tokens per sentence and characters per token: test references in the row's vocabulary. "
-        "Inference ECE: how far the probability of generated tokens is from how often they are right, by TER alignment "
+        "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",
         f"Sentences per second: beam search in batches of {data.speed_batch_size}.",
         "Upstream, generator, finetuning: time to make one model; rows with the same upstream model share its time.",
