@@ -1,6 +1,6 @@
 """How much of a generator training step is spent on preparing its data (re-segmentation, similar tokens, padding).
 
-    python benchmarks/preparation.py [--sentences 20000] [--steps 12]
+    python benchmarks/preparation.py [--sentences 40000] [--steps 12]
 
 On English to French tatoeba from SUBGRAFT_DATA, with a model of the `small` preset and 8,000 subwords a side. Similar
 sets are found and cached as in training; the first batches, with a cold cache, are printed apart.

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _train(batches: int) -> None:
-    bundle, examples = small_model(20000)
+    bundle, examples = small_model(40000)
     settings = TrainingSettings(**PRESETS["small"]["pretrain"])
     data, module = Seq2SeqData(examples, *bundle.padding), Seq2SeqLoss(bundle.model, 0.1)
     engine = PlainEngine(module, settings, torch.device("cpu"))

@@ -1,8 +1,7 @@
 """Output projection and label-smoothed cross entropy as one operation, a slice of the tokens at a time.
 
-The logits of a batch are its largest tensor by far ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords), and
-reading and writing them bounds a step on a CPU. Here no more than a slice of them exists at any time: its gradient is
-taken on the spot.
+The logits of a batch are its largest tensor by far ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords). Here no
+more than a slice of them exists at any time: its gradient is taken on the spot.
 """
 
 from __future__ import annotations
