@@ -67,7 +67,7 @@ def plot_scores(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
                 panel.plot(seeds, [place + 0.24] * len(seeds), "o", color=colour, markersize=3.2, alpha=0.75)
                 if row.name == data.baseline:
                     panel.axvline(summary.mean, color=colour, linewidth=1, linestyle=":")
-            better = " (low: good)" if metric in LOWER_IS_BETTER else ""
+            better = " (low is good)" if metric in LOWER_IS_BETTER else ""
             panel.set(title=f"{metric}{better}", ylim=(len(rows) - 0.5, -0.5))
             panel.set_yticks(range(len(rows)), [row.name for row in rows])
             panel.tick_params(axis="y", length=0)
