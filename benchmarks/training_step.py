@@ -23,7 +23,7 @@ from torch.nn import functional
 from subgraft.config import TrainingSettings
 from subgraft.experiment.cluster import ENVIRONMENT
 from subgraft.models.sides import side
-from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, decoder_states
 from subgraft.presets import PRESETS
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
@@ -36,12 +36,7 @@ class WholeLogitsLoss(Seq2SeqLoss):
     """What a plain training loop does: all logits of the batch at once, then `cross_entropy`."""
 
     def forward(self, batch: Seq2SeqBatch) -> dict[str, Tensor]:
-        states = self.model.base_model(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            decoder_input_ids=batch.decoder_input_ids,
-            use_cache=False,
-        ).last_hidden_state
+        states = decoder_states(self.model, batch)
         decoder = side(self.model, "decoder")
         assert decoder.output is not None and decoder.bias is not None
         logits = functional.linear(states, decoder.output.weight) + decoder.bias.reshape(-1)

@@ -114,13 +114,18 @@ class Seq2SeqLoss(nn.Module):
 
 def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of the model's output against the labels that count, summed, in nats."""
-    states = model.base_model(
+    return projected_loss(decoder_states(model, batch), side(model, "decoder"), batch.labels, label_smoothing)
+
+
+def decoder_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
+    """The decoder's top hidden states [B, T, d]."""
+    states: Tensor = model.base_model(
         input_ids=batch.input_ids,
         attention_mask=batch.attention_mask,
         decoder_input_ids=batch.decoder_input_ids,
         use_cache=False,
     ).last_hidden_state
-    return projected_loss(states, side(model, "decoder"), batch.labels, label_smoothing)
+    return states
 
 
 def projected_loss(states: Tensor, decoder: Side, labels: Tensor, label_smoothing: float) -> Tensor:

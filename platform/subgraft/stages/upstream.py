@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Literal
 
 from subgraft.config import Languages, NoiseSettings, SamplingSettings, TrainingSettings
@@ -34,21 +35,17 @@ def upstream_objective(
         return Translation(
             pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled
         )
-    return Mixture(list(_denoising(bundle, corpus, languages, noise, training, seed, sampled)))
+    code, limit = partial(language_code, bundle.decoder), training.max_length
+    return Mixture(
+        [
+            Denoising(list(lines), bundle.decoder, code(language), noise, limit, seed, sampled)
+            for language, lines in _texts(corpus, languages)
+        ]
+    )
 
 
-def _denoising(
-    bundle: Bundle,
-    corpus: Corpus,
-    languages: Languages,
-    noise: NoiseSettings,
-    training: TrainingSettings,
-    seed: int,
-    sampling: Sampling | None,
-) -> Iterator[Denoising]:
-    for side, language in (("source", languages.source), ("target", languages.target)):
-        if side == "target" and corpus.monolingual:
-            continue
-        lines = list(corpus.lines("train", side))  # type: ignore[arg-type]
-        code = language_code(bundle.decoder, language)
-        yield Denoising(lines, bundle.decoder, code, noise, training.max_length, seed, sampling)
+def _texts(corpus: Corpus, languages: Languages) -> Iterator[tuple[str, Iterator[str]]]:
+    """Each language of the corpus, with its training lines."""
+    yield languages.source, corpus.lines("train", "source")
+    if not corpus.monolingual:
+        yield languages.target, corpus.lines("train", "target")

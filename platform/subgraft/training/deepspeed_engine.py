@@ -102,14 +102,18 @@ class DeepSpeedEngine:
         context: AbstractContextManager[None] = deepspeed.zero.GatheredParameters(list(self._module.parameters()))
         return context
 
+    @property
+    def _adam(self) -> Any:
+        """The optimizer itself; ZeRO stages wrap it in one of their own."""
+        return getattr(self._optimizer, "optimizer", self._optimizer)
+
     def _make_moments(self) -> None:
         """Give a fresh optimizer the state that its first step would make, so that it can be loaded."""
         if self._has_moments:
             return
-        inner = getattr(self._optimizer, "optimizer", self._optimizer)
         for partition in self._partitions():
             moments = {key: torch.zeros_like(partition) for key in MOMENTS}
-            inner.state[partition] = {"step": torch.tensor(0.0), **moments}
+            self._adam.state[partition] = {"step": torch.tensor(0.0), **moments}
         if self._stage in (1, 2):
             self._optimizer._lazy_init_hp_params_optimizer_state()
         self._has_moments = True
@@ -122,8 +126,7 @@ class DeepSpeedEngine:
         return cast(Sequence[Tensor], getattr(self._optimizer, name))
 
     def _set_step(self, steps: int) -> None:
-        inner = getattr(self._optimizer, "optimizer", self._optimizer)
-        for state in inner.state.values():
+        for state in self._adam.state.values():
             if "step" in state:
                 state["step"] = torch.tensor(float(steps)) if isinstance(state["step"], Tensor) else steps
 
