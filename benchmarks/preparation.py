@@ -14,12 +14,12 @@ import time
 
 import torch
 
-from subgraft.config import ResegmentationSettings, TrainingSettings
 from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
 from subgraft.models.sides import side
 from subgraft.presets import PRESETS
+from subgraft.settings import ResegmentationSettings, TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subgraft.config import TrainingSettings
 from subgraft.experiment.cluster import ENVIRONMENT
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, decoder_states
 from subgraft.presets import PRESETS
+from subgraft.settings import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

@@ -20,10 +20,10 @@ from pathlib import Path
 import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
-from subgraft.config import SideName
 from subgraft.grafting.initialisers import METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.grafting.transplant import Method
 from subgraft.models.load import save_model
+from subgraft.settings import SideName
 from subgraft.stages.transfer import transfer
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.tokenizer import Tokenizer

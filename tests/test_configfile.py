@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, model_validator
 
-from subgraft.config import CorpusSource, Settings
 from subgraft.configfile import load
 from subgraft.errors import UserError
+from subgraft.settings import CorpusSource, Settings
 
 
 class Constant(Settings):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment, SideName
+from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline, RowSteps
 from subgraft.experiment.step import Step, in_order
+from subgraft.settings import SideName
 
 STRATEGIES = (
     "rows=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from subgraft.config import Settings
 from subgraft.experiment.events import EVENTS, EventLog
 from subgraft.experiment.plan import State, make_plan, table
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
+from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from subgraft.config import Settings
 from subgraft.errors import UserError
 from subgraft.experiment.events import Progress
 from subgraft.experiment.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
+from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
 
 

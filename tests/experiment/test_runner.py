@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Runtime, Settings
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.runner import run
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import TRACEBACK
+from subgraft.settings import Runtime, Settings
 from subgraft.stages.stage import Stage
 
 

@@ -18,7 +18,7 @@ from subgraft.experiment.store import Store
 DRIVER = """
 import os, sys, time
 from pathlib import Path
-from subgraft.config import Runtime, Settings
+from subgraft.settings import Runtime, Settings
 from subgraft.experiment.runner import run
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgraft.config import Settings
 from subgraft.experiment.step import Step, canonical_json, flatten, in_order, sha256_of
+from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Settings
 from subgraft.errors import OperationalError
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import RECORD, Record
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store, default_home
+from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
 
 

@@ -18,7 +18,6 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
-from subgraft.config import Settings
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.compare import compare, table
 from subgraft.experiment.delivery import Delivery
@@ -28,6 +27,7 @@ from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.tracker import Tracker
 from subgraft.experiment.tracking import Server, serve, tracking_uri
+from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
 
 

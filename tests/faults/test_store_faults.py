@@ -21,7 +21,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from subgraft.config import Settings
+from subgraft.settings import Settings
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store

@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from subgraft.config import Languages, ResegmentationSettings, SideName
 from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import GeneratorLoss, extended_cross_entropy
 from subgraft.grafting.simulation import GeneratorBatch, Simulator
@@ -13,6 +12,7 @@ from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
 from subgraft.objectives.translation import Translation
+from subgraft.settings import Languages, ResegmentationSettings, SideName
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")

@@ -5,8 +5,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from subgraft.config import ResegmentationSettings
 from subgraft.grafting.resegment import Resegmentation, Resegmenter, Span
+from subgraft.settings import ResegmentationSettings
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

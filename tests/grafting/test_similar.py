@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraft.config import VocabularyKind
 from subgraft.errors import UserError
 from subgraft.grafting.similar import Fallback, Relation, SimilarTokenFinder, SimilarTokens
+from subgraft.settings import VocabularyKind
 from subgraft.text import reading
 from subgraft.vocabulary.entry import Entry, Mark
 from subgraft.vocabulary.learn import learn

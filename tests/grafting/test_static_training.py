@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from subgraft.config import StaticAlgorithm, StaticEmbeddingSettings
 from subgraft.errors import UserError
 from subgraft.grafting.static_embeddings import StaticEmbeddings
 from subgraft.grafting.static_training import train_static
+from subgraft.settings import StaticAlgorithm, StaticEmbeddingSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 from vocabularies import unigram
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from subgraft.config import SideName
 from subgraft.errors import UserError
 from subgraft.models.load import load_model, save_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.settings import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english_tokenizer, german_tokenizer, gpt2, marian, mbart, multilingual_tokenizer
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
 
-from subgraft.config import SideName
 from subgraft.errors import UserError
 from subgraft.models.sides import Tables, replace_tables, shares_table, side, side_names
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
+from subgraft.settings import SideName
 from toys import gpt2, marian, mbart
 
 SOURCES = torch.tensor([[5, 9, 7, 2]])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.config import Languages, NoiseSettings, ResegmentationSettings
 from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
@@ -13,6 +12,7 @@ from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.sides import side
 from subgraft.objectives.denoising import Denoising, word_initial_table
 from subgraft.objectives.mixture import Mixture
+from subgraft.settings import Languages, NoiseSettings, ResegmentationSettings
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import SHAPE, german

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from subgraft.config import Languages, NoiseSettings, SamplingSettings, SideName
 from subgraft.models.conditioning import conditioning, language_code
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.translation import Translation
+from subgraft.settings import Languages, NoiseSettings, SamplingSettings, SideName
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(40), german(40), strict=True))

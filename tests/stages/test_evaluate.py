@@ -10,10 +10,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import toys
-from subgraft.config import Cleaning, CorpusSource, EvaluationSettings, Languages, Runtime
 from subgraft.experiment.events import StageContext
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.settings import Cleaning, CorpusSource, EvaluationSettings, Languages, Runtime
 from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
 from subgraft.text.corpus import build
 

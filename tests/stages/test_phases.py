@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from subgraft.config import Cleaning, CorpusSource, Languages, Runtime, TrainingSettings
 from subgraft.models.bundle import Bundle
+from subgraft.settings import Cleaning, CorpusSource, Languages, Runtime, TrainingSettings
 from subgraft.stages.finetune import FinetuneRecipe, run
 from subgraft.stages.phases import FirstPhase, joined
 from subgraft.text.corpus import build

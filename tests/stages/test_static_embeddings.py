@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from subgraft.config import Cleaning, CorpusSource, Languages, StaticEmbeddingSettings
 from subgraft.grafting.static_embeddings import StaticEmbeddings
 from subgraft.grafting.static_training import train_static
 from subgraft.models.bundle import Bundle
+from subgraft.settings import Cleaning, CorpusSource, Languages, StaticEmbeddingSettings
 from subgraft.stages import static_embeddings, transfer
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.transfer import TransferRecipe

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment, Runtime
+from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.provenance import Provenance
@@ -15,6 +15,7 @@ from subgraft.experiment.step import in_order
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
+from subgraft.settings import Runtime
 from toys import english, german
 
 CONFIG = """\

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment, Runtime
+from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.runner import run
 from subgraft.experiment.store import Store
+from subgraft.settings import Runtime
 
 SETTINGS = (
     "corpora.everyday.limit={train: 600, dev: 20, test: 20}",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Languages
 from subgraft.errors import UserError
+from subgraft.settings import Languages
 from subgraft.text import mtdata
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import CorpusSource, Languages, UrlFile
 from subgraft.errors import UserError
+from subgraft.settings import CorpusSource, Languages, UrlFile
 from subgraft.text.sources import FileSource, resolve
 
 EN_FR = Languages(source="en", target="fr")

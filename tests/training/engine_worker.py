@@ -20,7 +20,6 @@ from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedModel
 
-from subgraft.config import Languages, ResegmentationSettings, SideName, TrainingSettings
 from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
@@ -29,6 +28,7 @@ from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
+from subgraft.settings import Languages, ResegmentationSettings, SideName, TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Data, Hooks, Trainer

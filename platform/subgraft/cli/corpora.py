@@ -7,8 +7,8 @@ from pathlib import Path
 
 from subgraft.cli.arguments import languages
 from subgraft.cli.output import Commands, console
-from subgraft.config import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
+from subgraft.settings import Cleaning, CorpusSource, Languages
 
 
 def add_to(commands: Commands) -> None:

@@ -41,8 +41,8 @@ def generate_text(arguments: argparse.Namespace) -> None:
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
     # These take seconds to load; a mistake in the text is told at once.
-    from subgraft.config import EvaluationSettings
     from subgraft.models.bundle import Bundle
+    from subgraft.settings import EvaluationSettings
     from subgraft.stages.evaluate import translator
 
     bundle = Bundle.load(_directory_of(arguments.model))

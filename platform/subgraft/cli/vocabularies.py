@@ -82,8 +82,8 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def embed(arguments: argparse.Namespace) -> None:
     from subgraft.cli.grafts import load_vocabulary
-    from subgraft.config import StaticEmbeddingSettings
     from subgraft.grafting.static_training import train_static
+    from subgraft.settings import StaticEmbeddingSettings
     from subgraft.text import reading
 
     settings = StaticEmbeddingSettings(

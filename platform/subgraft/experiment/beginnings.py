@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Experiment, Row, SamplingSettings, SideName, Split, VocabularySettings
+from subgraft.config import Experiment, Row
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
 from subgraft.files import file_digest
+from subgraft.settings import SamplingSettings, SideName, Split, VocabularySettings
 from subgraft.stages.build import BuildRecipe
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from subgraft.config import Runtime
 from subgraft.errors import OperationalError
+from subgraft.settings import Runtime
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 ENVIRONMENT = {

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from subgraft import stages
-from subgraft.config import Row, SideName
+from subgraft.config import Row
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.step import Step
 from subgraft.grafting.initialisers import SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.settings import SideName
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from subgraft.config import Experiment, Split
+from subgraft.config import Experiment
 from subgraft.errors import UserError
 from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.hub import read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.settings import Split
 from subgraft.text.sources import FileSource, ResolvedSource
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from subgraft.config import Runtime
 from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.events import EVENTS, EventTail, Metrics, Progress, Started
@@ -18,6 +17,7 @@ from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
+from subgraft.settings import Runtime
 
 POLL_SECONDS = 0.3
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.config import Runtime
 from subgraft.errors import OperationalError, SubgraftError
 from subgraft.experiment.claim import Claim
 from subgraft.experiment.disk import space_needed
@@ -20,6 +19,7 @@ from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
+from subgraft.settings import Runtime
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json

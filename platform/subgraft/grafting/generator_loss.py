@@ -9,13 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from subgraft.config import SideName
 from subgraft.grafting.distillation import Position, span_distance, state_shift
 from subgraft.grafting.generator import Generator, mix
 from subgraft.grafting.simulation import GeneratorBatch
 from subgraft.models.dropout import without_dropout
 from subgraft.models.sides import Side
 from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, projected_loss
+from subgraft.settings import SideName
 
 
 class GeneratorLoss(nn.Module):

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config import StaticAlgorithm
 from subgraft.errors import UserError
 from subgraft.grafting.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.grafting.neighbours import mix_nearest
@@ -24,6 +23,7 @@ from subgraft.grafting.similar import SimilarTokenFinder
 from subgraft.grafting.sparse_combination import mix_matching_pursuit, mix_sparsemax
 from subgraft.grafting.static_rows import from_static, map_vectors, take_vectors
 from subgraft.grafting.subword_mean import mix_subwords
+from subgraft.settings import StaticAlgorithm
 
 
 def draw_random(request: Request) -> NewRows:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config import ResegmentationSettings, SideName
 from subgraft.grafting.generator import RaggedSimilar
 from subgraft.grafting.resegment import Resegmentation, Resegmenter
 from subgraft.grafting.similar import SimilarTokenFinder
 from subgraft.objectives.seq2seq import Example, Objective, Seq2SeqBatch, collate
+from subgraft.settings import ResegmentationSettings, SideName
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from gensim.models import FastText, Word2Vec
 
-from subgraft.config import StaticAlgorithm, StaticEmbeddingSettings
 from subgraft.errors import UserError
 from subgraft.grafting.static_embeddings import StaticEmbeddings
+from subgraft.settings import StaticAlgorithm, StaticEmbeddingSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.config import SideName
 from subgraft.errors import UserError
 from subgraft.grafting.alignment import Alignment, align, special_alone
 from subgraft.grafting.initialisers import initialiser
 from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side
+from subgraft.settings import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

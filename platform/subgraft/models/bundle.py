@@ -7,11 +7,11 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from subgraft.config import Languages, SideName
 from subgraft.models.conditioning import Conditioning, conditioning
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.settings import Languages, SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

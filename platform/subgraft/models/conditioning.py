@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from subgraft.config import Languages
 from subgraft.errors import UserError
+from subgraft.settings import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # Families whose sequences end in a language code, with which the decoder also starts.

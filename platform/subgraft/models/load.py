@@ -13,12 +13,12 @@ from safetensors import SafetensorError
 from transformers import GPT2LMHeadModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from subgraft.config import SideName
 from subgraft.errors import UserError
 from subgraft.models.hub import read_config, resolve_model
 from subgraft.models.sides import known_family, set_padding
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.tokenizers import save_tokenizers
+from subgraft.settings import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 CLASS_OF_FAMILY: dict[str, type[PreTrainedModel]] = {

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from transformers import MarianMTModel, MBartForConditionalGeneration, PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
-from subgraft.config import SideName
 from subgraft.errors import UserError
 from subgraft.models.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
+from subgraft.settings import SideName
 
 SIDES_OF_FAMILY: dict[str, tuple[SideName, ...]] = {
     "marian": ("encoder", "decoder"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from subgraft.config import SamplingSettings, SideName
+from subgraft.settings import SamplingSettings, SideName
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.sampling import Sampler
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.config import ModelSettings, Settings
 from subgraft.models.build import build_marian, build_mbart
 from subgraft.models.bundle import Bundle
+from subgraft.settings import ModelSettings, Settings
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from subgraft.config import Cleaning, CorpusSource, Languages, Settings
+from subgraft.settings import Cleaning, CorpusSource, Languages, Settings
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import build
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from safetensors.numpy import save_file
 
-from subgraft.config import EvaluationSettings, Languages, Settings
 from subgraft.metrics.bits import count_characters
 from subgraft.metrics.calibration import Calibration, inference_calibration
 from subgraft.metrics.scores import METRICS, MetricName, Score
@@ -18,6 +17,7 @@ from subgraft.metrics.sentence_statistics import corpus_score, sentence_statisti
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
+from subgraft.settings import EvaluationSettings, Languages, Settings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus

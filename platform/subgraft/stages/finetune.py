@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from subgraft.config import Languages, Settings, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
+from subgraft.settings import Languages, Settings, TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config import GeneratorSettings, Languages, NoiseSettings, Settings, SideName, TrainingSettings
 from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Objective
+from subgraft.settings import GeneratorSettings, Languages, NoiseSettings, Settings, SideName, TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.upstream import upstream_objective

@@ -10,9 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from subgraft.config import Settings, SideName, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
+from subgraft.settings import Settings, SideName, TrainingSettings
 from subgraft.training.loop import CurvePoint, Data, Outcome, batch_plan
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from subgraft.config import Languages, ModelSettings, NoiseSettings, SamplingSettings, Settings, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.settings import Languages, ModelSettings, NoiseSettings, SamplingSettings, Settings, TrainingSettings
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve

@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-from subgraft.config import Experiment, Settings
+from subgraft.config import Experiment
 from subgraft.metrics.scores import Score
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.reporting.data import (
@@ -29,6 +29,7 @@ from subgraft.reporting.data import (
 )
 from subgraft.reporting.report import write_report
 from subgraft.reporting.words import over_segmented_words
+from subgraft.settings import Settings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.evaluate import STATISTICS
 from subgraft.stages.fitting import CURVE

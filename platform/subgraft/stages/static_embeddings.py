@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config import Settings, StaticAlgorithm, StaticEmbeddingSettings
 from subgraft.grafting.static_embeddings import RECORD
 from subgraft.grafting.static_training import train_static
+from subgraft.settings import Settings, StaticAlgorithm, StaticEmbeddingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from subgraft.config import Settings, SideName
 from subgraft.grafting.transplant import Method, TransplantReport, transplant
 from subgraft.models.bundle import Bundle
+from subgraft.settings import Settings, SideName
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
-from subgraft.config import Languages, NoiseSettings, SamplingSettings, TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.conditioning import language_code
 from subgraft.objectives.denoising import Denoising
@@ -14,6 +13,7 @@ from subgraft.objectives.mixture import Mixture
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.seq2seq import Objective
 from subgraft.objectives.translation import Translation
+from subgraft.settings import Languages, NoiseSettings, SamplingSettings, TrainingSettings
 from subgraft.text.corpus import Corpus
 
 

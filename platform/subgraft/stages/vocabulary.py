@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from subgraft.config import Settings, VocabularySettings
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.settings import Settings, VocabularySettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.learn import learn

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from subgraft.config import Cleaning, CorpusSource, Languages, Split
 from subgraft.errors import UserError
 from subgraft.files import file_digest
+from subgraft.settings import Cleaning, CorpusSource, Languages, Split
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus, Progress, build, require_empty

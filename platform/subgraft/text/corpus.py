@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config import Cleaning, CorpusSource, Languages, Split
 from subgraft.errors import UserError
+from subgraft.settings import Cleaning, CorpusSource, Languages, Split
 from subgraft.text import reading, sources
 from subgraft.text.cleaning import Sides, clean, digest, strip
 

@@ -15,9 +15,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from subgraft.config import UrlFile
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
+from subgraft.settings import UrlFile
 
 MAX_BYTES = 4 * 1024**3
 TIMEOUT_SECONDS = 30.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from subgraft.config import Languages, Split
 from subgraft.errors import UserError
+from subgraft.settings import Languages, Split
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 

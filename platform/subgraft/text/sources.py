@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config import CorpusSource, Languages, Split, UrlFile
 from subgraft.errors import UserError
 from subgraft.files import file_digest
+from subgraft.settings import CorpusSource, Languages, Split, UrlFile
 from subgraft.text import download, mtdata, reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.places import SPLITS, find, find_file, split_files

@@ -21,7 +21,7 @@ from deepspeed.utils import (
 )
 from torch import Tensor, nn
 
-from subgraft.config import TrainingSettings
+from subgraft.settings import TrainingSettings
 from subgraft.training.engine import Batch
 
 MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subgraft.config import TrainingSettings
+from subgraft.settings import TrainingSettings
 from subgraft.text.batches import BatchPlan, cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers

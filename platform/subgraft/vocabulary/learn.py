@@ -12,8 +12,8 @@ from typing import Any
 import sentencepiece
 from tokenizers import AddedToken
 
-from subgraft.config import VocabularyKind
 from subgraft.errors import UserError
+from subgraft.settings import VocabularyKind
 from subgraft.vocabulary import wordpiece
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.refusals import empty_corpus, too_large, too_small

@@ -1,0 +1,267 @@
+"""The settings of an experiment's parts: each typed and frozen, one group a class. `config` puts them together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Split = Literal["train", "dev", "test"]
+SideName = Literal["encoder", "decoder"]
+VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
+StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Settings(BaseModel):
+    """Base of every group of settings: frozen, and unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Languages(Settings):
+    source: str
+    target: str
+
+
+class UrlFile(Settings):
+    """A file to download; `sha256` is of the bytes as downloaded."""
+
+    url: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class CorpusSource(Settings):
+    """Where a corpus comes from: exactly one of the five.
+
+    generated: a domain of the built-in corpus.  folder: {train,dev,test}.{language}[.gz], looked up beside the
+    configuration file, then under SUBGRAFT_DATA.  files: paths per split, source then target (or one, monolingual).
+    urls: the same as downloads.  mtdata: a dataset id per split.
+    """
+
+    generated: Literal["everyday", "law"] | None = None
+    folder: str | None = None
+    files: dict[Split, tuple[str, ...]] | None = None
+    urls: dict[Split, tuple[UrlFile, ...]] | None = None
+    mtdata: dict[Split, str] | None = None
+    limit: dict[Split, Annotated[int, Field(gt=0)]] = {}
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> CorpusSource:
+        given = [name for name in ("generated", "folder", "files", "urls", "mtdata") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"give exactly one of generated, folder, files, urls, mtdata (given: {', '.join(given) or 'none'})"
+            )
+        return self
+
+
+class Cleaning(Settings):
+    """Rules a training pair must pass; dev and test are only stripped, never filtered.
+
+    Lengths are characters of either side; the ratio is the longer side over the shorter.
+    """
+
+    min_characters: Annotated[int, Field(ge=1)] = 1
+    max_characters: Annotated[int, Field(ge=1)] = 1000
+    max_ratio: Annotated[float, Field(ge=1.0)] = 5.0
+    drop_identical: bool = False
+    deduplicate: bool = True
+    drop_held_out: bool = True
+
+
+class VocabularySettings(Settings):
+    """A vocabulary to learn; `size` counts everything, special tokens included."""
+
+    kind: VocabularyKind = "unigram"
+    size: Annotated[int, Field(ge=50)] = 8000
+
+
+class JointVocabularySettings(VocabularySettings):
+    """The vocabulary of upstream and downstream text together, for rows with `pretraining: joint-vocabulary`.
+
+    weighing: the texts count as large as they are, or equally: then the smaller one is repeated a whole number of
+    times, until it has about as many characters as the larger.
+    """
+
+    weighing: Literal["as-they-are", "equal"] = "as-they-are"
+
+
+class SamplingSettings(Settings):
+    """How text is cut anew each time a sentence is seen, for rows with `pretraining: sampled`.
+
+    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).  alpha: exponent on the
+    probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018, section 3.3).  sides:
+    whose text is sampled; the other side is cut plainly.
+    """
+
+    dropout: Share = 0.1
+    alpha: Annotated[float, Field(gt=0)] = 0.2
+    sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("encoder", "decoder")
+
+
+class ModelSettings(Settings):
+    """Size of a Transformer; the vocabularies' sizes come on top."""
+
+    family: Literal["marian", "mbart"] = "marian"
+    d_model: Annotated[int, Field(ge=8)]
+    encoder_layers: Annotated[int, Field(ge=1)]
+    decoder_layers: Annotated[int, Field(ge=1)]
+    attention_heads: Annotated[int, Field(ge=1)]
+    ffn_dim: Annotated[int, Field(ge=8)]
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0
+    activation_dropout: Share = 0.0
+    max_positions: Annotated[int, Field(ge=16)] = 512
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelSettings:
+        if self.d_model % self.attention_heads:
+            raise ValueError(f"d_model {self.d_model} is not divisible by attention_heads {self.attention_heads}")
+        return self
+
+
+class TrainingSettings(Settings):
+    """One training: everything that decides its result. Device, threads and workers are `Runtime`.
+
+    batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
+    vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
+    `warmup_steps` and then falls with the inverse square root of the step.
+    """
+
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    batch_size: Annotated[int, Field(ge=1)]
+    batch_unit: Literal["tokens", "characters"] = "tokens"
+    micro_batch_size: Annotated[int, Field(ge=1)] | None = None
+    max_length: Annotated[int, Field(ge=4)] = 256
+    learning_rate: Annotated[float, Field(gt=0)]
+    warmup_steps: Annotated[int, Field(ge=1)]
+    adam_beta1: Share = 0.9
+    adam_beta2: Share = 0.98
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-9
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    label_smoothing: Share = 0.1
+    precision: Literal["fp32", "bf16"] = "fp32"
+    evaluations_per_epoch: Annotated[int, Field(ge=1)] = 1
+    patience: Annotated[int, Field(ge=1)] | None = None
+    dev_sentences: Annotated[int, Field(ge=1)] = 200
+
+    @model_validator(mode="after")
+    def _bounded(self) -> TrainingSettings:
+        if self.epochs is None and self.max_steps is None:
+            raise ValueError("give epochs, max_steps or both")
+        return self
+
+
+class ResegmentationSettings(Settings):
+    """How unseen tokens are simulated inside words.
+
+    merge_rate: chance that a token is merged with its right neighbour in the word (repeatedly, up to max_merge tokens).
+    split_rate: chance that a token that was not merged is cut in two at a random place.
+    """
+
+    merge_rate: Share = 0.35
+    split_rate: Share = 0.15
+    max_merge: Annotated[int, Field(ge=2)] = 4
+
+
+class GeneratorSettings(Settings):
+    """Training of a generator, in all that rows share; its kind and kd_weight are the row's."""
+
+    max_similar: Annotated[int, Field(ge=1)] = 10
+    literal_equation: bool = False
+    distillation_position: Literal["input", "prediction"] = "input"
+    resegmentation: ResegmentationSettings = ResegmentationSettings()
+
+
+class StaticEmbeddingSettings(Settings):
+    """Static embeddings of the new vocabulary's tokens, trained on the task's text; the row's method says by what.
+
+    dimensions: the model's `d_model` where not given.  min_count: tokens rarer than this get no vector.  The n-grams
+    are fastText's.  Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
+    """
+
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    window: Annotated[int, Field(ge=1)] = 5
+    epochs: Annotated[int, Field(ge=1)] = 5
+    min_count: Annotated[int, Field(ge=1)] = 5
+    negative_samples: Annotated[int, Field(ge=1)] = 5
+    learning_rate: Annotated[float, Field(gt=0)] = 0.025
+    min_ngram: Annotated[int, Field(ge=1)] = 3
+    max_ngram: Annotated[int, Field(ge=1)] = 6
+    ngram_buckets: Annotated[int, Field(ge=1)] = 50_000
+    seed: Annotated[int, Field(ge=0)] = 1
+
+    @model_validator(mode="after")
+    def _ngrams_ordered(self) -> StaticEmbeddingSettings:
+        if self.min_ngram > self.max_ngram:
+            raise ValueError(f"min_ngram {self.min_ngram} is above max_ngram {self.max_ngram}")
+        return self
+
+
+class NoiseSettings(Settings):
+    """mBART's noise (Liu et al., TACL 2020, section 2.2): text infilling and sentence permutation."""
+
+    mask_share: Share = 0.35
+    poisson_lambda: Annotated[float, Field(gt=0)] = 3.5
+    permute_sentences: bool = True
+    sentences_per_document: Annotated[int, Field(ge=1)] = 4
+
+
+class UpstreamSettings(Settings):
+    """The pretrained side: either learnt here from a corpus, or a checkpoint (a local directory or a hub id).
+
+    corpus is needed in both cases: generators are trained on it.
+    """
+
+    corpus: str
+    objective: Literal["translation", "denoising"] = "translation"
+    vocabulary: VocabularySettings = VocabularySettings()
+    checkpoint: str | None = None
+    noise: NoiseSettings = NoiseSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    seed: int = 1
+
+
+class DownstreamSettings(Settings):
+    """The task side: its corpus and the vocabulary it gets."""
+
+    corpus: str
+    vocabulary: VocabularySettings = VocabularySettings()
+
+
+class EvaluationSettings(Settings):
+    """max_length_ratio: an output ends at this many bytes of text for each byte of its source.
+
+    calibration: whether the inference ECE is measured, which reads every output once more.
+    """
+
+    beam: Annotated[int, Field(ge=1)] = 4
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    max_length_ratio: Annotated[float, Field(gt=0)] = 2.5
+    test_sentences: Annotated[int, Field(ge=1)] | None = None
+    speed_sentences: Annotated[int, Field(ge=1)] = 128
+    speed_repeats: Annotated[int, Field(ge=1)] = 3
+    bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
+    calibration: bool = True
+
+
+class Runtime(Settings):
+    """Where and how steps run. Nothing here may enter a recipe: another runtime agrees within a tolerance.
+
+    pretrain_cpus, evaluate_cpus: cores of those stages; all of a machine's, and an evaluation times its speed alone.
+    """
+
+    workers: Annotated[int, Field(ge=1)] = 1
+    gpus_per_worker: Annotated[float, Field(ge=0)] = 0
+    cpus_per_step: Annotated[int, Field(ge=1)] = 1
+    pretrain_cpus: Annotated[int, Field(ge=1)] | None = None
+    evaluate_cpus: Annotated[int, Field(ge=1)] | None = None
+    zero_stage: Literal[0, 1, 2, 3] | None = None
+    activation_checkpointing: bool = False
+    checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
+    max_failures: Annotated[int, Field(ge=0)] = 0
+    tracking_uri: str | None = None
+    dashboard: bool = False
