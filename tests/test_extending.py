@@ -27,7 +27,7 @@ def test_the_shown_initialiser_transplants_a_model(
     monkeypatch.setattr(initialisers, "METHODS", {**initialisers.METHODS, **added})
     model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
     old = side(model, "decoder").input.weight.detach().clone()
-    result, reports = transplant(
+    result, reports, _ = transplant(
         model, dict.fromkeys(("encoder", "decoder"), source), {"decoder": target}, Method("first-subword")
     )
     new = side(result, "decoder").input.weight

@@ -39,6 +39,8 @@ InitialiserName = Literal[
     "wechsel",
     "omp",
 ]
+# Initialisers whose every row is a mixture of upstream rows.
+MIXING = ("mean", "avg", "att", "patt")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
 
@@ -50,6 +52,7 @@ class Row(Settings):
     segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from nothing.
     keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
     tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
+    attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -59,6 +62,7 @@ class Row(Settings):
     pretraining: PretrainingName = "plain"
     keep_seen: bool = True
     tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    attached: bool = False
 
     @property
     def made_with_its_vocabulary(self) -> bool:
@@ -76,6 +80,8 @@ class Row(Settings):
             raise ValueError("keep_seen and tables_first are for rows with an initialiser: the others get no new rows")
         if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
             raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
+        if self.attached and (self.initialiser not in MIXING or self.tables_first):
+            raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
         if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
             raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
         return self
@@ -117,6 +123,13 @@ class Experiment(Settings):
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ValueError("row names must be distinct")
+        return self
+
+    @model_validator(mode="after")
+    def _attachable(self) -> Experiment:
+        attached = [row.name for row in self.rows if row.attached]
+        if attached and self.runtime.zero_stage == 3:
+            raise ValueError(f"row {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
         return self
 
     @model_validator(mode="after")

@@ -102,7 +102,9 @@ def test_a_model_is_transplanted(method: str, tmp_path: Path) -> None:
         model = mbart()
         old = side(model, "decoder").input.weight.detach().clone()
         given = Method(method, static={"decoder": tmp_path / name})
-        result, reports = transplant(model, dict.fromkeys(("encoder", "decoder"), source), {"decoder": target}, given)
+        result, reports, _ = transplant(
+            model, dict.fromkeys(("encoder", "decoder"), source), {"decoder": target}, given
+        )
         tables.append(side(result, "decoder").input.weight.detach())
         assert reports["decoder"].fallbacks == {"subwords": 2, "mean": 0}
         assert reports["decoder"].unseen == len(unseen())

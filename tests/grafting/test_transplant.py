@@ -88,7 +88,7 @@ def test_the_round_trip_gives_the_same_logits_and_generates(
     family: str, tied: bool, sides: tuple[SideName, ...], tmp_path: Path
 ) -> None:
     model, source, target = case(family, tied)
-    result, reports = transplant(model, source, dict.fromkeys(sides, target), Method("avg"))
+    result, reports, _ = transplant(model, source, dict.fromkeys(sides, target), Method("avg"))
     assert set(reports) == set(sides)
     tokenizers = source | dict.fromkeys(sides, target)
     save_model(result, tokenizers, tmp_path)
@@ -113,7 +113,7 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
     old = side(model, "decoder")
     old_input, old_output = old.input.weight.clone(), old.output.weight.clone()  # type: ignore[union-attr]
     old_bias = None if old.bias is None else old.bias.clone().flatten()
-    result, reports = transplant(model, source, {"decoder": target}, Method("mean"))
+    result, reports, _ = transplant(model, source, {"decoder": target}, Method("mean"))
     new = side(result, "decoder")
     origins = torch.from_numpy(align(source["decoder"], target).origins)
     kept = origins >= 0
@@ -141,7 +141,7 @@ def test_transplanting_the_same_vocabulary_changes_no_logit(method: str) -> None
     model, source, _ = case("mbart")
     given = inputs("mbart", source)
     expected = model(**given).logits
-    result, reports = transplant(model, source, {"decoder": source["decoder"]}, Method(method))
+    result, reports, _ = transplant(model, source, {"decoder": source["decoder"]}, Method(method))
     assert torch.equal(result(**given).logits, expected)
     assert reports["decoder"].unseen == 0
 
@@ -150,7 +150,7 @@ def test_a_padding_row_of_zeros_stays_one_wherever_padding_now_is() -> None:
     model, source, _ = case("mbart")
     target = german_with_padding_elsewhere()
     assert target.special["pad"] != source["decoder"].special["pad"]
-    result, _ = transplant(model, source, {"decoder": target}, Method("random"))
+    result, _, _ = transplant(model, source, {"decoder": target}, Method("random"))
     assert not side(result, "decoder").input.weight[target.special["pad"]].any()
     assert side(result, "decoder").padding_id == target.special["pad"] == result.config.pad_token_id
     assert side(result, "encoder").padding_id == source["encoder"].special["pad"]
@@ -165,7 +165,7 @@ def test_a_batch_padded_on_both_sides_equals_its_sentences_one_by_one(tmp_path: 
     """Encoder and decoder pad with different ids here: neither may leak into the other."""
     model, source, _ = case("mbart")
     target = german_with_padding_elsewhere()
-    result, _ = transplant(model, source, {"decoder": target}, Method("avg"))
+    result, _, _ = transplant(model, source, {"decoder": target}, Method("avg"))
     save_model(result, source | {"decoder": target}, tmp_path)
     again = load_model(tmp_path)
     encoder, code = source["encoder"], target.languages["de_DE"]
@@ -183,7 +183,7 @@ def test_a_batch_padded_on_both_sides_equals_its_sentences_one_by_one(tmp_path: 
 
 def test_an_mbart_with_one_new_vocabulary_on_both_sides_stays_an_mbart(tmp_path: Path) -> None:
     model, source, target = case("mbart")
-    result, reports = transplant(model, source, {"encoder": target, "decoder": target}, Method("avg"))
+    result, reports, _ = transplant(model, source, {"encoder": target, "decoder": target}, Method("avg"))
     assert type(result) is MBartForConditionalGeneration
     assert shares_table(result)
     assert (reports["encoder"].unseen, reports["encoder"].side) == (reports["decoder"].unseen, "encoder")
@@ -194,10 +194,10 @@ def test_an_mbart_with_one_new_vocabulary_on_both_sides_stays_an_mbart(tmp_path:
 
 def test_a_split_mbart_can_be_given_yet_another_vocabulary() -> None:
     model, source, target = case("mbart")
-    split, _ = transplant(model, source, {"decoder": target}, Method("avg"))
+    split, _, _ = transplant(model, source, {"decoder": target}, Method("avg"))
     assert isinstance(split, SplitMBartForConditionalGeneration)
     other = fitted_tokenizer(150)
-    again, reports = transplant(split, source | {"decoder": target}, {"decoder": other}, Method("avg"))
+    again, reports, _ = transplant(split, source | {"decoder": target}, {"decoder": other}, Method("avg"))
     assert isinstance(again, SplitMBartForConditionalGeneration)
     assert side(again, "decoder").input.weight.shape[0] == 150
     assert reports["decoder"].special == len(other.special_ids)
@@ -208,7 +208,7 @@ def test_the_configuration_speaks_the_new_vocabulary() -> None:
     source["decoder"] = german_tokenizer()
     model.generation_config.bad_words_ids = [[source["decoder"].special["pad"]], [20]]
     target = learn(german(400, 7), kind="wordpiece", size=140)
-    result, reports = transplant(model, source, {"decoder": target}, Method("avg"))
+    result, reports, _ = transplant(model, source, {"decoder": target}, Method("avg"))
     for settings in (result.config, result.generation_config):
         assert settings.pad_token_id == settings.decoder_start_token_id == target.special["pad"]
         assert settings.eos_token_id == target.special["sep"]
@@ -221,7 +221,7 @@ def test_the_configuration_speaks_the_new_vocabulary() -> None:
 def test_seen_rows_can_be_made_anew_too(family: str) -> None:
     model, source, target = case(family)
     old = side(model, "decoder").input.weight.clone()
-    result, reports = transplant(model, source, {"decoder": target}, Method("random", keep_seen=False))
+    result, reports, _ = transplant(model, source, {"decoder": target}, Method("random", keep_seen=False))
     new = side(result, "decoder").input.weight
     for token, origin in enumerate(align(source["decoder"], target).origins.tolist()):
         same = origin >= 0 and torch.equal(new[token], old[origin])
@@ -234,7 +234,7 @@ def test_seen_rows_can_be_made_anew_too(family: str) -> None:
 def test_random_states_its_scale_and_follows_the_seed() -> None:
     def table(seed: int) -> torch.Tensor:
         model, source, target = case("marian")
-        result, reports = transplant(model, source, {"decoder": target}, Method("random", seed=seed))
+        result, reports, _ = transplant(model, source, {"decoder": target}, Method("random", seed=seed))
         assert reports["decoder"].scale == pytest.approx(16**-0.5)
         return side(result, "decoder").input.weight
 
@@ -282,7 +282,7 @@ def test_a_published_marian_is_transplanted(tmp_path: Path) -> None:
     published.generation_config.bad_words_ids = [[padding]]
     published.save_pretrained(tmp_path)
     target = german_tokenizer()
-    result, reports = transplant(load_model(tmp_path), source, {"decoder": target}, Method("avg"))
+    result, reports, _ = transplant(load_model(tmp_path), source, {"decoder": target}, Method("avg"))
     assert reports["decoder"].seen > 10
     assert torch.equal(side(result, "encoder").input.weight, published.model.shared.weight)
     assert (side(result, "encoder").padding_id, side(result, "decoder").padding_id) == (padding, target.special["pad"])

@@ -38,6 +38,7 @@ rows:
   - {name: joint, pretraining: joint-vocabulary}
   - {name: sampled, vocabulary: upstream, pretraining: sampled}
   - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
+  - {name: attached, initialiser: mean, attached: true}
 evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
 
@@ -61,7 +62,8 @@ def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipelin
     pipeline, store = finished
     rows = {steps.row.name: steps for steps in pipeline.rows}
     sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
-    assert sizes == {"plain": 60, "single": 75, "task": 75, "joint": 68, "sampled": 60, "independent": 75}
+    new = dict.fromkeys(("single", "task", "independent", "attached"), 75)
+    assert sizes == {"plain": 60, "joint": 68, "sampled": 60, **new}
     for steps in rows.values():
         assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
 

@@ -113,6 +113,7 @@ class Pipeline(Beginnings):
         generator = self._generator(row, model) if row.initialiser in TRAINED_METHODS else None
         transfer = self._transfer(row, seed, model, generator) if row.initialiser else None
         phase = FirstPhase(share=row.tables_first, sides=experiment.sides) if row.tables_first else None
+        inputs = {"model": transfer or model, "corpus": self.downstream_corpus}
         finetune = Step(
             stages.FINETUNE,
             f"finetune {row.name} seed {seed}",
@@ -121,8 +122,9 @@ class Pipeline(Beginnings):
                 training=experiment.finetune,
                 seed=seed,
                 first_phase=phase,
+                attached=experiment.sides if row.attached else (),
             ),
-            {"model": transfer or model, "corpus": self.downstream_corpus},
+            inputs | ({"upstream": model} if row.attached else {}),
             labels,
         )
         evaluate = Step(
@@ -145,6 +147,7 @@ class Pipeline(Beginnings):
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
             seed=seed if seeded else 0,
             keep_seen=row.keep_seen,
+            keep_matrices=row.attached,
         )
         inputs = {"model": model}
         inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in self.experiment.sides}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from subgraft.grafting.generator import RaggedSimilar, mix
+from subgraft.grafting.mixing_matrix import MixingMatrix
 from subgraft.models.sides import Side
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -45,6 +46,7 @@ class NewRows:
 
     fallbacks: how many tokens were given something else than the method's own answer, by what it was.
     scale: the standard deviation they were drawn with, where it is one number.
+    matrix: which upstream rows they were mixed from, for methods that mix.
     """
 
     input: Tensor
@@ -52,6 +54,7 @@ class NewRows:
     bias: Tensor | None
     fallbacks: Mapping[str, int]
     scale: float | None = None
+    matrix: MixingMatrix | None = None
 
 
 Initialiser = Callable[[Request], NewRows]
@@ -92,7 +95,8 @@ def mixed(
     weights = weigh(tables.input)
     output = None if tables.output is None else mix(tables.output, weights, similar)
     bias = None if tables.bias is None else mix(tables.bias, weights, similar).flatten()
-    return NewRows(mix(tables.input, weights, similar), output, bias, fallbacks)
+    matrix = MixingMatrix.of_rows(similar, weights)
+    return NewRows(mix(tables.input, weights, similar), output, bias, fallbacks, matrix=matrix)
 
 
 def combined(side: Side, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:

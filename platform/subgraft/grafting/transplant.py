@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.errors import UserError
 from subgraft.grafting.alignment import Alignment, align, special_alone
 from subgraft.grafting.initialisers import initialiser
+from subgraft.grafting.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side
@@ -63,12 +65,20 @@ class TransplantReport:
     dropped: tuple[str, ...]
 
 
+class Transplant(NamedTuple):
+    """The model, what became of each side, and of what its table was mixed where the method mixes rows."""
+
+    model: PreTrainedModel
+    reports: dict[SideName, TransplantReport]
+    matrices: dict[SideName, MixingMatrix]
+
+
 def transplant(
     model: PreTrainedModel,
     source: Mapping[SideName, Tokenizer],
     target: Mapping[SideName, Tokenizer],
     method: Method,
-) -> tuple[PreTrainedModel, dict[SideName, TransplantReport]]:
+) -> Transplant:
     """The model with the target vocabularies on the sides they are given for; the given model is used up.
 
     Where both sides of a model that shares its table get one vocabulary, they go on sharing it, and the decoder's
@@ -83,18 +93,22 @@ def transplant(
     together = shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])
     tables: dict[SideName, Tables] = {}
     reports: dict[SideName, TransplantReport] = {}
+    matrices: dict[SideName, MixingMatrix] = {}
     for name in sorted(target):
         if together and name == "encoder":
             tables[name] = replace(tables["decoder"], output=None, bias=None)
             reports[name] = replace(reports["decoder"], side=name, dropped=())
+            matrices |= {name: matrices["decoder"]} if "decoder" in matrices else {}
         else:
-            tables[name], reports[name] = _graft(model, name, source[name], target[name], method)
+            graft = _graft(model, name, source[name], target[name], method)
+            tables[name], reports[name] = graft.tables, graft.report
+            matrices |= {name: graft.matrix} if graft.matrix else {}
     if "decoder" in target:
         tables["decoder"] = replace(tables["decoder"], padding_id=token_ids.padding)
         reports["decoder"] = replace(reports["decoder"], dropped=token_ids.dropped)
     replaced = replace_tables(model, tables)
     token_ids.apply(replaced)
-    return replaced, reports
+    return Transplant(replaced, reports, matrices)
 
 
 def _check_source(source: Tokenizer, upstream: Side) -> None:
@@ -121,9 +135,13 @@ def _are_one(first: Tokenizer, second: Tokenizer) -> bool:
     return first.fingerprint == second.fingerprint
 
 
-def _graft(
-    model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method
-) -> tuple[Tables, TransplantReport]:
+class _Graft(NamedTuple):
+    tables: Tables
+    report: TransplantReport
+    matrix: MixingMatrix | None
+
+
+def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> _Graft:
     """The tables of one side over the target vocabulary."""
     upstream = side(model, name)
     alignment = align(source, target) if method.keep_seen else special_alone(align(source, target), target)
@@ -140,7 +158,8 @@ def _graft(
         static=method.static.get(name),
     )
     rows = initialiser(method.name)(request)
-    return _tables(upstream, alignment, rows, target), _report(name, method, alignment, rows)
+    matrix = whole_matrix(alignment, rows.matrix) if rows.matrix else None
+    return _Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
 
 
 def _scale(model: PreTrainedModel, upstream: Side) -> float:

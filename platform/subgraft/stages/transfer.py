@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from subgraft.grafting.mixing_matrix import save_matrices
 from subgraft.grafting.transplant import Method, TransplantReport, transplant
 from subgraft.models.bundle import Bundle
 from subgraft.settings import Settings, SideName
@@ -21,7 +22,8 @@ REPORT = "transfer.json"
 class TransferRecipe(Settings):
     """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
 
-    keep_seen: left out of the fingerprint where it is true, as it is without saying.
+    keep_seen, keep_matrices: left out of the fingerprint where they are as they are without saying.  keep_matrices:
+    whether what rows were mixed from is kept beside the model, for a finetuning in which they stay attached.
     """
 
     method: str
@@ -29,6 +31,7 @@ class TransferRecipe(Settings):
     max_similar: int
     seed: int
     keep_seen: bool = Field(default=True, exclude_if=bool)
+    keep_matrices: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -37,17 +40,19 @@ def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: 
     static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
     generator = inputs.get("generator")
     method = Method(recipe.method, generator, recipe.max_similar, recipe.seed, recipe.keep_seen, static)
-    reports = transfer(inputs["model"], target, method, out)
+    reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
 
 def transfer(
-    model: Path | str, target: Mapping[SideName, Tokenizer], method: Method, out: Path
+    model: Path | str, target: Mapping[SideName, Tokenizer], method: Method, out: Path, keep_matrices: bool = False
 ) -> dict[SideName, TransplantReport]:
     """Give the sides of a model directory or hub id their target vocabularies, and write the result to `out`."""
     bundle = Bundle.load(model)
-    transplanted, reports = transplant(bundle.model, bundle.tokenizers, target, method)
+    transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
     tokenizers = {**bundle.tokenizers, **target}
     Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"]).save(out)
+    if keep_matrices:
+        save_matrices(matrices, out)
     (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
     return reports

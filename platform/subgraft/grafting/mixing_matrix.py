@@ -1,0 +1,73 @@
+"""How the rows of a new table were mixed from the upstream table, as a sparse matrix that can be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from subgraft.grafting.alignment import Alignment
+from subgraft.grafting.generator import RaggedSimilar
+from subgraft.settings import SideName
+
+MATRICES = "matrices.safetensors"
+_PARTS = ("offsets", "tokens", "weights")
+
+
+@dataclass(frozen=True)
+class MixingMatrix:
+    """A sparse matrix [size, V]: row i is the sum of weights[k] x upstream row tokens[k], k in offsets[i:i + 1].
+
+    offsets int64 [size + 1], tokens int64 [nnz], weights fp32 [nnz]. An empty row comes from nowhere upstream.
+    """
+
+    offsets: Tensor
+    tokens: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of_rows(cls, similar: RaggedSimilar, weights: Tensor) -> MixingMatrix:
+        return cls(similar.offsets, similar.token_ids, weights.detach().float())
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def to(self, device: torch.device | str) -> MixingMatrix:
+        return MixingMatrix(self.offsets.to(device), self.tokens.to(device), self.weights.to(device))
+
+    def mix(self, table: Tensor) -> Tensor:
+        """The rows [size, d] mixed from a table [V, d]; gradients reach the table."""
+        return F.embedding_bag(
+            self.tokens, table, self.offsets, mode="sum", per_sample_weights=self.weights, include_last_offset=True
+        )
+
+
+def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
+    """The matrix of a whole table: tokens with an origin are that one row, the others as `rows` has them, in order."""
+    origins = alignment.origins
+    counts = (origins >= 0).astype(np.int64)
+    new = np.array([*alignment.unseen, *alignment.others], dtype=np.int64)
+    counts[new] = rows.offsets.diff().numpy()
+    offsets = np.concatenate([[0], counts.cumsum()])
+    tokens, weights = np.empty(offsets[-1], dtype=np.int64), np.ones(offsets[-1], dtype=np.float32)
+    copied = np.flatnonzero(origins >= 0)
+    tokens[offsets[copied]] = origins[copied]
+    places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in new]) if len(new) else new
+    tokens[places], weights[places] = rows.tokens.numpy(), rows.weights.numpy()
+    return MixingMatrix(torch.from_numpy(offsets), torch.from_numpy(tokens), torch.from_numpy(weights))
+
+
+def save_matrices(matrices: Mapping[SideName, MixingMatrix], directory: Path) -> None:
+    tensors = {f"{side}.{part}": getattr(matrix, part) for side, matrix in matrices.items() for part in _PARTS}
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, directory / MATRICES)
+
+
+def load_matrix(directory: Path, side: SideName) -> MixingMatrix:
+    tensors = load_file(directory / MATRICES)
+    return MixingMatrix(*(tensors[f"{side}.{part}"] for part in _PARTS))

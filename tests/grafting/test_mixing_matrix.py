@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from subgraft.grafting.alignment import align
+from subgraft.grafting.mixing_matrix import load_matrix, save_matrices
+from subgraft.grafting.transplant import Method, transplant
+from subgraft.models.sides import side
+from subgraft.settings import SideName
+from subgraft.vocabulary.learn import learn
+from toys import english_tokenizer, german, german_tokenizer, marian
+
+
+@pytest.mark.parametrize("method", ["mean", "avg"])
+def test_the_matrix_makes_the_table_again(method: str, tmp_path: Path) -> None:
+    """But for tokens without anything similar, which got the mean row."""
+    model, source = marian(), german_tokenizer()
+    target = learn(german(400, 7), kind="bpe", size=140)
+    table = side(model, "decoder").input.weight.detach().clone()
+    both: dict[SideName, object] = {"encoder": english_tokenizer(), "decoder": source}
+    result, _, matrices = transplant(model, both, {"decoder": target}, Method(method))  # type: ignore[arg-type]
+    save_matrices(matrices, tmp_path)
+    matrix = load_matrix(tmp_path, "decoder")
+    assert len(matrix) == len(target)
+    made, expected = matrix.mix(table), side(result, "decoder").input.weight
+    empty = matrix.offsets.diff() == 0
+    torch.testing.assert_close(made[~empty], expected[~empty])
+    torch.testing.assert_close(expected[empty], table.mean(dim=0).expand(int(empty.sum()), -1))
+
+
+def test_tokens_with_an_origin_are_one_row() -> None:
+    model, source = marian(), german_tokenizer()
+    target = learn(german(400, 7), kind="bpe", size=140)
+    alignment = align(source, target)
+    both: dict[SideName, object] = {"encoder": english_tokenizer(), "decoder": source}
+    matrix = transplant(model, both, {"decoder": target}, Method("mean")).matrices["decoder"]  # type: ignore[arg-type]
+    for token, origin in enumerate(alignment.origins.tolist()):
+        if origin >= 0:
+            row = slice(int(matrix.offsets[token]), int(matrix.offsets[token + 1]))
+            assert matrix.tokens[row].tolist() == [origin]
+            assert matrix.weights[row].tolist() == [1.0]
+
+
+def test_methods_that_do_not_mix_have_no_matrix() -> None:
+    both: dict[SideName, object] = {"encoder": english_tokenizer(), "decoder": german_tokenizer()}
+    target = learn(german(400, 7), kind="bpe", size=140)
+    assert not transplant(marian(), both, {"decoder": target}, Method("random")).matrices  # type: ignore[arg-type]
