@@ -126,6 +126,13 @@ class Experiment(Settings):
         return self
 
     @model_validator(mode="after")
+    def _tables_change(self) -> Experiment:
+        for where, training in (("pretrain", self.pretrain), ("generator_training", self.generator_training)):
+            if training.table_learning_rate is not None:
+                raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
+        return self
+
+    @model_validator(mode="after")
     def _attachable(self) -> Experiment:
         attached = [row.name for row in self.rows if row.attached]
         if attached and self.runtime.zero_stage == 3:

@@ -123,6 +123,7 @@ class Pipeline(Beginnings):
                 seed=seed,
                 first_phase=phase,
                 attached=experiment.sides if row.attached else (),
+                fast_tables=experiment.sides if experiment.finetune.table_learning_rate else (),
             ),
             inputs | ({"upstream": model} if row.attached else {}),
             labels,

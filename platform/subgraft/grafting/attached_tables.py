@@ -49,6 +49,11 @@ class AttachedTables(nn.Module):
     def model(self) -> PreTrainedModel:
         return self.loss.model  # type: ignore[return-value]
 
+    @property
+    def rests(self) -> list[Tensor]:
+        """What each table has beside its mixture."""
+        return [table.rest for table in self.tables.values()]  # type: ignore[misc]
+
     def forward(self, batch: Any) -> dict[str, Tensor]:
         tables = {self._names[key]: table() for key, table in self.tables.items()}
         sums: dict[str, Tensor] = torch.func.functional_call(self.loss, tables, (batch,), tie_weights=True)

@@ -7,7 +7,7 @@ This is the only place that knows. Everything else asks for a `Side`, or hands o
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -81,6 +81,17 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
     output = model.get_output_embeddings()
     bias = getattr(model, "final_logits_bias", None)
     return Side(name, table, output, bias, output.weight is table.weight, model.config.pad_token_id)
+
+
+def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
+    """The model's own input and output tables of some sides, as SIDE.input and SIDE.output; tied ones are both."""
+    found: dict[str, Tensor] = {}
+    for name in names:
+        tables = side(model, name)
+        found[f"{name}.input"] = tables.input.weight
+        if tables.output is not None:
+            found[f"{name}.output"] = tables.output.weight
+    return found
 
 
 def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:

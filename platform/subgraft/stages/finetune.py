@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from subgraft.grafting.attached_tables import AttachedTables
 from subgraft.grafting.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
+from subgraft.models.sides import tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.settings import Languages, Settings, SideName, TrainingSettings
@@ -24,7 +25,8 @@ from subgraft.training.loop import Outcome
 
 class FinetuneRecipe(Settings):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
-    of the model `upstream`.  Both are left out of the fingerprint where there is none.
+    of the model `upstream`.  fast_tables: the sides whose tables `training.table_learning_rate` is for.  All are left
+    out of the fingerprint where there is none.
     """
 
     languages: Languages
@@ -32,6 +34,7 @@ class FinetuneRecipe(Settings):
     seed: int
     first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
+    fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -66,7 +69,7 @@ class _Finetuning:
 
     def train(self, bundle: Bundle, settings: TrainingSettings, part: str = "all", steps_before: int = 0) -> Outcome:
         loss, scores = Seq2SeqLoss(bundle.model, settings.label_smoothing), self._dev_scores(bundle)
-        return self._fit(loss, settings, scores, part, steps_before)
+        return self._fit(loss, settings, scores, self._tables(bundle), part, steps_before)
 
     def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
         """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
@@ -77,7 +80,7 @@ class _Finetuning:
             loss.write()
             return scores()
 
-        outcome = self._fit(loss, settings, evaluate)
+        outcome = self._fit(loss, settings, evaluate, loss.rests)
         loss.write()
         return outcome
 
@@ -97,6 +100,7 @@ class _Finetuning:
         loss: nn.Module,
         settings: TrainingSettings,
         evaluate: Callable[[], dict[str, float]],
+        tables: Sequence[Tensor],
         part: str = "all",
         steps_before: int = 0,
     ) -> Outcome:
@@ -111,4 +115,8 @@ class _Finetuning:
             select="bleu",
             part=part,
             steps_before=steps_before,
+            tables=tables,
         )
+
+    def _tables(self, bundle: Bundle) -> list[Tensor]:
+        return list(tables_of(bundle.model, self.recipe.fast_tables).values())

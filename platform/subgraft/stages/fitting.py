@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
@@ -47,18 +47,19 @@ def fit(
     select: str | None = None,
     part: str = "all",
     steps_before: int = 0,
+    tables: Collection[Tensor] = (),
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
     part: names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for
-    the record of a curve that goes on.
+    the record of a curve that goes on.  tables: what `table_learning_rate` is for.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
     if device().type == "cpu" and settings.precision == "bf16":
         # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
-    engine = _engine(module, settings, context)
+    engine = _engine(module, settings, context, tables)
     trainer = Trainer(
         module,
         weights,
@@ -77,12 +78,12 @@ def _recorded(context: Context, steps_before: int, step: int, values: Mapping[st
     context.metrics(steps_before + step, values)
 
 
-def _engine(module: nn.Module, settings: TrainingSettings, context: Context) -> Engine:
+def _engine(module: nn.Module, settings: TrainingSettings, context: Context, tables: Collection[Tensor]) -> Engine:
     if context.runtime.zero_stage is None:
-        return PlainEngine(module.to(device()), settings, device())
+        return PlainEngine(module.to(device()), settings, device(), tables)
     from subgraft.training.deepspeed_engine import DeepSpeedEngine
 
-    return DeepSpeedEngine(module, settings, device(), context.runtime.zero_stage)
+    return DeepSpeedEngine(module, settings, device(), context.runtime.zero_stage, tables)
 
 
 def is_writer() -> bool:

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from subgraft.models.bundle import Bundle
-from subgraft.models.sides import side
+from subgraft.models.sides import tables_of
 from subgraft.settings import Settings, SideName, TrainingSettings
 from subgraft.training.loop import CurvePoint, Data, Outcome, batch_plan
 
@@ -47,7 +46,7 @@ def planned_steps(settings: TrainingSettings, data: Data, seed: int) -> int:
 
 def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
     """Freeze everything but the input and output tables of some sides."""
-    chosen = {id(table) for table in _tables(bundle, sides).values()}
+    chosen = {id(table) for table in tables_of(bundle.model, sides).values()}
     for parameter in bundle.model.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
 
@@ -55,19 +54,9 @@ def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
 @torch.no_grad()
 def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...]) -> None:
     """Copy the tables of some sides from one model into another of the same shape."""
-    before = _tables(trained, sides)
-    for name, table in _tables(bundle, sides).items():
+    before = tables_of(trained.model, sides)
+    for name, table in tables_of(bundle.model, sides).items():
         table.copy_(before[name])
-
-
-def _tables(bundle: Bundle, sides: Iterable[SideName]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
-    for name in sides:
-        tables = side(bundle.model, name)
-        found[f"{name}.input"] = tables.input.weight
-        if tables.output is not None:
-            found[f"{name}.output"] = tables.output.weight
-    return found
 
 
 def joined(first: Outcome, second: Outcome) -> Outcome:

@@ -6,7 +6,7 @@ another ZeRO stage, another number of workers, or none of DeepSpeed at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from deepspeed.utils import (
 from torch import Tensor, nn
 
 from subgraft.settings import TrainingSettings
-from subgraft.training.engine import Batch
+from subgraft.training.engine import Batch, parameter_groups
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -30,7 +30,14 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 class DeepSpeedEngine:
     """DeepSpeed's engine behind the loop's protocol; the loop itself composes micro-batches and normalises losses."""
 
-    def __init__(self, module: nn.Module, settings: TrainingSettings, device: torch.device, zero_stage: int) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        settings: TrainingSettings,
+        device: torch.device,
+        zero_stage: int,
+        tables: Collection[Tensor] = (),
+    ) -> None:
         deepspeed.init_distributed(
             dist_backend="nccl" if device.type == "cuda" else "gloo", auto_mpi_discovery=False, verbose=False
         )
@@ -38,9 +45,9 @@ class DeepSpeedEngine:
         self._stage = zero_stage
         self._module = module
         self._settings = settings
-        trainable = [p for p in module.parameters() if p.requires_grad]
+        groups = parameter_groups(module, settings, tables)
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
-            model=module, model_parameters=trainable, config=_configuration(settings, zero_stage, self.world)
+            model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world)
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -57,7 +64,7 @@ class DeepSpeedEngine:
 
     def step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * group["factor"]
         self._engine.step()
         self._has_moments = True
 

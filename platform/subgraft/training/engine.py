@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -46,6 +46,19 @@ class Engine(Protocol):
         ...
 
 
+def parameter_groups(module: nn.Module, settings: TrainingSettings, tables: Collection[Tensor]) -> list[dict[str, Any]]:
+    """What is trained, in groups for an optimizer; `factor` is each group's share of the learning rate."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if settings.table_learning_rate is None:
+        return [{"params": trained, "factor": 1.0}]
+    chosen = {id(table) for table in tables}
+    rest = [parameter for parameter in trained if id(parameter) not in chosen]
+    own = [parameter for parameter in trained if id(parameter) in chosen]
+    factor = settings.table_learning_rate / settings.learning_rate
+    groups = [{"params": rest, "factor": 1.0}, {"params": own, "factor": factor}]
+    return [group for group in groups if group["params"]]
+
+
 def add_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Sum of named values."""
     total: dict[str, float] = {}
@@ -71,9 +84,14 @@ def recompute_activations(model: nn.Module) -> None:
 
 
 class PlainEngine:
-    """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them."""
+    """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them.
 
-    def __init__(self, module: nn.Module, settings: TrainingSettings, device: torch.device) -> None:
+    tables: the parameters that `table_learning_rate` is for.
+    """
+
+    def __init__(
+        self, module: nn.Module, settings: TrainingSettings, device: torch.device, tables: Collection[Tensor] = ()
+    ) -> None:
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.world = dist.get_world_size() if dist.is_initialized() else 1
         self.device = device
@@ -81,7 +99,7 @@ class PlainEngine:
         self._settings = settings
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._optimizer = torch.optim.AdamW(
-            self._named.values(),
+            parameter_groups(module, settings, tables),
             lr=settings.learning_rate,
             betas=(settings.adam_beta1, settings.adam_beta2),
             eps=settings.adam_epsilon,
@@ -103,7 +121,7 @@ class PlainEngine:
         if self._settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self._named.values(), self._settings.clip_norm)
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * group["factor"]
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
