@@ -26,10 +26,11 @@ class MarkedAnswer:
         passage, start, end = question.passage, question.start, question.end
         first, last = window(passage, start, end, self.settings.window)
         before, answer, after = (
-            self._unmarked(part) for part in (passage[first:start], passage[start:end], passage[end:last])
+            self._unmarked(part.strip()) for part in (passage[first:start], passage[start:end], passage[end:last])
         )
         opening, closing = self.settings.marks
-        return f"{before.lstrip()}{opening} {answer} {closing}{after.rstrip()}", question.text
+        # Spaces around a mark, so that it is cut into the same pieces wherever it stands.
+        return " ".join(part for part in (before, opening, answer, closing, after) if part), question.text
 
     def _unmarked(self, text: str) -> str:
         """The text without anything that could be taken for a mark: its characters are set apart."""

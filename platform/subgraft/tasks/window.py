@@ -15,9 +15,9 @@ _SPACES = re.compile(r"\s+")
 def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
     """Bounds of a stretch of at most `limit` characters that holds text[start:end], which is never cut.
 
-    Whole sentences are added around the span's own, on the side that has less so far while there is room. Where its
-    own sentence is too long, words are added so, and where its own words are, characters. A span that is longer than
-    the limit is all there is.
+    Whole sentences are added around the span's own, on the side that has less so far while there is room. Where they
+    have none, or fill less than half of it, words are added so instead, and for want of those characters. A span that
+    is longer than the limit is all there is.
     """
     if len(text) <= limit:
         return 0, len(text)
@@ -25,7 +25,7 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
         return start, end
     for limits in (_sentence_limits(text), _word_limits(text), range(len(text) + 1)):
         found = _grown(limits, start, end, limit)
-        if found is not None:
+        if found is not None and 2 * (found[1] - found[0]) >= limit:
             return found
     raise AssertionError("characters always fit")
 
