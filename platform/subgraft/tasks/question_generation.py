@@ -16,7 +16,7 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 class MarkedAnswer:
     """Makes of a question the pair (window of the passage with the answer between marks, question).
 
-    Marking the answer where it stands tells which of its occurrences is meant (Chan and Fan 2019, section 3.3, with
+    Marking the answer where it stands tells which of its occurrences is meant (Chan and Fan 2019, BERT-HLSQG, with
     special tokens as marks).
     """
 
