@@ -18,6 +18,7 @@ FLOORS = [
     {"reporting"},
     {"models"},
     {"objectives"},
+    {"tasks"},
     {"grafting"},
     {"training"},
     {"stages"},

@@ -204,7 +204,7 @@ MISTAKES = [
     (f"{GENERATE} --model gpt2", ["gpt2: this model has no encoder"]),
     (f"{GENERATE} --languages klingon", ["--languages", "'klingon'", "en-de"]),
     (f"{GENERATE} --languages en-", ["--languages", "'en-'", "en-de"]),
-    (f"{GENERATE} --languages de-de", ["--languages", "'de-de'", "different"]),
+    (f"{GENERATE} --languages de", ["--languages", "'de'", "two language codes"]),
     (f"{GENERATE} --model mbart --languages en-fr", ["no language code for 'fr'", "It has: de_DE, en_XX"]),
     (f"{GENERATE} --model models:/absent@champion", ["no run has been recorded here", "SUBGRAFT_HOME"]),
     (

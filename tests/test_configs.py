@@ -23,7 +23,7 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_promised_configurations_are_there() -> None:
-    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml"} <= set(NAMES)
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -106,3 +106,37 @@ def test_rows_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
     )
     independent = rows["independent-encoder"]
     assert not independent.keep_seen and 0 < independent.tables_first < 1
+
+
+def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
+    experiment = load(CONFIGS / "questions.yaml", Experiment)
+    assert (experiment.task, experiment.model.family) == ("question-generation", "mbart")
+    assert experiment.upstream.objective == "denoising"
+    assert experiment.languages.source == experiment.languages.target == experiment.upstream_languages.target
+    assert experiment.corpora[experiment.downstream.corpus].squad and experiment.question_generation.window == 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (["task=text-to-text"], "is of kind squad, which `task: question-generation` is about"),
+        (["downstream.corpus=everyday"], "needs a downstream corpus of kind squad, which 'everyday' is not"),
+        (["upstream.corpus=squad"], "squad holds a task's questions"),
+        (["task=translation", "downstream.corpus=everyday"], "translation is between two languages"),
+        (["task=summaries"], "expected 'translation', 'question-generation' or 'text-to-text'"),
+    ],
+)
+def test_tasks_and_corpora_that_do_not_go_together_are_refused(changes: list[str], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        load(CONFIGS / "questions.yaml", Experiment, changes)
+
+
+def test_cleaning_and_length_limits_suit_the_task_unless_they_are_given() -> None:
+    """Rules of translation would drop nearly every passage with its question."""
+    questions = load(CONFIGS / "questions.yaml", Experiment)
+    assert (questions.cleaning.max_ratio, questions.cleaning.max_characters) == (None, None)
+    assert questions.evaluation.max_length_ratio == 1.0 and questions.evaluation.speed_sentences == 64
+    own = load(CONFIGS / "questions.yaml", Experiment, ["cleaning.max_ratio=9.0"])
+    assert (own.cleaning.max_ratio, own.cleaning.max_characters) == (9.0, None)
+    translation = load(CONFIGS / "laws.yaml", Experiment)
+    assert (translation.cleaning.max_ratio, translation.evaluation.max_length_ratio) == (5.0, 2.5)

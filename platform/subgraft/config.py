@@ -16,10 +16,12 @@ from subgraft.settings import (
     JointVocabularySettings,
     Languages,
     ModelSettings,
+    QuestionGenerationSettings,
     Runtime,
     Settings,
     SideName,
     StaticEmbeddingSettings,
+    TaskName,
     TrainingSettings,
     UpstreamSettings,
 )
@@ -88,10 +90,17 @@ class Row(Settings):
 
 
 class Experiment(Settings):
-    """A whole comparison. Settings that are not given come from the preset (see `presets`)."""
+    """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
+
+    task, question_generation: left out of what the report records where they say what has always been so.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     preset: Literal["small", "gpu", "paper"] = "small"
+    task: TaskName = Field(default="translation", exclude_if=lambda given: given == "translation")
+    question_generation: QuestionGenerationSettings = Field(
+        default=QuestionGenerationSettings(), exclude_if=lambda given: given == QuestionGenerationSettings()
+    )
     languages: Languages
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
@@ -123,6 +132,25 @@ class Experiment(Settings):
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ValueError("row names must be distinct")
+        return self
+
+    @property
+    def upstream_languages(self) -> Languages:
+        """What the upstream corpus is in: the task's languages, unless it says others."""
+        return self.upstream.languages or self.languages
+
+    @model_validator(mode="after")
+    def _fits_its_task(self) -> Experiment:
+        questions = {name for name, source in self.corpora.items() if source.squad}
+        if self.upstream.corpus in questions:
+            raise ValueError("squad holds a task's questions: it cannot be the upstream corpus")
+        corpus, asks = self.downstream.corpus, self.task == "question-generation"
+        if asks and corpus not in questions:
+            raise ValueError(f"question-generation needs a downstream corpus of kind squad, which '{corpus}' is not")
+        if corpus in questions and not asks:
+            raise ValueError(f"corpus '{corpus}' is of kind squad, which `task: question-generation` is about")
+        if self.task == "translation" and self.languages.source == self.languages.target:
+            raise ValueError("translation is between two languages; within one, say `task: text-to-text`")
         return self
 
     @model_validator(mode="after")

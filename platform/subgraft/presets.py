@@ -1,4 +1,7 @@
-"""Sizes that belong together: `paper`, `gpu` and `small`. What a configuration says itself goes before them."""
+"""Sizes that belong together: `paper`, `gpu` and `small`; and what a task needs otherwise than translation does.
+
+What a configuration says itself goes before both.
+"""
 
 from __future__ import annotations
 
@@ -122,12 +125,29 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
+# A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
+# pairs. A question is shorter than its passage, so an output that grows as long repeats itself.
+TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "question-generation": {
+        "cleaning": {"max_characters": None, "max_ratio": None},
+        "evaluation": {"max_length_ratio": 1.0},
+    },
+    "text-to-text": {"cleaning": {"max_characters": None, "max_ratio": None}},
+}
+
 
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
-    """`given` with the groups of its preset filled in beneath it; an unknown preset is left for validation to name."""
-    preset = PRESETS.get(given.get("preset", "small"), {})
+    """`given` with the groups of its preset and its task filled in beneath it.
+
+    An unknown preset or task is left for validation to name.
+    """
+    preset = _named(PRESETS, given.get("preset", "small"))
     filled = dict(given)
-    for group, defaults in preset.items():
+    for group, defaults in (preset | _named(TASKS, given.get("task"))).items():
         own = given.get(group, {})
         filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
     return filled
+
+
+def _named(table: Mapping[str, Mapping[str, Mapping[str, Any]]], name: object) -> dict[str, Mapping[str, Any]]:
+    return dict(table.get(name, {})) if isinstance(name, str) else {}

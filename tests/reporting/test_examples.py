@@ -87,3 +87,12 @@ def test_without_a_baseline_there_is_nothing_to_set_beside(small: ReportData) ->
     examples = find_examples(replace(small, baseline=None))
     assert examples.gained == examples.lost == ()
     assert [recall.found for recall in examples.recalls] == [1, 2, 2]
+
+
+def test_long_sources_are_shown_where_most_are_long(small: ReportData) -> None:
+    """Passages are longer than any sentence that would be picked from a translation."""
+    lengths = (700, 300, 200, 400)
+    passages = replace(small, sources=tuple("x" * length for length in lengths))
+    assert [example.word for example in find_examples(passages).gained] == ["kündigungsfrist"]
+    one = replace(small, sources=("x" * 700, *small.sources[1:]))
+    assert "schadenersatz" not in [example.word for example in find_examples(one).gained]

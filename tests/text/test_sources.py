@@ -101,7 +101,7 @@ def test_files_of_a_monolingual_corpus(tmp_path: Path) -> None:
     assert list(found.read("train")) == [("one",), ("two",)]
 
 
-@pytest.mark.parametrize(("languages", "files"), [(EN_FR, ("a",)), (ENGLISH, ("a", "a")), (EN_FR, ("a", "a", "a"))])
+@pytest.mark.parametrize(("languages", "files"), [(EN_FR, ("a",)), (ENGLISH, ("a",) * 3), (EN_FR, ("a",) * 3)])
 def test_the_number_of_files_must_fit_the_languages(
     tmp_path: Path, languages: Languages, files: tuple[str, ...]
 ) -> None:

@@ -55,8 +55,8 @@ def languages(text: str) -> Languages:
 
 
 def language_pair(text: str) -> Languages:
-    """A type of argument: two different languages, as in en-de."""
+    """A type of argument: the languages of source and target, as in en-de, or en-en within one."""
     pair = languages(text)
-    if pair.source == pair.target:
-        raise argparse.ArgumentTypeError(f"expected two different language codes, as in en-de, found '{text}'")
+    if text == pair.source:
+        raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en-en, found '{text}'")
     return pair

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.cli.arguments import languages
 from subgraft.cli.output import Commands, console
 from subgraft.errors import UserError
 from subgraft.settings import Cleaning, CorpusSource, Languages
+from subgraft.text.squad import Pairing
 
 
 def add_to(commands: Commands) -> None:
@@ -52,8 +54,10 @@ def list_corpora(arguments: argparse.Namespace) -> None:
 def get(arguments: argparse.Namespace) -> None:
     from subgraft.text import catalogue
 
-    source, languages, cleaning, base = _asked(arguments)
-    corpus = catalogue.get(source, languages, cleaning, arguments.out, base=base)
+    asked = _asked(arguments)
+    corpus = catalogue.get(
+        asked.source, asked.languages, asked.cleaning, arguments.out, base=asked.base, pairing=asked.pairing
+    )
     for split in corpus.splits:
         counts = ", ".join(f"{rule} {count:,}" for rule, count in corpus.counts[split].items())
         print(f"{split}: {counts}")
@@ -65,16 +69,27 @@ def check(arguments: argparse.Namespace) -> None:
 
     from subgraft.text import catalogue
 
-    source, languages, _, base = _asked(arguments)
+    asked = _asked(arguments)
     table = Table("split", "language", "segments", "words", "characters", "mean characters", "sha256")
-    for side in catalogue.check(source, languages, base):
+    for side in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
         figures = (f"{value:,}" for value in (side.segments, side.words, side.characters))
         digest = f"{side.sha256[:12]}{' as in MANIFEST.tsv' if side.declared else ''}" if side.sha256 else ""
         table.add_row(side.split, side.language, *figures, f"{side.mean_characters:.1f}", digest)
     console().print(table)
 
 
-def _asked(arguments: argparse.Namespace) -> tuple[CorpusSource, Languages, Cleaning, Path]:
+@dataclass(frozen=True)
+class _Asked:
+    """A corpus that was named, with all that says how to read and clean it."""
+
+    source: CorpusSource
+    languages: Languages
+    cleaning: Cleaning
+    base: Path
+    pairing: Pairing | None = None
+
+
+def _asked(arguments: argparse.Namespace) -> _Asked:
     """The corpus that was named: in a configuration, built in, or a folder."""
     named: str = arguments.corpus
     if ".yaml:" in named:
@@ -82,16 +97,19 @@ def _asked(arguments: argparse.Namespace) -> tuple[CorpusSource, Languages, Clea
     if not named:
         raise UserError("expected a corpus, found ''", mend="`subgraft corpora list` shows what there is.")
     if named in ("everyday", "law"):
-        return CorpusSource(generated=named), arguments.languages, Cleaning(), Path.cwd()  # type: ignore[arg-type]
-    return CorpusSource(folder=named), arguments.languages, Cleaning(), Path.cwd()
+        return _Asked(CorpusSource(generated=named), arguments.languages, Cleaning(), Path.cwd())  # type: ignore[arg-type]
+    return _Asked(CorpusSource(folder=named), arguments.languages, Cleaning(), Path.cwd())
 
 
-def _configured(named: str) -> tuple[CorpusSource, Languages, Cleaning, Path]:
+def _configured(named: str) -> _Asked:
     from subgraft.cli.experiments import load_experiment
+    from subgraft.tasks.question_generation import MarkedAnswer
 
     path, _, name = named.rpartition(":")
     experiment = load_experiment(Path(path))
     if name not in experiment.corpora:
         raise UserError(f"no corpus '{name}'", where=path, mend=f"There is: {', '.join(experiment.corpora)}.")
     base = Path(path).absolute().parent
-    return experiment.corpora[name], experiment.languages, experiment.cleaning, base
+    languages = experiment.upstream_languages if name == experiment.upstream.corpus else experiment.languages
+    pairing = MarkedAnswer(experiment.question_generation)
+    return _Asked(experiment.corpora[name], languages, experiment.cleaning, base, pairing)

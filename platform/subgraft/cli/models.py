@@ -6,14 +6,16 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
 from subgraft.errors import UserError
+from subgraft.settings import TaskName
 
 
 def add_to(commands: Commands) -> None:
-    generate = commands.add_parser("generate", help="translate text with a model, or a registered one")
+    generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
     generate.add_argument("--model", required=True, help="a directory, a hub id, or models:/NAME@ALIAS")
     generate.add_argument("--input", type=Path, metavar="FILE", help="one sentence per line; default: standard input")
     generate.add_argument("--beam", type=whole(1), default=4, help="beam size (default 4)")
@@ -30,7 +32,7 @@ def add_to(commands: Commands) -> None:
     evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
     evaluate.add_argument("--hypotheses", type=Path, required=True, metavar="FILE")
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
-    evaluate.add_argument("--task", choices=("translation",), default="translation")
+    evaluate.add_argument("--task", choices=get_args(TaskName), default="translation")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     evaluate.set_defaults(command=evaluate_text)

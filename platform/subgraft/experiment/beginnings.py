@@ -13,12 +13,13 @@ from subgraft.config import Experiment, Row
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
 from subgraft.files import file_digest
-from subgraft.settings import SamplingSettings, SideName, Split, VocabularySettings
+from subgraft.settings import Languages, SamplingSettings, SideName, Split, VocabularySettings
 from subgraft.stages.build import BuildRecipe
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
 from subgraft.stages.pretrain import PretrainRecipe
 from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.tasks.question_generation import MarkedAnswer
 from subgraft.text.sources import resolve
 
 TextSide = Literal["source", "target"]
@@ -34,11 +35,15 @@ class Beginnings:
     @cached_property
     def upstream_corpus(self) -> Step:
         upstream = self.experiment.upstream
-        return self._corpus(upstream.corpus, ("train",) if upstream.checkpoint else ("train", "dev"))
+        translating = upstream.objective == "translation"
+        # A denoising model is not judged on dev while it is pretrained.
+        needed: tuple[Split, ...] = ("train", "dev") if translating and not upstream.checkpoint else ("train",)
+        return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, pairs=translating)
 
     @cached_property
     def downstream_corpus(self) -> Step:
-        return self._corpus(self.experiment.downstream.corpus, ("train", "dev", "test"))
+        experiment = self.experiment
+        return self._corpus(experiment.downstream.corpus, experiment.languages, ("train", "dev", "test"), pairs=True)
 
     @cached_property
     def pretrained(self) -> Step:
@@ -117,7 +122,7 @@ class Beginnings:
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
             objective=upstream.objective,
-            languages=experiment.languages,
+            languages=experiment.upstream_languages,
             model=experiment.model,
             noise=upstream.noise,
             training=experiment.pretrain,
@@ -126,15 +131,17 @@ class Beginnings:
         )
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
 
-    def _corpus(self, name: str, needed: Sequence[Split]) -> Step:
+    def _corpus(self, name: str, languages: Languages, needed: Sequence[Split], *, pairs: bool) -> Step:
+        """pairs: whether the corpus must have two sides."""
         experiment = self.experiment
         source = experiment.corpora[name]
-        resolved = resolve(source, experiment.languages, self._base)
-        require_corpus(resolved, needed, name)
+        resolved = resolve(source, languages, self._base, pairing=MarkedAnswer(experiment.question_generation))
+        require_corpus(resolved, needed, name, pairs=pairs)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
-            languages=experiment.languages,
+            languages=languages,
             cleaning=experiment.cleaning,
+            questions=experiment.question_generation if source.squad else None,
             source=source,
             base=self._base,
         )
@@ -149,18 +156,32 @@ class Beginnings:
         shared: bool = False,
     ) -> Step:
         """second: a corpus to learn from beside the first.  shared: between both sides, and so of both languages."""
-        languages = self.experiment.languages
-        coded = self.experiment.model.family == "mbart" and self.experiment.upstream.checkpoint is None
+        experiment = self.experiment
+        coded = experiment.model.family == "mbart" and experiment.upstream.checkpoint is None
+        own = experiment.upstream_languages if corpus is self.upstream_corpus else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,
             settings=VocabularySettings(kind=settings.kind, size=settings.size),
-            languages=tuple(_code(code) for code in (languages.source, languages.target)) if coded else (),
-            weighing=self.experiment.joint_vocabulary.weighing if second else None,
+            languages=self._language_codes if coded else (),
+            weighing=experiment.joint_vocabulary.weighing if second else None,
+            marks=self._marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
         )
-        language = languages.source if side == "source" else languages.target
+        language = own.source if side == "source" else own.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
         inputs = {"corpus": corpus} | ({"second": second} if second else {})
         return Step(stages.VOCABULARY, name, recipe, inputs)
+
+    @property
+    def _language_codes(self) -> tuple[str, ...]:
+        """Special tokens of all languages that upstream or downstream text is in, each once."""
+        spoken = (self.experiment.upstream_languages, self.experiment.languages)
+        return tuple(dict.fromkeys(_code(code) for pair in spoken for code in (pair.source, pair.target)))
+
+    @property
+    def _marks(self) -> tuple[str, ...]:
+        """What the upstream vocabulary must be able to spell, as the baseline at least reads passages with it."""
+        experiment = self.experiment
+        return experiment.question_generation.marks if experiment.task == "question-generation" else ()
 
 
 def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:

@@ -81,7 +81,7 @@ class Pipeline(Beginnings):
         experiment = self.experiment
         recipe = GeneratorRecipe(
             objective=experiment.upstream.objective,
-            languages=experiment.languages,
+            languages=experiment.upstream_languages,
             noise=experiment.upstream.noise,
             sides=experiment.sides,
             kind=row.initialiser,  # type: ignore[arg-type]

@@ -12,16 +12,23 @@ from subgraft.models.hub import read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.settings import Split
-from subgraft.text.sources import FileSource, ResolvedSource
+from subgraft.tasks.question_generation import require_marks
+from subgraft.text.resolved import ResolvedSource
 
 
-def require_corpus(source: ResolvedSource, splits: Iterable[Split], name: str) -> None:
-    """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used."""
+def require_corpus(source: ResolvedSource, splits: Iterable[Split], name: str, *, pairs: bool) -> None:
+    """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
+
+    pairs: whether one side is not enough.
+    """
+    if pairs and source.monolingual:
+        mend = "Text of one side can be denoised (upstream.objective); a task needs pairs."
+        raise UserError("one language and one side, where pairs are needed", where=f"corpora.{name}", mend=mend)
     missing = [split for split in splits if split not in source.splits]
     if missing:
         mend = f"It has: {', '.join(source.splits)}."
         raise UserError(f"the experiment needs its {missing[0]} split", where=f"corpora.{name}", mend=mend)
-    if isinstance(source, FileSource):
+    if source.on_disk:
         for split in source.splits:
             source.size(split)
 
@@ -39,8 +46,11 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     longest = max(experiment.generator_training.max_length, experiment.finetune.max_length)
     if longest > config.get("max_position_embeddings", longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
-    decoder, languages = tokenizers["decoder"], experiment.languages
-    conditioning(family, tokenizers["encoder"], decoder, languages)
+    decoder, languages = tokenizers["decoder"], experiment.upstream_languages
+    for pair in (languages, experiment.languages):
+        conditioning(family, tokenizers["encoder"], decoder, pair)
+    if experiment.task == "question-generation":
+        require_marks(experiment.question_generation.marks, tokenizers["encoder"], str(directory))
     if experiment.upstream.objective == "denoising":
         for language in (languages.source, languages.target):
             language_code(decoder, language)

@@ -95,7 +95,7 @@ class Session:
         name, languages = self.model_name, self.experiment.languages
         pair = f"{languages.source}-{languages.target}"
         commands = (
-            ("translate", f'echo "…" | subgraft generate --model models:/{name}@champion --languages {pair}'),
+            ("generate", f'echo "…" | subgraft generate --model models:/{name}@champion --languages {pair}'),
             ("compare", f"subgraft compare {tracker.name}"),
             ("MLflow page", "subgraft tracking"),
         )

@@ -1,4 +1,4 @@
-"""Translations side by side, where an over-segmented word went wrong in the baseline and is right elsewhere.
+"""Outputs side by side, where an over-segmented word went wrong in the baseline and is right elsewhere.
 
 Also how often the reverse happens: examples alone could show anything.
 """
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.words import is_spaceless, words_of
 
+# Characters of a source that is still easily read. Passages are longer: then half of them are short enough.
 _LONGEST_SOURCE = 240
 
 
@@ -146,6 +147,7 @@ def _ranked(
     if data.baseline is None:
         return []
     candidates = []
+    longest = max(_LONGEST_SOURCE, int(np.median([len(source) for source in data.sources])))
     others = [name for name in data.row_names if name != data.baseline]
     for seed in data.seeds:
         base = occurrences.hits.get((data.baseline, seed))
@@ -156,7 +158,7 @@ def _ranked(
         for place in np.flatnonzero(differing):
             sentence, word = occurrences.places[place]
             length = len(data.sources[sentence])
-            if length <= _LONGEST_SOURCE:
+            if length <= longest:
                 rank = (-int(differing[place]), -len(data.over_segmented[word]), length)
                 candidates.append((rank, int(place), seed))
     return sorted(candidates)

@@ -230,7 +230,7 @@ def translations(data: ReportData) -> Section:
         (examples.lost, "found by the baseline, missed by others"),
     ):
         blocks += [_side_by_side(example, what) for example in shown]
-    return Section("Translations side by side", tuple(blocks))
+    return Section("Outputs side by side", tuple(blocks))
 
 
 def _recall_table(data: ReportData, examples: Examples) -> Table:

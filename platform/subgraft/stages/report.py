@@ -205,7 +205,7 @@ def _commands(name: str, pair: str) -> tuple[Command, ...]:
     return (
         Command("browse every run", "subgraft tracking"),
         Command(
-            "translate with the best model on dev", f'echo "…" | subgraft generate --model {model} --languages {pair}'
+            "generate with the best model on dev", f'echo "…" | subgraft generate --model {model} --languages {pair}'
         ),
     )
 

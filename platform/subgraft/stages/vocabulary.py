@@ -13,6 +13,7 @@ from pydantic import Field
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.settings import Settings, VocabularySettings
 from subgraft.stages.context import Context, Json
+from subgraft.tasks.question_generation import require_marks
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.learn import learn
 
@@ -22,12 +23,14 @@ class VocabularyRecipe(Settings):
 
     With an input `model`, that model's special tokens and language codes are taken over. With an input `second`, the
     vocabulary is learnt on the text of two corpora, weighed so; `weighing` is left out of the fingerprint elsewhere.
+    marks: text that the vocabulary must be able to spell, as it will read it; left out likewise where there is none.
     """
 
     side: Literal["source", "target", "both"]
     settings: VocabularySettings
     languages: tuple[str, ...] = ()
     weighing: Literal["as-they-are", "equal"] | None = Field(default=None, exclude_if=lambda given: given is None)
+    marks: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
 
 
 def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -43,6 +46,7 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
         languages=recipe.languages,
         like=like,
     )
+    require_marks(recipe.marks, tokenizer, "upstream.vocabulary")
     tokenizer.save(out)
     return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
 

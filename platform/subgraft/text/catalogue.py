@@ -18,14 +18,14 @@ from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus, Progress, build, require_empty
 from subgraft.text.places import SPLITS
+from subgraft.text.resolved import FilesSource, ResolvedSource
 from subgraft.text.sources import (
     GENERATED_COUNTS,
     GENERATED_DOMAINS,
     GENERATED_LANGUAGES,
-    FileSource,
-    ResolvedSource,
     resolve,
 )
+from subgraft.text.squad import Pairing
 
 MANIFEST = "MANIFEST.tsv"
 # {split}.{language code}, plain or gzipped; codes as in "en", "src" or "pt_BR".
@@ -74,14 +74,16 @@ def available(data: Path | None) -> list[Listing]:
     return built_in + [found for folder in folders if (found := _listing(folder, data, declared)) is not None]
 
 
-def check(source: CorpusSource, languages: Languages, base: Path) -> list[SideStatistics]:
+def check(
+    source: CorpusSource, languages: Languages, base: Path, pairing: Pairing | None = None
+) -> list[SideStatistics]:
     """Read every split of a source to its end, uncleaned, and say what it holds.
 
     Files under a folder with a MANIFEST.tsv (columns `file` and `sha256`) are compared with it.
     Raises UserError for whatever makes the source unusable: missing, unequal, empty, not UTF-8, another digest.
     """
-    resolved = resolve(source, languages, base)
-    codes = tuple(dict.fromkeys((languages.source, languages.target)))
+    resolved = resolve(source, languages, base, pairing=pairing)
+    codes = (languages.source, languages.target)[: 1 if resolved.monolingual else 2]
     checked: list[SideStatistics] = []
     for split in resolved.splits:
         digests = _verified(resolved, split, len(codes))
@@ -98,6 +100,7 @@ def get(
     out: Path,
     *,
     base: Path = Path(),
+    pairing: Pairing | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
     """Build a corpus into `out` (absent or empty), which appears whole, with its missing parents, or not at all."""
@@ -105,7 +108,7 @@ def get(
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
         beside = Path(folder) / out.name
-        build(source, languages, cleaning, beside, base=base, progress=progress)
+        build(source, languages, cleaning, beside, base=base, pairing=pairing, progress=progress)
         out.parent.mkdir(parents=True, exist_ok=True)
         beside.rename(out)
     return Corpus.open(out)
@@ -136,9 +139,11 @@ def _manifest(path: Path, column: str) -> dict[str, str]:
 
 
 def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tuple[str | None, bool]]:
-    if not isinstance(resolved, FileSource):
+    if not (resolved.on_disk and isinstance(resolved, FilesSource)):
         return [(None, False)] * sides
-    return [_digest(path) for path in resolved.paths(split)]
+    digests = [_digest(path) for path in resolved.paths(split)]
+    # Both sides may come from one file.
+    return digests if len(digests) == sides else digests * sides
 
 
 def _digest(path: Path) -> tuple[str, bool]:

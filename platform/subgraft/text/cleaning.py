@@ -54,9 +54,9 @@ def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
     shortest, longest = min(map(len, sides)), max(map(len, sides))
     if shortest < cleaning.min_characters:
         return "too_short"
-    if longest > cleaning.max_characters:
+    if cleaning.max_characters is not None and longest > cleaning.max_characters:
         return "too_long"
-    if longest > cleaning.max_ratio * shortest:
+    if cleaning.max_ratio is not None and longest > cleaning.max_ratio * shortest:
         return "ratio"
     if cleaning.drop_identical and len(sides) == 2 and sides[0] == sides[1]:
         return "identical"

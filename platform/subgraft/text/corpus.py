@@ -14,6 +14,8 @@ from subgraft.errors import UserError
 from subgraft.settings import Cleaning, CorpusSource, Languages, Split
 from subgraft.text import reading, sources
 from subgraft.text.cleaning import Sides, clean, digest, strip
+from subgraft.text.resolved import ResolvedSource
+from subgraft.text.squad import Pairing
 
 Side = Literal["source", "target"]
 # Called with the segments read so far, those there are, and the split.
@@ -29,7 +31,8 @@ class Corpus:
     """A folder with {train,dev,test}.{source,target} and corpus.json; a monolingual one has no target files.
 
     languages: of the source and the target side.  generated: it is the built-in corpus.  sizes: segments per split.
-    counts: per split, the segments "read", "kept" and dropped by each cleaning rule.  identity: of what it was built.
+    counts: per split, the segments "read", "kept" and dropped by each cleaning rule, and what the source remarks.
+    identity: of what it was built.
     """
 
     directory: Path
@@ -88,15 +91,16 @@ def build(
     out: Path,
     *,
     base: Path = Path(),
+    pairing: Pairing | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
     """Stream a source through the cleaning rules into `out`, a folder that is absent or empty.
 
-    base: where relative paths begin. Held-out splits are stripped and kept whole; training pairs that occur in them
-    are dropped where the rules say so.
+    base: where relative paths begin.  pairing: what the task makes of a question, where they are questions.
+    Held-out splits are stripped and kept whole; training pairs that occur in them are dropped where the rules say so.
     Raises UserError as resolving and reading do, all before anything is written, and where cleaning leaves nothing.
     """
-    resolved = sources.resolve(source, languages, base)
+    resolved = sources.resolve(source, languages, base, pairing=pairing)
     sizes = {split: resolved.size(split) for split in resolved.splits}
     require_empty(out)
     counts = _write_splits(resolved, sizes, cleaning, out, progress)
@@ -130,7 +134,7 @@ def _require_something(counts: Counter[str] | None, out: Path) -> None:
 
 
 def _write_splits(
-    resolved: sources.ResolvedSource,
+    resolved: ResolvedSource,
     sizes: Mapping[Split, int],
     cleaning: Cleaning,
     out: Path,
@@ -147,6 +151,7 @@ def _write_splits(
         else:
             segments = _collected(segments, held_out, counts[split])
         _write(segments, out, split, resolved.monolingual)
+        counts[split].update(resolved.remarks(split))
     return counts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -40,14 +41,17 @@ def find_file(name: str, base: Path) -> Path:
 
 
 def split_files(folder: Path, languages: Languages) -> dict[Split, tuple[Path, ...]]:
-    """The files {train,dev,test}.{language}[.gz] of every split the folder has; one side where both languages agree.
+    """The files {train,dev,test}.{language}[.gz] of every split the folder has.
 
+    Where both languages agree they are one side, or, in a folder without such files, a pair {split}.{source,target}.
     A folder that `corpora get` made has `source` and `target` in place of languages.
     Raises UserError where there is no split, or a split with one side only.
     """
     codes = tuple(dict.fromkeys((languages.source, languages.target)))
     if (folder / "corpus.json").is_file():
-        codes = ("source", "target")[: len(codes)]
+        codes = ("source", "target")[: 2 if _holds_pairs(folder / "corpus.json") else len(codes)]
+    elif len(codes) == 1 and not any(_side(folder, split, codes[0]) for split in SPLITS):
+        codes = ("source", "target") if any(_side(folder, split, "target") for split in SPLITS) else codes
     found: dict[Split, tuple[Path, ...]] = {}
     for split in SPLITS:
         sides = [_side(folder, split, code) for code in codes]
@@ -60,6 +64,24 @@ def split_files(folder: Path, languages: Languages) -> dict[Split, tuple[Path, .
         names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
         raise UserError(f"holds no corpus: {names} expected", where=str(folder))
     return found
+
+
+def single_files(folder: Path, ending: str) -> dict[Split, Path]:
+    """The files {train,dev,test}.{ending}[.gz] of every split the folder has. Raises UserError where there is none."""
+    sides = {split: _side(folder, split, ending) for split in SPLITS}
+    found = {split: path for split, path in sides.items() if path is not None}
+    if not found:
+        raise UserError(f"holds no corpus: {{train,dev,test}}.{ending}[.gz] expected", where=str(folder))
+    return found
+
+
+def _holds_pairs(record: Path) -> bool:
+    """Whether a corpus that `corpora get` made has two sides in one language."""
+    try:
+        told = json.loads(record.read_text(encoding="utf-8"))
+        return not told["monolingual"] and len(set(told["languages"])) == 1
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _side(folder: Path, split: Split, code: str) -> Path | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from subgraft.errors import UserError
 from subgraft.files import file_digest
 from subgraft.settings import CorpusSource, Languages, Split, UrlFile
-from subgraft.text import download, mtdata, reading
+from subgraft.text import download, mtdata
 from subgraft.text.cleaning import Sides
-from subgraft.text.places import SPLITS, find, find_file, split_files
+from subgraft.text.columns import ColumnsSource
+from subgraft.text.places import SPLITS, find, find_file, single_files, split_files
+from subgraft.text.resolved import FilesSource, ResolvedSource
+from subgraft.text.squad import Pairing, SquadSource
 
 Domain = Literal["everyday", "law"]
 GENERATED_DOMAINS: tuple[Domain, ...] = ("everyday", "law")
@@ -21,41 +23,6 @@ GENERATED_COUNTS: Mapping[Split, int] = {"train": 20_000, "dev": 500, "test": 1_
 GENERATED_SEED = 1
 # The built-in corpus, source first as its generator yields it.
 GENERATED_LANGUAGES = ("en", "de")
-
-
-@dataclass(frozen=True)
-class ResolvedSource(ABC):
-    """A corpus that has been found. A monolingual one has one side, others a source and a target side."""
-
-    languages: Languages
-    limit: Mapping[Split, int]
-    _sizes: dict[Split, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    generated = False
-
-    @property
-    def monolingual(self) -> bool:
-        return self.languages.source == self.languages.target
-
-    @property
-    @abstractmethod
-    def splits(self) -> tuple[Split, ...]:
-        """The splits there are, in the order train, dev, test."""
-
-    @abstractmethod
-    def identity(self) -> dict[str, object]:
-        """What the segments are a function of, for recipes: JSON-able, and free of paths and addresses."""
-
-    @abstractmethod
-    def size(self, split: Split) -> int:
-        """How many segments `read` yields. Fetches what is elsewhere, and reads files to their end.
-
-        Raises UserError for a side that is empty, not UTF-8 or not as long as the other one.
-        """
-
-    @abstractmethod
-    def read(self, split: Split) -> Iterator[Sides]:
-        """The segments of a split, (source, target) or (source,); raises as `size` does, before the first one."""
 
 
 @dataclass(frozen=True)
@@ -86,51 +53,16 @@ class GeneratedSource(ResolvedSource):
 
 
 @dataclass(frozen=True)
-class _FilesSource(ResolvedSource):
-    """Whatever ends up as files that agree line by line."""
-
-    @abstractmethod
-    def _origin(self) -> dict[str, object]: ...
-
-    def identity(self) -> dict[str, object]:
-        return {**self._origin(), "limit": {split: self.limit[split] for split in SPLITS if split in self.limit}}
-
-    @abstractmethod
-    def paths(self, split: Split) -> tuple[Path, ...]:
-        """The file of each side; what is elsewhere is fetched first."""
-
-    def size(self, split: Split) -> int:
-        return min(self._lines(split), self.limit.get(split, self._lines(split)))
-
-    def read(self, split: Split) -> Iterator[Sides]:
-        total, kept = self._lines(split), self.size(split)
-        for at, sides in enumerate(zip(*map(reading.lines, self.paths(split)), strict=True)):
-            # A limit takes segments evenly spaced, as neighbours in a file are often of one document.
-            if (at + 1) * kept // total > at * kept // total:
-                yield sides
-
-    def _lines(self, split: Split) -> int:
-        if split not in self._sizes:
-            self._sizes[split] = self._counted(split)
-        return self._sizes[split]
-
-    def _counted(self, split: Split) -> int:
-        paths = self.paths(split)
-        counts = [reading.count(path) for path in paths]
-        told = " and ".join(f"{path}: {count:,}" for path, count in zip(paths, counts, strict=True))
-        if min(counts) == 0:
-            raise UserError(f"an empty corpus (lines of {told})", where=f"{split} split")
-        if len(set(counts)) > 1:
-            mend = "Parallel files must agree line by line."
-            raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", mend=mend)
-        return counts[0]
-
-
-@dataclass(frozen=True)
-class FileSource(_FilesSource):
+class FileSource(FilesSource):
     """Files on disk, known by the digests of their bytes."""
 
     files: Mapping[Split, tuple[Path, ...]]
+
+    on_disk = True
+
+    @property
+    def monolingual(self) -> bool:
+        return all(len(paths) == 1 for paths in self.files.values())
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -144,11 +76,15 @@ class FileSource(_FilesSource):
 
 
 @dataclass(frozen=True)
-class UrlSource(_FilesSource):
+class UrlSource(FilesSource):
     """Files to download, known by their declared digests: the same identity as the same files on disk."""
 
     urls: Mapping[Split, tuple[UrlFile, ...]]
     progress: download.Progress | None = None
+
+    @property
+    def monolingual(self) -> bool:
+        return all(len(files) == 1 for files in self.urls.values())
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -162,7 +98,7 @@ class UrlSource(_FilesSource):
 
 
 @dataclass(frozen=True)
-class MtdataSource(_FilesSource):
+class MtdataSource(FilesSource):
     """Datasets of mtdata's index, whose ids carry a version."""
 
     identifiers: Mapping[Split, str]
@@ -179,11 +115,17 @@ class MtdataSource(_FilesSource):
 
 
 def resolve(
-    source: CorpusSource, languages: Languages, base: Path, *, progress: download.Progress | None = None
+    source: CorpusSource,
+    languages: Languages,
+    base: Path,
+    *,
+    pairing: Pairing | None = None,
+    progress: download.Progress | None = None,
 ) -> ResolvedSource:
     """Find a corpus: relative paths in `base` (the configuration's folder), then under SUBGRAFT_DATA.
 
-    Equal languages mean a monolingual corpus. Nothing is downloaded yet. Raises UserError naming the places looked at.
+    Equal languages mean a monolingual corpus, unless it has two sides all the same. pairing: what the task makes of a
+    question, for questions. Nothing is downloaded yet. Raises UserError naming the places looked at.
     """
     if source.generated:
         if {languages.source, languages.target} != set(GENERATED_LANGUAGES):
@@ -199,12 +141,29 @@ def resolve(
     if source.urls:
         _check_sides({split: len(urls) for split, urls in source.urls.items()}, languages, "urls")
         return UrlSource(languages, source.limit, source.urls, progress)
+    if source.squad:
+        if pairing is None:
+            raise UserError("squad holds questions, which `task: question-generation` is about", where="corpora")
+        return SquadSource(languages, source.limit, _one_file_a_split(source.squad, "json", base), pairing)
+    if source.columns:
+        columns = source.columns
+        given = columns.folder if columns.files is None else columns.files
+        assert given is not None
+        files = _one_file_a_split(given, "jsonl" if columns.named else "tsv", base)
+        return ColumnsSource(languages, source.limit, files, columns)
     return MtdataSource(languages, source.limit, source.mtdata or {})
 
 
+def _one_file_a_split(given: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
+    if isinstance(given, str):
+        return single_files(find(given, base), ending)
+    return {split: find_file(name, base) for split, name in given.items()}
+
+
 def _check_sides(counts: Mapping[Split, int], languages: Languages, kind: str) -> None:
-    expected = 1 if languages.source == languages.target else 2
+    """Two sides of two languages; of one language one side, or two, the same in every split."""
+    two = languages.source != languages.target or max(counts.values()) == 2
     for split, count in counts.items():
-        if count != expected:
-            what = "one file, as both languages are the same" if expected == 1 else "two files, source then target"
+        if count != 1 + two:
+            what = "two files, source then target" if two else "one file, as both languages are the same, or a pair"
             raise UserError(f"{count} given; expected {what}", where=f"{kind}.{split}")

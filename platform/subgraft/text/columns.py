@@ -1,0 +1,94 @@
+"""Pairs of texts in columns: tab-separated files, and JSON lines with named fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from subgraft.errors import UserError
+from subgraft.files import file_digest
+from subgraft.settings import ColumnFiles, Split
+from subgraft.text import reading
+from subgraft.text.cleaning import Sides
+from subgraft.text.places import SPLITS
+from subgraft.text.resolved import FilesSource
+
+
+def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
+    """The (source, target) of every line, plain or gzipped. Quotes mean nothing in tab-separated files.
+
+    Of a field that holds a list the first item is taken. Raises UserError naming file and line for a line that lacks
+    a column, or is no JSON object of texts.
+    """
+    row = _json_fields if columns.named else _tab_separated
+    source, target = columns.sides
+    for number, line in enumerate(reading.lines(path), 1):
+        cells = row(line, f"{path}:{number}")
+        texts = [
+            columns.separator.join(_cell(cells, column, f"{path}:{number}") for column in side)
+            for side in (source, target)
+        ]
+        yield tuple(texts)
+
+
+def _tab_separated(line: str, where: str) -> Mapping[int | str, object]:
+    del where
+    return dict(enumerate(line.split("\t"), 1))
+
+
+def _json_fields(line: str, where: str) -> Mapping[int | str, object]:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UserError(f"not JSON: {error.msg}", where=where, mend="One JSON object a line is expected.") from None
+    if not isinstance(found, dict):
+        raise UserError("not a JSON object with named fields", where=where)
+    return found
+
+
+def _cell(cells: Mapping[int | str, object], column: int | str, where: str) -> str:
+    if column not in cells:
+        what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
+        has = ", ".join(map(str, cells)) if isinstance(column, str) else f"{len(cells)} columns"
+        raise UserError(what, where=where, mend=f"The line has: {has or 'none'}.")
+    value = cells[column]
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, str):
+        raise UserError(f"the field '{column}' holds no text", where=where)
+    return first
+
+
+@dataclass(frozen=True)
+class ColumnsSource(FilesSource):
+    """A file of pairs for each split. There are always two sides, in one language or two."""
+
+    files: Mapping[Split, Path]
+    columns: ColumnFiles
+
+    on_disk = True
+
+    @property
+    def monolingual(self) -> bool:
+        return False
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split in self.files)
+
+    def _origin(self) -> dict[str, object]:
+        form = self.columns.model_dump(mode="json", exclude={"folder", "files"})
+        return {"columns": form, "files": {split: file_digest(self.files[split]) for split in self.splits}}
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return (self.files[split],)
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        return pairs(self.files[split], self.columns)
+
+    def _counted(self, split: Split) -> int:
+        count = sum(1 for _ in self._segments(split))
+        if count == 0:
+            raise UserError("an empty corpus", where=str(self.files[split]))
+        return count

@@ -1,0 +1,102 @@
+"""A corpus that has been found: what it is, which splits it has, and its segments as they stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from subgraft.errors import UserError
+from subgraft.settings import Languages, Split
+from subgraft.text import reading
+from subgraft.text.cleaning import Sides
+from subgraft.text.places import SPLITS
+
+
+@dataclass(frozen=True)
+class ResolvedSource(ABC):
+    """A corpus that has been found. A monolingual one has one side, others a source and a target side."""
+
+    languages: Languages
+    limit: Mapping[Split, int]
+    _sizes: dict[Split, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    generated = False
+    # Whether it lies on this machine, so that it can be read before any step runs.
+    on_disk = False
+
+    @property
+    def monolingual(self) -> bool:
+        return self.languages.source == self.languages.target
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[Split, ...]:
+        """The splits there are, in the order train, dev, test."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, object]:
+        """What the segments are a function of, for recipes: JSON-able, and free of paths and addresses."""
+
+    @abstractmethod
+    def size(self, split: Split) -> int:
+        """How many segments `read` yields. Fetches what is elsewhere, and reads files to their end.
+
+        Raises UserError for a side that is empty, not UTF-8 or not as long as the other one.
+        """
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[Sides]:
+        """The segments of a split, (source, target) or (source,); raises as `size` does, before the first one."""
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        """What reading the whole split met that its record should tell, counted."""
+        del split
+        return {}
+
+
+@dataclass(frozen=True)
+class FilesSource(ResolvedSource):
+    """Whatever ends up as files: here those of sides that agree line by line."""
+
+    @abstractmethod
+    def _origin(self) -> dict[str, object]: ...
+
+    def identity(self) -> dict[str, object]:
+        return {**self._origin(), "limit": {split: self.limit[split] for split in SPLITS if split in self.limit}}
+
+    @abstractmethod
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        """The files of a split, one for each side; what is elsewhere is fetched first."""
+
+    def size(self, split: Split) -> int:
+        return min(self._whole(split), self.limit.get(split, self._whole(split)))
+
+    def read(self, split: Split) -> Iterator[Sides]:
+        whole, kept = self._whole(split), self.size(split)
+        for at, sides in enumerate(self._segments(split)):
+            # A limit takes segments evenly spaced, as neighbours in a file are often of one document.
+            if (at + 1) * kept // whole > at * kept // whole:
+                yield sides
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        """All segments of a split, of which there are as many as `_counted` found."""
+        return zip(*map(reading.lines, self.paths(split)), strict=True)
+
+    def _whole(self, split: Split) -> int:
+        """How many segments there are before any limit."""
+        if split not in self._sizes:
+            self._sizes[split] = self._counted(split)
+        return self._sizes[split]
+
+    def _counted(self, split: Split) -> int:
+        paths = self.paths(split)
+        counts = [reading.count(path) for path in paths]
+        told = " and ".join(f"{path}: {count:,}" for path, count in zip(paths, counts, strict=True))
+        if min(counts) == 0:
+            raise UserError(f"an empty corpus (lines of {told})", where=f"{split} split")
+        if len(set(counts)) > 1:
+            mend = "Parallel files must agree line by line."
+            raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", mend=mend)
+        return counts[0]

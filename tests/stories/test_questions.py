@@ -1,0 +1,55 @@
+"""The shipped configuration of question generation, run whole at a very small size, on text invented here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from task_files import SPLITS, write_everyday, write_task
+
+SMALL = (
+    "corpora.everyday={files: {train: [everyday.txt]}}",
+    "corpora.squad={squad: {train: train.json, dev: dev.json, test: test.json}}",
+    "question_generation.window=60",
+    "upstream.vocabulary.size=70",
+    "downstream.vocabulary.size=70",
+    "model={family: mbart, d_model: 32, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 64}",
+    "pretrain.max_steps=6",
+    "generator_training.max_steps=4",
+    "generator_training.batch_size=400",
+    "finetune.max_steps=6",
+    "finetune.batch_size=1000",
+    "evaluation={beam: 2, speed_sentences: 4, speed_repeats: 1}",
+)
+ROWS = ("pretrain-finetune", "random", "mean", "avg", "patt+kd")
+
+
+@pytest.mark.slow
+def test_questions_are_learnt_and_scored(repository: Path, tmp_path: Path) -> None:
+    text = (repository / "configs" / "questions.yaml").read_text()
+    (tmp_path / "questions.yaml").write_text(text)
+    write_everyday(tmp_path)
+    for split, count in SPLITS.items():
+        write_task(tmp_path, split, count)
+    home = tmp_path / "home"
+    ended = subprocess.run(
+        [sys.executable, "-m", "subgraft", "run", str(tmp_path / "questions.yaml"), *SMALL],
+        env=os.environ | {"SUBGRAFT_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert all(row in ended.stdout for row in ROWS)
+    assert "questions-en-en@champion" in ended.stdout
+    scored = [json.loads(path.read_text()) for path in (home / "store" / "evaluate").glob("*/evaluation.json")]
+    assert [evaluation["sentences"] for evaluation in scored] == [SPLITS["test"]] * len(ROWS)
+    (report,) = (home / "store" / "report").glob("*/report.md")
+    assert all(metric in report.read_text() for metric in ("BLEU", "ROUGE-L", "METEOR", "chrF", "TER"))
