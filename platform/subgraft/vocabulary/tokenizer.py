@@ -18,6 +18,11 @@ from subgraft.vocabulary.directory import Source, read_directory
 from subgraft.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.vocabulary.segmenters import Segmenters
 
+# The end of a token that is no part of the text.
+NOWHERE = -1
+# With the places of all tokens, the segmentation of a whole corpus would take gigabytes.
+_TEXTS_AT_A_TIME = 2000
+
 
 class Tokenizer:
     """A subword vocabulary and how it segments text.
@@ -117,6 +122,27 @@ class Tokenizer:
         """Ids of each text, without special tokens."""
         found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._ordinary(encoding.ids) for encoding in found]
+
+    def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Ids of each text, as `encode_batch` gives them, and where in the text each token ends, in characters.
+
+        NOWHERE for bare marks, which are no part of the text, and inside a special token that the text spells out.
+        """
+        found: list[tuple[list[int], list[int]]] = []
+        for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+            some = list(texts[start : start + _TEXTS_AT_A_TIME])
+            found += [self._with_ends(one) for one in self.backend.encode_batch(some, add_special_tokens=False)]
+        return found
+
+    def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
+        ids: list[int] = []
+        ends: list[int] = []
+        for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            spelled = self._ordinary([token])
+            ids += spelled
+            # The mark that is put before a text is said to be its first character.
+            ends += [NOWHERE] * (len(spelled) - 1) + [NOWHERE if self.pieces[token] == self.mark.value else end]
+        return ids, ends
 
     def segment(self, entry: Entry) -> list[int]:
         """Ids of one entry's subwords; a continuation is segmented without a word's beginning in front."""
