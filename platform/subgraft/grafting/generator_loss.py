@@ -6,6 +6,8 @@ sentence's own generated tokens. Ld is the word-aligned distance of hidden state
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -76,10 +78,10 @@ class GeneratorLoss(nn.Module):
     def _distance(self, teacher: Tensor, student: Tensor, batch: GeneratorBatch) -> Tensor:
         return span_distance(teacher, student, batch.spans, state_shift(self._side, self._position))
 
-    def _encode(self, **inputs: Tensor) -> Tensor:
+    def _encode(self, **inputs: Any) -> Tensor:
         return encoder_states(self.model, **inputs)
 
-    def _decode(self, memory: Tensor, mask: Tensor, **inputs: Tensor) -> Tensor:
+    def _decode(self, memory: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
         return decoder_states_beside(self.model, memory, mask, **inputs)
 
     def _embed(self, ids: Tensor, batch: GeneratorBatch, mixing: Tensor) -> Tensor:

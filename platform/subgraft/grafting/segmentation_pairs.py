@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,9 @@ from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Example, Seq2SeqBatch, collate
 from subgraft.settings import Languages, SideName, TrainingSettings
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
+
+# With both segmentations and their meeting places, a large corpus would take gigabytes.
+_PAIRS_AT_A_TIME = 2000
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,14 @@ class SegmentationPairs:
         self._paddings = bundle.padding, changed.padding
         self._new = frozenset(new)
         other = bundle.encoder if self._decoder else bundle.decoder
-        found = self._read(pairs, other, bundle.tokenizers[side], target, training.max_length - self._longest_ending)
-        order = np.random.default_rng([seed, len(found)]).permutation(len(found)).tolist()
-        tokens = [self._new.intersection(sentence.after) if sentence else frozenset() for sentence in found]
-        taken = _chosen(order, tokens, per_token)
-        self.tokens: frozenset[int] = frozenset().union(*(tokens[place] for place in taken))
-        self._sentences = [sentence for place in taken if (sentence := found[place]) is not None]
-        costs = [self._cost(pairs[p], s, training) for p, s in zip(taken, self._sentences, strict=True)]
-        self.lengths = np.array(costs, dtype=np.int64)
+        self._tokenizers = other, bundle.tokenizers[side], target
+        self._room = training.max_length - self._longest_ending
+        order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
+        met: Counter[int] = Counter()
+        taken = dict(sorted(self._taken(pairs, order, per_token, met).items()))
+        self.tokens = frozenset(met)
+        self._sentences = list(taken.values())
+        self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in taken.items()], dtype=np.int64)
 
     @property
     def _longest_ending(self) -> int:
@@ -98,17 +101,33 @@ class SegmentationPairs:
             return max(map(len, pair)) + 1
         return max(map(len, (sentence.other, sentence.before, sentence.after))) + 1
 
-    def _read(
-        self, pairs: Sequence[tuple[str, str]], other: Tokenizer, source: Tokenizer, target: Tokenizer, room: int
-    ) -> list[_Sentence | None]:
+    def _taken(
+        self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, met: Counter[int]
+    ) -> dict[int, _Sentence]:
+        """Sentences by their place: those with a token that fewer than `per_token` of those taken before have (`met`).
+
+        A slice at a time: what is not taken is not kept.
+        """
+        taken: dict[int, _Sentence] = {}
+        for start in range(0, len(order), _PAIRS_AT_A_TIME):
+            places = order[start : start + _PAIRS_AT_A_TIME]
+            for place, sentence in zip(places, self._read([pairs[i] for i in places]), strict=True):
+                tokens = self._new.intersection(sentence.after) if sentence else frozenset()
+                if sentence and (per_token is None or any(met[token] < per_token for token in tokens)):
+                    met.update(tokens)
+                    taken[place] = sentence
+        return taken
+
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> list[_Sentence | None]:
         """Each pair as a sentence; None where it is too long or nothing can be learnt from it."""
+        other, source, target = self._tokenizers
         texts = [pair[1] if self._decoder else pair[0] for pair in pairs]
         others = other.encode_batch([pair[0] if self._decoder else pair[1] for pair in pairs])
         sentences: list[_Sentence | None] = []
         both = zip(others, source.encode_with_ends(texts), target.encode_with_ends(texts), strict=True)
         for unchanged, (before, before_ends), (after, after_ends) in both:
             places = self._places(len(before), after, meeting_places(before_ends, after_ends))
-            fits = max(len(unchanged), len(before), len(after)) <= room
+            fits = max(len(unchanged), len(before), len(after)) <= self._room
             sentences.append(_Sentence(unchanged, before, after, places) if places and fits else None)
         return sentences
 
@@ -150,14 +169,3 @@ def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, in
     first = {end: place for place, end in enumerate(one) if end != NOWHERE}
     second = {end: place for place, end in enumerate(two) if end != NOWHERE}
     return [(first[end], place) for end, place in second.items() if end in first]
-
-
-def _chosen(order: Iterable[int], tokens: Sequence[Set[int]], per_token: int | None) -> list[int]:
-    """Sentences, by their place, that have a token which fewer than `per_token` of the sentences chosen before have."""
-    met: Counter[int] = Counter()
-    chosen: list[int] = []
-    for place in order:
-        if tokens[place] and (per_token is None or any(met[token] < per_token for token in tokens[place])):
-            met.update(tokens[place])
-            chosen.append(place)
-    return sorted(chosen)

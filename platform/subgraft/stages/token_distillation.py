@@ -11,7 +11,7 @@ import torch
 from subgraft.errors import UserError
 from subgraft.grafting.distilled_rows import DistilledRows, origin
 from subgraft.grafting.segmentation_pairs import SegmentationPairs
-from subgraft.grafting.token_distillation import StudentTable, TokenDistillation
+from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import Side
 from subgraft.models.sides import side as side_of
@@ -64,7 +64,7 @@ class _Student:
     def train(
         self, bundle: Bundle, corpus: Corpus, recipe: TokenDistillationRecipe, out: Path, context: Context
     ) -> dict[str, Json]:
-        name, module = self.side.name, TokenDistillation(bundle.model, self.side, self.start, recipe.distillation)
+        name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
         data = self._sentences(bundle, list(corpus.pairs("train")), recipe, recipe.distillation.sentences_per_token)
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
         summary: dict[str, Json] = {"steps": 0}
@@ -108,7 +108,7 @@ class _Student:
 class HeldOutDistance:
     """The mean distance of teacher and student on held-out sentences."""
 
-    def __init__(self, module: TokenDistillation, sentences: SegmentationPairs, settings: TrainingSettings) -> None:
+    def __init__(self, module: TokenDistillationLoss, sentences: SegmentationPairs, settings: TrainingSettings) -> None:
         self._module = module
         self._sentences = sentences
         self._plan: BatchPlan = batch_plan(sentences, settings, seed=0)

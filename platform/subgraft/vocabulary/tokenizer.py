@@ -20,8 +20,6 @@ from subgraft.vocabulary.segmenters import Segmenters
 
 # The end of a token that is no part of the text.
 NOWHERE = -1
-# With the places of all tokens, the segmentation of a whole corpus would take gigabytes.
-_TEXTS_AT_A_TIME = 2000
 
 
 class Tokenizer:
@@ -128,11 +126,8 @@ class Tokenizer:
 
         NOWHERE for bare marks, which are no part of the text, and inside a special token that the text spells out.
         """
-        found: list[tuple[list[int], list[int]]] = []
-        for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-            some = list(texts[start : start + _TEXTS_AT_A_TIME])
-            found += [self._with_ends(one) for one in self.backend.encode_batch(some, add_special_tokens=False)]
-        return found
+        found = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        return [self._with_ends(encoding) for encoding in found]
 
     def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
         ids: list[int] = []

@@ -48,7 +48,7 @@ class StudentTable:
         return cls(table, tuple(token for token, parts in known if parts))
 
 
-class TokenDistillation(nn.Module):
+class TokenDistillationLoss(nn.Module):
     """The loss over a batch. Its one parameter is what is added to the rows of new tokens [K, d], nought at first.
 
     So a row that no sentence has trained is the mean of its subwords, whatever the optimizer does.

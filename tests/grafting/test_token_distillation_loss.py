@@ -11,7 +11,7 @@ from torch import Tensor
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.grafting.segmentation_pairs import SegmentationBatch, SegmentationPairs
-from subgraft.grafting.token_distillation import StudentTable, TokenDistillation
+from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
@@ -34,11 +34,11 @@ def settings(steps: int = 1, rate: float = 0.01) -> TrainingSettings:
 
 def distillation(
     bundle: Bundle, side: SideName, target: Tokenizer, **changes: object
-) -> tuple[TokenDistillation, StudentTable]:
+) -> tuple[TokenDistillationLoss, StudentTable]:
     table = side_of(bundle.model, side)
     start = StudentTable.of(table, bundle.tokenizers[side], target)
     chosen = TokenDistillationSettings.model_validate(changes)
-    return TokenDistillation(bundle.model, table, start, chosen), start
+    return TokenDistillationLoss(bundle.model, table, start, chosen), start
 
 
 def sentences(bundle: Bundle, side: SideName, target: Tokenizer, start: StudentTable, first: int, last: int) -> Data:
