@@ -39,7 +39,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "token_distillation_training": {
             "epochs": 3,
             "batch_size": 8000,
-            "learning_rate": 0.0005,
+            "learning_rate": 5e-4,
             "warmup_steps": 200,
             "label_smoothing": 0.0,
             "precision": "bf16",
@@ -86,7 +86,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "token_distillation_training": {
             "epochs": 3,
             "batch_size": 8000,
-            "learning_rate": 0.001,
+            "learning_rate": 1e-3,
             "warmup_steps": 50,
             "label_smoothing": 0.0,
             "precision": "bf16",
@@ -129,7 +129,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "token_distillation_training": {
             "epochs": 2,
             "batch_size": 4000,
-            "learning_rate": 0.001,
+            "learning_rate": 3e-3,
             "warmup_steps": 20,
             "label_smoothing": 0.0,
             "precision": "bf16",

@@ -70,19 +70,7 @@ class _Student:
         summary: dict[str, Json] = {"steps": 0}
         if len(data):
             evaluate = HeldOutDistance(module, held_out, recipe.training) if len(held_out) else None
-            outcome = fit(
-                module,
-                {"distillation": 1.0},
-                data,
-                recipe.training,
-                context,
-                seed=recipe.seed,
-                evaluate=evaluate,
-                part=name,
-            )
-            summary = write_curve(outcome, out, f"curve.{name}.json")
-            distances = [point.values["distance"] for point in outcome.curve]
-            summary |= {"distance_before": distances[0], "distance_after": distances[-1]} if distances else {}
+            summary = _fitted(module, data, evaluate, recipe, name, out, context)
         tokens, rows = module.trained()
         if is_writer():
             DistilledRows(self.target, tokens, rows, *self.origin).save(out / name)
@@ -103,6 +91,23 @@ class _Student:
             per_token,
             recipe.seed,
         )
+
+
+def _fitted(
+    module: TokenDistillationLoss,
+    data: SegmentationPairs,
+    evaluate: HeldOutDistance | None,
+    recipe: TokenDistillationRecipe,
+    name: SideName,
+    out: Path,
+    context: Context,
+) -> dict[str, Json]:
+    """Train, keep the curve, and tell its ends."""
+    weights, settings = {"distillation": 1.0}, recipe.training
+    outcome = fit(module, weights, data, settings, context, seed=recipe.seed, evaluate=evaluate, part=name)
+    told = write_curve(outcome, out, f"curve.{name}.json")
+    distances = [point.values["distance"] for point in outcome.curve]
+    return told | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})
 
 
 class HeldOutDistance:
