@@ -19,7 +19,9 @@ from safetensors.torch import load_file
 import toys
 from subgraft import __version__
 from subgraft.cli import main
+from subgraft.grafting.distilled_rows import DistilledRows, origin
 from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 SCRIPT = Path(sys.executable).with_name("subgraft")
@@ -177,6 +179,19 @@ def test_static_embeddings_are_trained_and_used(marian: Path, tmp_path: Path, su
     cosines = torch.cosine_similarity(table[new], vectors[new])
     assert len(new) > 20
     torch.testing.assert_close(cosines, torch.ones(len(new)))
+
+
+def test_distilled_rows_are_taken(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
+    source, target = toys.german_tokenizer(), toys.german_tokenizer(150)
+    target.save(tmp_path / "vocabulary")
+    tokens = torch.tensor([token for entry, token in target.ids.items() if entry not in source.ids][:9])
+    rows = torch.randn(len(tokens), 16, generator=torch.Generator().manual_seed(1))
+    upstream = side(Bundle.load(marian).model, "decoder")
+    DistilledRows(target, tokens, rows, *origin(upstream, source)).save(tmp_path / "distilled" / "decoder")
+    given = ("--model", marian, "--vocab", "vocabulary", "--distilled", "distilled")
+    succeed("transfer", *given, "--method", "token-distillation", "--out", "fitted")
+    table = side(Bundle.load("fitted").model, "decoder").input.weight
+    assert torch.equal(table[tokens], rows)
 
 
 def test_a_vocabulary_like_a_models_fits_it(tmp_path: Path, succeed: Succeed) -> None:

@@ -22,6 +22,7 @@ from subgraft.settings import (
     SideName,
     StaticEmbeddingSettings,
     TaskName,
+    TokenDistillationSettings,
     TrainingSettings,
     UpstreamSettings,
 )
@@ -40,6 +41,7 @@ InitialiserName = Literal[
     "focus",
     "wechsel",
     "omp",
+    "token-distillation",
 ]
 # Initialisers whose every row is a mixture of upstream rows.
 MIXING = ("mean", "avg", "att", "patt")
@@ -86,6 +88,8 @@ class Row(Settings):
             raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
         if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
             raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
+        if self.initialiser == "token-distillation" and not self.keep_seen:
+            raise ValueError("token-distillation learns new tokens beside seen ones: it needs `keep_seen: true`")
         return self
 
 
@@ -93,6 +97,7 @@ class Experiment(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
     task, question_generation: left out of what the report records where they say what has always been so.
+    token_distillation_training: there where a row needs it, and in no fingerprint elsewhere.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -114,6 +119,10 @@ class Experiment(Settings):
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
+    token_distillation: TokenDistillationSettings = Field(
+        default=TokenDistillationSettings(), exclude_if=lambda given: given == TokenDistillationSettings()
+    )
+    token_distillation_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     finetune: TrainingSettings
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -202,7 +211,26 @@ class Experiment(Settings):
             return self
         if self.upstream.objective == "denoising" and self.model.family != "mbart":
             raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
-        longest = max(self.pretrain.max_length, self.generator_training.max_length, self.finetune.max_length)
+        longest = max(self.pretrain.max_length, self.longest_after_pretraining)
         if longest > self.model.max_positions:
             raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")
+        return self
+
+    @property
+    def longest_after_pretraining(self) -> int:
+        """The longest sequence, in tokens, of the trainings that come after pretraining."""
+        trainings = (self.generator_training, self.token_distillation_training, self.finetune)
+        return max(training.max_length for training in trainings if training is not None)
+
+    @model_validator(mode="after")
+    def _distillable(self) -> Experiment:
+        """A checkpoint's depth is not known before it is there."""
+        needed = any(row.initialiser == "token-distillation" for row in self.rows)
+        if needed and self.token_distillation_training is None:
+            raise ValueError("rows of token-distillation need token_distillation_training")
+        depth = min(getattr(self.model, f"{side}_layers") for side in self.sides)
+        if needed and self.upstream.checkpoint is None and (self.token_distillation.layer or 1) > depth:
+            raise ValueError(
+                f"token_distillation.layer {self.token_distillation.layer} is beyond the {depth} layers of a side"
+            )
         return self

@@ -39,6 +39,14 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "label_smoothing": 0.0,
             "precision": "bf16",
         },
+        "token_distillation_training": {
+            "epochs": 3,
+            "batch_size": 8000,
+            "learning_rate": 5e-4,
+            "warmup_steps": 200,
+            "label_smoothing": 0.0,
+            "precision": "bf16",
+        },
         "finetune": {
             "epochs": 40,
             "batch_size": 100000,
@@ -78,6 +86,14 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "label_smoothing": 0.0,
             "precision": "bf16",
         },
+        "token_distillation_training": {
+            "epochs": 3,
+            "batch_size": 8000,
+            "learning_rate": 1e-3,
+            "warmup_steps": 50,
+            "label_smoothing": 0.0,
+            "precision": "bf16",
+        },
         "finetune": {
             "epochs": 15,
             "batch_size": 32000,
@@ -113,6 +129,14 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "label_smoothing": 0.0,
             "precision": "bf16",
         },
+        "token_distillation_training": {
+            "epochs": 2,
+            "batch_size": 4000,
+            "learning_rate": 3e-3,
+            "warmup_steps": 20,
+            "label_smoothing": 0.0,
+            "precision": "bf16",
+        },
         "finetune": {
             "epochs": 4,
             "batch_size": 6000,
@@ -136,6 +160,10 @@ TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+# Groups that rows with some initialiser alone need. Elsewhere they stay out of the experiment, and of its fingerprints.
+_ONLY_FOR: Mapping[str, str] = {"token_distillation_training": "token-distillation"}
+
+
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     """`given` with the groups of its preset and its task filled in beneath it.
 
@@ -144,10 +172,17 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     preset = _named(PRESETS, given.get("preset", "small"))
     filled = dict(given)
     for group, defaults in (preset | _named(TASKS, given.get("task"))).items():
-        own = given.get(group, {})
-        filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
+        if group in given or group not in _ONLY_FOR or _has_row(given, _ONLY_FOR[group]):
+            own = given.get(group, {})
+            filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
     return filled
 
 
 def _named(table: Mapping[str, Mapping[str, Mapping[str, Any]]], name: object) -> dict[str, Mapping[str, Any]]:
     return dict(table.get(name, {})) if isinstance(name, str) else {}
+
+
+def _has_row(given: Mapping[str, Any], initialiser: str) -> bool:
+    rows = given.get("rows", ())
+    rows = rows if isinstance(rows, list | tuple) else ()
+    return any(isinstance(row, Mapping) and row.get("initialiser") == initialiser for row in rows)

@@ -256,6 +256,19 @@ class StaticEmbeddingSettings(Settings):
         return self
 
 
+class TokenDistillationSettings(Settings):
+    """Rows of new tokens by distilling hidden states (Dobler, Elliott and de Melo 2025), in all but its training.
+
+    sentences_per_token: a sentence is read where one of its new tokens has been met in fewer than this.  layer: after
+    which layer of the changed side states are compared, from 1; the last where not given.  distance: of two states,
+    their mean squared difference, or the Euclidean distance.
+    """
+
+    sentences_per_token: Annotated[int, Field(ge=1)] = 100
+    layer: Annotated[int, Field(ge=1)] | None = None
+    distance: Literal["squared", "euclidean"] = "squared"
+
+
 class NoiseSettings(Settings):
     """mBART's noise (Liu et al., TACL 2020, section 2.2): text infilling and sentence permutation."""
 

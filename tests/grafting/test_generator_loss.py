@@ -84,9 +84,10 @@ def test_the_loss_does_not_depend_on_the_company_a_sentence_keeps(name: SideName
         torch.testing.assert_close(together[key], sum(part[key] for part in alone), rtol=1e-4, atol=1e-4)
 
 
-def test_without_resegmentation_the_loss_is_the_model_s_own_and_nothing_is_distilled() -> None:
-    loss = _loss("decoder")
-    simulator = _simulator("decoder")
+@pytest.mark.parametrize("name", SIDES)
+def test_without_resegmentation_the_loss_is_the_model_s_own_and_nothing_is_distilled(name: SideName) -> None:
+    loss = _loss(name)
+    simulator = _simulator(name)
     simulator._resegment.settings = ResegmentationSettings(merge_rate=0.0, split_rate=0.0)
     batch: GeneratorBatch = simulator.batch(np.arange(8), epoch=0)
     sums = loss(batch)

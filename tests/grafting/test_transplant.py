@@ -16,7 +16,7 @@ from transformers import (
 
 from subgraft.errors import UserError
 from subgraft.grafting.alignment import align
-from subgraft.grafting.initialisers import METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.grafting.initialisers import DISTILLED_METHODS, METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import shares_table, side
@@ -136,7 +136,10 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name not in tables)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in TRAINED_METHODS | set(STATIC_METHODS)])
+PREPARED = TRAINED_METHODS | DISTILLED_METHODS | set(STATIC_METHODS)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in PREPARED])
 def test_transplanting_the_same_vocabulary_changes_no_logit(method: str) -> None:
     model, source, _ = case("mbart")
     given = inputs("mbart", source)

@@ -30,6 +30,7 @@ downstream: {corpus: downstream, vocabulary: {size: 75}}
 joint_vocabulary: {size: 68, weighing: equal}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
 pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
+token_distillation_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}
 finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
 rows:
   - {name: plain, vocabulary: upstream}
@@ -39,6 +40,7 @@ rows:
   - {name: sampled, vocabulary: upstream, pretraining: sampled}
   - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
   - {name: attached, initialiser: mean, attached: true}
+  - {name: distilled, initialiser: token-distillation}
 evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
 
@@ -62,7 +64,7 @@ def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipelin
     pipeline, store = finished
     rows = {steps.row.name: steps for steps in pipeline.rows}
     sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
-    new = dict.fromkeys(("single", "task", "independent", "attached"), 75)
+    new = dict.fromkeys(("single", "task", "independent", "attached", "distilled"), 75)
     assert sizes == {"plain": 60, "joint": 68, "sampled": 60, **new}
     for steps in rows.values():
         assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
@@ -75,6 +77,8 @@ def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store
     single = next(line for line in lines[heading:] if line.startswith("| single"))
     bill = dict(zip(cells(lines[heading]), cells(single), strict=True))
     assert bill["upstream"] == bill["generator"] == "–" != bill["finetuning"]
+    distilled = next(line for line in lines[heading:] if line.startswith("| distilled"))
+    assert dict(zip(cells(lines[heading]), cells(distilled), strict=True))["generator"] != "–"
     pretrained = {steps.row.name: steps.pretrained for steps in pipeline.rows}
     assert pretrained["single"] is None
     found = {store.path(step) for step in pretrained.values() if step is not None}

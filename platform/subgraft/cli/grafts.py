@@ -41,6 +41,7 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; the README has all")
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
+    transfer.add_argument("--distilled", type=Path, metavar="DIR", help="rows that a run's token distillation made")
     transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
@@ -143,7 +144,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
 
 def _check_method(arguments: argparse.Namespace) -> None:
     """Whether the method is there, and given what it needs and nothing else."""
-    from subgraft.grafting.initialisers import STATIC_METHODS, TRAINED_METHODS, initialiser
+    from subgraft.grafting.initialisers import DISTILLED_METHODS, STATIC_METHODS, TRAINED_METHODS, initialiser
 
     initialiser(arguments.method)
     if (arguments.generator is not None) != (arguments.method in TRAINED_METHODS):
@@ -154,6 +155,12 @@ def _check_method(arguments: argparse.Namespace) -> None:
             f"{', '.join(STATIC_METHODS)} need static embeddings of the new vocabulary, and nothing else takes them",
             where="--static",
             mend="`subgraft vocab embed` trains them.",
+        )
+    if (arguments.distilled is not None) != (arguments.method in DISTILLED_METHODS):
+        raise UserError(
+            f"{', '.join(DISTILLED_METHODS)} needs distilled rows of the new vocabulary, and nothing else takes them",
+            where="--distilled",
+            mend="A run with such a row makes them: the output of its step `token distillation`.",
         )
 
 
@@ -166,7 +173,14 @@ def transfer_model(arguments: argparse.Namespace) -> None:
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")
     static = dict.fromkeys(sides, arguments.static) if arguments.static else {}
-    method = Method(arguments.method, arguments.generator, arguments.max_similar, arguments.seed, static=static)
+    method = Method(
+        arguments.method,
+        arguments.generator,
+        arguments.max_similar,
+        arguments.seed,
+        static=static,
+        distilled=arguments.distilled,
+    )
     with new_directory(arguments.out) as out:
         target = dict.fromkeys(sides, load_vocabulary(arguments.vocab))
         reports = transfer(arguments.model, target, method, out)

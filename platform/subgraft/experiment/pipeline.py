@@ -9,7 +9,7 @@ from subgraft import stages
 from subgraft.config import Row
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.step import Step
-from subgraft.grafting.initialisers import SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.settings import SideName
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
@@ -18,6 +18,7 @@ from subgraft.stages.generator import GeneratorRecipe
 from subgraft.stages.phases import FirstPhase
 from subgraft.stages.report import ReportRecipe
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.stages.token_distillation import TokenDistillationRecipe
 from subgraft.stages.transfer import TransferRecipe
 
 
@@ -38,6 +39,11 @@ class RowSteps:
         """The static embeddings that the row rests on, by side."""
         inputs = self.transfer.inputs if self.transfer else {}
         return {key.removeprefix("static/"): step for key, step in inputs.items() if key.startswith("static/")}
+
+    @property
+    def distilled(self) -> Step | None:
+        """The distillation of the row's new tokens."""
+        return self.transfer.inputs.get("distilled") if self.transfer else None
 
 
 class Pipeline(Beginnings):
@@ -75,6 +81,7 @@ class Pipeline(Beginnings):
             inputs |= {f"transfer/{key}": steps.transfer} if steps.transfer else {}
             inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
             inputs |= {f"static/{side}/{key}": step for side, step in steps.static.items()}
+            inputs |= {f"distilled/{key}": steps.distilled} if steps.distilled else {}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
     def _generator(self, row: Row, pretrained: Step) -> Step:
@@ -105,6 +112,21 @@ class Pipeline(Beginnings):
         )
         inputs = {"corpus": self.downstream_corpus, "vocabulary": self.vocabularies[side]}
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
+
+    def _distilled(self, model: Step) -> Step:
+        """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
+        experiment = self.experiment
+        assert experiment.token_distillation_training is not None
+        recipe = TokenDistillationRecipe(
+            languages=experiment.languages,
+            sides=experiment.sides,
+            distillation=experiment.token_distillation,
+            training=experiment.token_distillation_training,
+            seed=experiment.upstream.seed,
+        )
+        inputs = {"model": model, "corpus": self.downstream_corpus}
+        inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in experiment.sides}
+        return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
     def _row(self, row: Row, seed: int) -> RowSteps:
         experiment = self.experiment
@@ -155,5 +177,6 @@ class Pipeline(Beginnings):
         inputs |= {"generator": generator} if generator else {}
         if method in STATIC_METHODS:
             inputs |= {f"static/{side}": self._static(method, side) for side in self.experiment.sides}
+        inputs |= {"distilled": self._distilled(model)} if method in DISTILLED_METHODS else {}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})

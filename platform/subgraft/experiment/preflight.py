@@ -43,7 +43,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     family: str = config["model_type"]
     if "encoder" not in tokenizers:
         raise UserError(f"a {family} model has no encoder, so it cannot translate", where=str(directory))
-    longest = max(experiment.generator_training.max_length, experiment.finetune.max_length)
+    longest = experiment.longest_after_pretraining
     if longest > config.get("max_position_embeddings", longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     decoder, languages = tokenizers["decoder"], experiment.upstream_languages

@@ -6,6 +6,8 @@ sentence's own generated tokens. Ld is the word-aligned distance of hidden state
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +15,7 @@ from subgraft.grafting.distillation import Position, span_distance, state_shift
 from subgraft.grafting.generator import Generator, mix
 from subgraft.grafting.simulation import GeneratorBatch
 from subgraft.models.dropout import without_dropout
+from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import Side
 from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, projected_loss
 from subgraft.settings import SideName
@@ -75,27 +78,24 @@ class GeneratorLoss(nn.Module):
     def _distance(self, teacher: Tensor, student: Tensor, batch: GeneratorBatch) -> Tensor:
         return span_distance(teacher, student, batch.spans, state_shift(self._side, self._position))
 
-    def _encode(self, **inputs: Tensor) -> Tensor:
-        states: Tensor = self.model.get_encoder()(**inputs).last_hidden_state  # type: ignore[operator]
-        return states
+    def _encode(self, **inputs: Any) -> Tensor:
+        return encoder_states(self.model, **inputs)
 
-    def _decode(self, memory: Tensor, mask: Tensor, **inputs: Tensor) -> Tensor:
-        decoded = self.model.get_decoder()(  # type: ignore[operator]
-            encoder_hidden_states=memory, encoder_attention_mask=mask, use_cache=False, **inputs
-        )
-        states: Tensor = decoded.last_hidden_state
-        return states
+    def _decode(self, memory: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
+        return decoder_states_beside(self.model, memory, mask, **inputs)
 
     def _embed(self, ids: Tensor, batch: GeneratorBatch, mixing: Tensor) -> Tensor:
         """Embeddings [B, T, d] of ids that may stand for new tokens."""
         embedding = self._sides[self._side].input
         size = embedding.weight.shape[0]
         is_new = ids >= size
-        embedded: Tensor = embedding(torch.where(is_new, 0, ids))
+        scale = input_scale(self.model, self._sides[self._side])
+        # What the embedding module itself does of that is done.
+        outside = scale / float(getattr(embedding, "embed_scale", 1.0))
+        embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
         if len(batch.new) == 0:
             return embedded
-        # Some models scale inside their embedding module, others after it: only the former carries embed_scale here.
-        generated = mix(embedding.weight, mixing, batch.new) * float(getattr(embedding, "embed_scale", 1.0))
+        generated = mix(embedding.weight, mixing, batch.new) * scale
         rows = generated[torch.where(is_new, ids - size, 0)]
         return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)
 

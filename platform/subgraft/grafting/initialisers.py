@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from subgraft.errors import UserError
+from subgraft.grafting.distilled_rows import take_distilled
 from subgraft.grafting.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.grafting.neighbours import mix_nearest
 from subgraft.grafting.new_rows import FloatTables, Initialiser, NewRows, Request, mixed
@@ -100,11 +101,14 @@ METHODS: Mapping[str, Initialiser] = {
     "focus": partial(from_static, answer=mix_sparsemax),
     "wechsel": partial(from_static, answer=mix_nearest),
     "omp": partial(from_static, answer=mix_matching_pursuit),
+    "token-distillation": take_distilled,
 }
 
 # Those that need a trained generator, and those whose rows depend on a seed.
 TRAINED_METHODS = frozenset({"att", "patt"})
 SEEDED_METHODS = frozenset({"random", "random-matched"})
+# Those that need rows distilled beforehand for this very model and vocabulary.
+DISTILLED_METHODS = frozenset({"token-distillation"})
 # Those that need static embeddings of the new vocabulary, and by what these are trained.
 STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
     "word2vec": "skip-gram",

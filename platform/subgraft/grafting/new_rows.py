@@ -27,6 +27,7 @@ class Request:
     max_similar    cap on |Sm(w)| for `avg`; a trained generator brings its own
     generator      the directory of a trained generator, for `att` and `patt`
     static         the directory of static embeddings of the new vocabulary, for those that need them
+    distilled      the directory of this side's distilled rows, for those that need them
     """
 
     side: Side
@@ -38,6 +39,7 @@ class Request:
     max_similar: int
     generator: Path | None
     static: Path | None = None
+    distilled: Path | None = None
 
 
 @dataclass(frozen=True)

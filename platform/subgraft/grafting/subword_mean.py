@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from subgraft.grafting.new_rows import NewRows, Request, combined
+from subgraft.vocabulary.entry import Entry
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[list[int]]:
+    """Ids of each entry's subwords, as the tokenizer cuts it: no bare marks, and nothing for what it does not know."""
+    ignored = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
+    return [[i for i in ids if i not in ignored] for ids in source.segment_batch(entries)]
 
 
 def mix_subwords(request: Request) -> NewRows:
     """The mean of the token's subwords, as the upstream tokenizer cuts it; of all tokens where it knows none."""
-    source = request.source
-    ignored = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
-    parts = [[i for i in ids if i not in ignored] for ids in source.segment_batch(request.entries)]
+    parts = subwords(request.source, request.entries)
     counts = torch.tensor([len(ids) for ids in parts] + [0] * request.others, dtype=torch.long)
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
     tokens = torch.tensor([i for ids in parts for i in ids], dtype=torch.long)

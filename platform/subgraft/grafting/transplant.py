@@ -29,6 +29,7 @@ class Method:
     generator: directory of a trained one, for att and patt.  max_similar: for avg.  seed: for the random kinds.
     keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
     static: directories of static embeddings of each side's new vocabulary, for those in `initialisers.STATIC_METHODS`.
+    distilled: directory of distilled rows, a folder a side, for those in `initialisers.DISTILLED_METHODS`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Method:
     seed: int = 0
     keep_seen: bool = True
     static: Mapping[SideName, Path] = field(default_factory=dict)
+    distilled: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: To
         max_similar=method.max_similar,
         generator=method.generator,
         static=method.static.get(name),
+        distilled=None if method.distilled is None else method.distilled / name,
     )
     rows = initialiser(method.name)(request)
     matrix = whole_matrix(alignment, rows.matrix) if rows.matrix else None
@@ -174,15 +177,15 @@ def _tables(upstream: Side, alignment: Alignment, rows: NewRows, target: Tokeniz
     output = None if rows.output is None or upstream.output is None else upstream.output.weight
     bias = None if upstream.bias is None else upstream.bias.flatten()
     return Tables(
-        _table(upstream.input.weight, alignment, rows.input),
-        None if output is None or rows.output is None else _table(output, alignment, rows.output),
-        None if bias is None or rows.bias is None else _table(bias, alignment, rows.bias),
+        table_over(upstream.input.weight, alignment, rows.input),
+        None if output is None or rows.output is None else table_over(output, alignment, rows.output),
+        None if bias is None or rows.bias is None else table_over(bias, alignment, rows.bias),
         target.special.get("pad"),
     )
 
 
 @torch.no_grad()
-def _table(upstream: Tensor, alignment: Alignment, rows: Tensor) -> Tensor:
+def table_over(upstream: Tensor, alignment: Alignment, rows: Tensor) -> Tensor:
     """Table [size, d] (or bias [size]): copied rows where there is an origin, the given ones elsewhere."""
     origins = torch.from_numpy(alignment.origins)
     table = torch.empty((len(origins), *upstream.shape[1:]), dtype=upstream.dtype)

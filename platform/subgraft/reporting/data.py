@@ -32,7 +32,7 @@ class CurvePoint:
 class Bill:
     """Seconds spent so that one model of a row exists, by what they were spent on.
 
-    generator: on whatever its new rows were made with: a generator, or static embeddings.
+    generator: on whatever its new rows were made with: a generator, static embeddings, or distillation.
     """
 
     upstream: float

@@ -14,6 +14,7 @@ from subgraft.stages import (
     pretrain,
     report,
     static_embeddings,
+    token_distillation,
     transfer,
     vocabulary,
 )
@@ -27,6 +28,7 @@ BUILD = Stage("build", 1, build.run)
 PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True)
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
 STATIC = Stage("static", 1, static_embeddings.run)
+DISTILLATION = Stage("distillation", 1, token_distillation.run, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 1, transfer.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
@@ -41,6 +43,7 @@ STAGES = (
     PRETRAIN,
     GENERATOR,
     STATIC,
+    DISTILLATION,
     TRANSFER,
     FINETUNE,
     EVALUATE,

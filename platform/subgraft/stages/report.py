@@ -104,7 +104,8 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     name, seed = key.rsplit("/", 1)
     pretrained = inputs.get(f"pretrained/{key}")
-    made = [path for kind in ("generator", "static/encoder", "static/decoder") if (path := inputs.get(f"{kind}/{key}"))]
+    kinds = ("generator", "static/encoder", "static/decoder", "distilled")
+    made = [path for kind in kinds if (path := inputs.get(f"{kind}/{key}"))]
     bill = Bill(
         upstream=_billed(pretrained) if pretrained else 0.0,
         generator=sum(map(_billed, made)),

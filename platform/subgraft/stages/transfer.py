@@ -39,7 +39,8 @@ def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: 
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
     static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
     generator = inputs.get("generator")
-    method = Method(recipe.method, generator, recipe.max_similar, recipe.seed, recipe.keep_seen, static)
+    distilled = inputs.get("distilled")
+    method = Method(recipe.method, generator, recipe.max_similar, recipe.seed, recipe.keep_seen, static, distilled)
     reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 

@@ -18,6 +18,9 @@ from subgraft.vocabulary.directory import Source, read_directory
 from subgraft.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.vocabulary.segmenters import Segmenters
 
+# The end of a token that is no part of the text.
+NOWHERE = -1
+
 
 class Tokenizer:
     """A subword vocabulary and how it segments text.
@@ -117,6 +120,24 @@ class Tokenizer:
         """Ids of each text, without special tokens."""
         found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._ordinary(encoding.ids) for encoding in found]
+
+    def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Ids of each text, as `encode_batch` gives them, and where in the text each token ends, in characters.
+
+        NOWHERE for bare marks, which are no part of the text, and inside a special token that the text spells out.
+        """
+        found = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        return [self._with_ends(encoding) for encoding in found]
+
+    def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
+        ids: list[int] = []
+        ends: list[int] = []
+        for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            spelled = self._ordinary([token])
+            ids += spelled
+            # The mark that is put before a text is said to be its first character.
+            ends += [NOWHERE] * (len(spelled) - 1) + [NOWHERE if self.pieces[token] == self.mark.value else end]
+        return ids, ends
 
     def segment(self, entry: Entry) -> list[int]:
         """Ids of one entry's subwords; a continuation is segmented without a word's beginning in front."""

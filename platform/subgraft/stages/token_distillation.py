@@ -1,0 +1,131 @@
+"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, learnt from the task's text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from subgraft.errors import UserError
+from subgraft.grafting.distilled_rows import DistilledRows, origin
+from subgraft.grafting.segmentation_pairs import SegmentationPairs
+from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistillationLoss
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import Side
+from subgraft.models.sides import side as side_of
+from subgraft.settings import Languages, Settings, SideName, TokenDistillationSettings, TrainingSettings
+from subgraft.stages.context import Context, Json
+from subgraft.stages.fitting import fit, is_writer, write_curve
+from subgraft.text.batches import BatchPlan
+from subgraft.text.corpus import Corpus
+from subgraft.training.loop import batch_plan
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class TokenDistillationRecipe(Settings):
+    languages: Languages
+    sides: tuple[SideName, ...]
+    distillation: TokenDistillationSettings
+    training: TrainingSettings
+    seed: int
+
+
+def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    # All of them before the first training moves the model to a GPU.
+    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+    students = [_Student.of(bundle, name, target[name], recipe) for name in recipe.sides]
+    summary: dict[str, Json] = {}
+    for student in students:
+        summary[student.side.name] = student.train(bundle, corpus, recipe, out, context)
+    return summary
+
+
+@dataclass(frozen=True)
+class _Student:
+    """One side of the model, and the table of its new vocabulary before training."""
+
+    side: Side
+    source: Tokenizer
+    target: Tokenizer
+    start: StudentTable
+    origin: tuple[str, str]
+
+    @classmethod
+    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: TokenDistillationRecipe) -> _Student:
+        side, source = side_of(bundle.model, name), bundle.tokenizers[name]
+        layers: int = getattr(bundle.model.config, f"{name}_layers")
+        if (recipe.distillation.layer or 1) > layers:
+            raise UserError(f"the model's {name} has no more than {layers} layers", where="token_distillation.layer")
+        return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source))
+
+    def train(
+        self, bundle: Bundle, corpus: Corpus, recipe: TokenDistillationRecipe, out: Path, context: Context
+    ) -> dict[str, Json]:
+        name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
+        data = self._sentences(bundle, list(corpus.pairs("train")), recipe, recipe.distillation.sentences_per_token)
+        held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
+        summary: dict[str, Json] = {"steps": 0}
+        if len(data):
+            evaluate = HeldOutDistance(module, held_out, recipe.training) if len(held_out) else None
+            summary = _fitted(module, data, evaluate, recipe, name, out, context)
+        tokens, rows = module.trained()
+        if is_writer():
+            DistilledRows(self.target, tokens, rows, *self.origin).save(out / name)
+        counted: dict[str, Json] = {"trainable": len(self.start.tokens), "in_text": len(data.tokens)}
+        return summary | counted | {"trained": len(tokens), "sentences": len(data)}
+
+    def _sentences(
+        self, bundle: Bundle, pairs: list[tuple[str, str]], recipe: TokenDistillationRecipe, per_token: int | None
+    ) -> SegmentationPairs:
+        return SegmentationPairs(
+            pairs,
+            bundle,
+            self.side.name,
+            self.target,
+            recipe.languages,
+            recipe.training,
+            self.start.tokens,
+            per_token,
+            recipe.seed,
+        )
+
+
+def _fitted(
+    module: TokenDistillationLoss,
+    data: SegmentationPairs,
+    evaluate: HeldOutDistance | None,
+    recipe: TokenDistillationRecipe,
+    name: SideName,
+    out: Path,
+    context: Context,
+) -> dict[str, Json]:
+    """Train, keep the curve, and tell its ends."""
+    weights, settings = {"distillation": 1.0}, recipe.training
+    outcome = fit(module, weights, data, settings, context, seed=recipe.seed, evaluate=evaluate, part=name)
+    told = write_curve(outcome, out, f"curve.{name}.json")
+    distances = [point.values["distance"] for point in outcome.curve]
+    return told | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})
+
+
+class HeldOutDistance:
+    """The mean distance of teacher and student on held-out sentences."""
+
+    def __init__(self, module: TokenDistillationLoss, sentences: SegmentationPairs, settings: TrainingSettings) -> None:
+        self._module = module
+        self._sentences = sentences
+        self._plan: BatchPlan = batch_plan(sentences, settings, seed=0)
+        self._precision = settings.precision
+
+    @torch.no_grad()
+    def __call__(self) -> dict[str, float]:
+        where = self._module.added.device
+        total, count = 0.0, 0
+        for indices in self._plan.epoch(0):
+            batch = self._sentences.batch(indices, 0)
+            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+                total += float(self._module(batch.to(where))["distillation"])
+            count += len(batch.meeting)
+        return {"distance": total / count}

@@ -1,0 +1,69 @@
+"""The distillation of new tokens as a step: shared by seeds, of all sides, and absent where no row needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.errors import UserError
+from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.step import Step
+
+ROWS = "rows=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
+
+
+def experiment(repository: Path, *changes: str) -> Experiment:
+    return load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS, *changes])
+
+
+def rows(repository: Path, *changes: str) -> dict[tuple[str, int], RowSteps]:
+    made = Pipeline(experiment(repository, *changes), repository / "configs")
+    return {(steps.row.name, steps.seed): steps for steps in made.rows}
+
+
+def distilled(repository: Path, *changes: str) -> Step:
+    step = rows(repository, *changes)["distilled", 1].distilled
+    assert step is not None
+    return step
+
+
+def test_one_distillation_serves_all_seeds_and_the_report_bills_it(repository: Path) -> None:
+    made = Pipeline(experiment(repository), repository / "configs")
+    steps = {(steps.row.name, steps.seed): steps for steps in made.rows}
+    first, second = steps["distilled", 1], steps["distilled", 2]
+    assert first.distilled is not None and first.transfer is not None and second.transfer is not None
+    assert first.transfer.fingerprint == second.transfer.fingerprint
+    assert first.distilled.inputs["model"] is made.pretrained
+    assert first.distilled.inputs["corpus"] is made.downstream_corpus
+    assert steps["mean", 1].distilled is None
+    assert made.report.inputs["distilled/distilled/1"].fingerprint == first.distilled.fingerprint
+
+
+def test_every_side_that_changes_is_distilled_with_its_vocabulary(repository: Path) -> None:
+    step = distilled(repository, "sides=[encoder, decoder]")
+    assert step.recipe.model_dump()["sides"] == ("encoder", "decoder")
+    assert {"vocabulary/encoder", "vocabulary/decoder"} < set(step.inputs)
+    assert "vocabulary/encoder" not in distilled(repository).inputs
+
+
+def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
+    changes = ("token_distillation.layer=1", "token_distillation_training.max_steps=7")
+    assert distilled(repository, *changes).fingerprint != distilled(repository).fingerprint
+    plain, changed = rows(repository)["mean", 1], rows(repository, *changes)["mean", 1]
+    assert plain.evaluate.fingerprint == changed.evaluate.fingerprint
+    without = load(repository / "configs" / "quickstart.yaml", Experiment)
+    assert not [name for name in without.model_dump() if name.startswith("token_distillation")]
+
+
+def test_presets_fill_in_what_is_not_given(repository: Path) -> None:
+    training = experiment(repository, "token_distillation_training.max_steps=7").token_distillation_training
+    assert training is not None
+    assert (training.max_steps, training.precision) == (7, "bf16")
+
+
+def test_a_layer_beyond_the_model_is_refused(repository: Path) -> None:
+    with pytest.raises(UserError, match=r"token_distillation\.layer 3 is beyond the 2 layers of a side"):
+        experiment(repository, "model.decoder_layers=2", "token_distillation.layer=3")

@@ -1,0 +1,107 @@
+"""Two segmentations of a sentence: where they meet, which sentences are taken, what a batch of them holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.grafting.segmentation_pairs import SegmentationPairs, meeting_places
+from subgraft.models.bundle import Bundle
+from subgraft.settings import SideName, TrainingSettings
+from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
+from toys import german_tokenizer
+
+SOME = TEXTS[:60]
+
+
+def training(max_length: int = 40) -> TrainingSettings:
+    return TrainingSettings(epochs=1, batch_size=400, max_length=max_length, learning_rate=0.01, warmup_steps=2)
+
+
+def unseen(bundle: Bundle, side: SideName, target: Tokenizer) -> set[int]:
+    return {token for entry, token in target.ids.items() if entry not in bundle.tokenizers[side].ids}
+
+
+def test_segmentations_meet_where_both_have_read_the_same() -> None:
+    assert meeting_places([2, 4, 7, 9], [4, 5, 9]) == [(1, 0), (3, 2)]
+    assert meeting_places([NOWHERE, 3, 3], [NOWHERE, 3]) == [(2, 1)]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "wordpiece"])
+def test_a_token_ends_where_its_text_ends(kind: str) -> None:
+    tokenizer, text = german_tokenizer(90, kind), "dankbarkind  Xß arzt wort."
+    (ids, ends), (none, _) = tokenizer.encode_with_ends([text, ""])
+    assert ids == tokenizer.encode(text)
+    assert none == []
+    assert ends[-1] == len(text)
+    counted = [end for end in ends if end != NOWHERE]
+    assert counted == sorted(set(counted))
+    for token, end in zip(ids, ends, strict=True):
+        entry = tokenizer.entries[token]
+        assert entry is None or text[:end].endswith(entry.surface)
+        assert (end == NOWHERE) == (tokenizer.pieces[token] == tokenizer.mark.value)
+
+
+def test_a_special_token_that_a_text_spells_out_ends_where_its_spelling_does() -> None:
+    tokenizer, text = german_tokenizer(), "arzt<s> wort"
+    ((ids, ends),) = tokenizer.encode_with_ends([text])
+    assert ids == tokenizer.encode(text)
+    assert len(text.partition(" ")[0]) in ends and ends[-1] == len(text)
+
+
+@pytest.mark.parametrize("family", ["marian", "mbart"])
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_states_that_are_compared_have_read_the_same_text(family: str, side: SideName) -> None:
+    bundle, target = upstream(family), new_vocabulary(family, side)
+    new = unseen(bundle, side, target)
+    sentences = SegmentationPairs(SOME, bundle, side, target, LANGUAGES, training(), new)
+    batch = sentences.batch(np.arange(8), 0)
+    teacher, student = (
+        (batch.teacher.decoder_input_ids, batch.student.decoder_input_ids)
+        if side == "decoder"
+        else (batch.teacher.input_ids, batch.student.input_ids)
+    )
+    assert batch.counts == {"distillation": len(batch.meeting)}
+    assert batch.meeting[:, 0].unique().tolist() == list(range(8))
+    ended = 0
+    for sentence, before, after in batch.meeting.tolist():
+        read = teacher[sentence, : before + 1].tolist(), student[sentence, : after + 1].tolist()
+        assert bundle.tokenizers[side].decode(read[0]) == target.decode(read[1])
+        if side == "decoder":
+            assert new.intersection(read[1]), "what comes before the first new token says nothing of it"
+        ended += read[1][-1] == target.special["eos"]
+    assert ended == (0 if (family, side) == ("marian", "decoder") else 8)
+    unchanged = (batch.teacher.input_ids, batch.student.input_ids)
+    if side == "decoder":
+        assert (unchanged[0] == unchanged[1]).all()
+
+
+def test_every_token_of_the_text_is_met_as_often_as_asked_and_no_sentence_is_taken_for_nothing() -> None:
+    bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
+    new = unseen(bundle, "decoder", target)
+    everything = SegmentationPairs(SOME, bundle, "decoder", target, LANGUAGES, training(), new)
+    few = SegmentationPairs(SOME, bundle, "decoder", target, LANGUAGES, training(), new, per_token=2, seed=3)
+    assert few.tokens == everything.tokens
+    assert 0 < len(few) < len(everything)
+
+    def met(sentences: SegmentationPairs) -> Counter[int]:
+        ids = sentences.batch(np.arange(len(sentences)), 0).student.decoder_input_ids.tolist()
+        return Counter(token for row in ids for token in new.intersection(row))
+
+    there, chosen = met(everything), met(few)
+    assert all(chosen[token] >= min(2, count) for token, count in there.items())
+    again = SegmentationPairs(SOME, bundle, "decoder", target, LANGUAGES, training(), new, per_token=2, seed=4)
+    assert met(again) != chosen, "which sentences are taken is drawn from the seed"
+
+
+def test_sentences_that_would_be_cut_are_left_out() -> None:
+    bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
+    new = unseen(bundle, "decoder", target)
+    found = SegmentationPairs(SOME, bundle, "decoder", target, LANGUAGES, training(20), new)
+    longest = [max(len(bundle.encoder.encode(one)), len(bundle.decoder.encode(two))) for one, two in SOME]
+    assert 0 < len(found) <= sum(length < 20 for length in longest) < len(SOME)
+    batch = found.batch(np.arange(len(found)), 0)
+    assert batch.teacher.labels.shape[1] <= 20

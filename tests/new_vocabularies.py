@@ -1,0 +1,29 @@
+"""Small models with a task's text and a new vocabulary for either side, for tests of what reads text twice."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from subgraft.models.bundle import Bundle
+from subgraft.settings import Languages, SideName
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
+from toys import english, english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
+
+LANGUAGES = Languages(source="en", target="de")
+# Sentence by sentence the same stems and endings in the same order: a translation that can be learnt.
+TEXTS = list(zip(english(300, 5), german(300, 5), strict=True))
+
+
+def upstream(family: str) -> Bundle:
+    """A model of the family with random weights."""
+    if family == "mbart":
+        return Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
+    return Bundle(marian(), english_tokenizer(), german_tokenizer())
+
+
+@cache
+def new_vocabulary(family: str, side: SideName) -> Tokenizer:
+    """Of the side's language, with many whole words that the model's own vocabulary lacks."""
+    lines = (german if side == "decoder" else english)(400, 7)
+    return learn(lines, kind="unigram", size=150, like=multilingual_tokenizer() if family == "mbart" else None)

@@ -1,0 +1,145 @@
+"""The stage: same bytes from the same recipe, exact resume, both sides; and the transfer that takes its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.errors import UserError
+from subgraft.grafting.distilled_rows import DistilledRows
+from subgraft.grafting.transplant import Method, transplant
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side as side_of
+from subgraft.settings import Cleaning, CorpusSource, Runtime, SideName, TokenDistillationSettings, TrainingSettings
+from subgraft.stages import transfer
+from subgraft.stages.token_distillation import TokenDistillationRecipe, run
+from subgraft.stages.transfer import TransferRecipe
+from subgraft.text.corpus import build
+
+BOTH: tuple[SideName, ...] = ("encoder", "decoder")
+STEPS = 6
+NOWHERE: Any = None  # a transfer does not look at its context
+
+
+class KilledError(Exception):
+    """Stands for a kill: raised in the middle of a training."""
+
+
+class Watched:
+    """The context of a stage that may be killed once a step is reported; it keeps every step."""
+
+    def __init__(self, work: Path, die_at: int | None) -> None:
+        self.work = work
+        self.die_at = die_at
+        self.runtime = Runtime(checkpoint_seconds=1e-6)
+        self.steps: list[int] = []
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        pass
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        if "train_distillation" in values:
+            self.steps.append(step)
+            if step == self.die_at:
+                raise KilledError
+
+
+@pytest.fixture(scope="module", params=["marian", "mbart"])
+def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp(request.param)
+    for split, pairs in (("train", TEXTS[:40]), ("dev", TEXTS[40:50])):
+        for at, language in enumerate(("en", "de")):
+            (place / f"{split}.{language}").write_text("".join(f"{pair[at]}\n" for pair in pairs))
+    build(CorpusSource(folder=str(place)), LANGUAGES, Cleaning(), place / "corpus")
+    upstream(request.param).save(place / "model")
+    for side in BOTH:
+        new_vocabulary(request.param, side).save(place / side)
+    vocabularies = {f"vocabulary/{side}": place / side for side in BOTH}
+    return {"model": place / "model", "corpus": place / "corpus", **vocabularies}
+
+
+def recipe(sides: tuple[SideName, ...] = ("decoder",), layer: int | None = None) -> TokenDistillationRecipe:
+    training = TrainingSettings(
+        max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=2, dev_sentences=8
+    )
+    settings = TokenDistillationSettings(layer=layer)
+    return TokenDistillationRecipe(languages=LANGUAGES, sides=sides, distillation=settings, training=training, seed=1)
+
+
+def distil(
+    place: Path, inputs: dict[str, Path], sides: tuple[SideName, ...] = ("decoder",), die_at: int | None = None
+) -> tuple[dict[str, Any], list[int]]:
+    (place / "out").mkdir(parents=True, exist_ok=True)
+    context = Watched(place / "work", die_at)
+    return dict(run(recipe(sides), inputs, place / "out", context)), context.steps
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Everything but curves, which tell seconds."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("curve"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
+    inputs: dict[str, Path], tmp_path: Path
+) -> None:
+    _, steps = distil(tmp_path / "one", inputs, BOTH)
+    assert steps == [*range(1, STEPS + 1)] * 2
+    distil(tmp_path / "two", inputs, BOTH)
+    with pytest.raises(KilledError):
+        distil(tmp_path / "killed", inputs, BOTH, die_at=4)
+    _, resumed = distil(tmp_path / "killed", inputs, BOTH)
+    assert resumed == [4, 5, 6, *range(1, STEPS + 1)], "only what came after the last checkpoint is done again"
+    expected = contents(tmp_path / "one" / "out")
+    assert {path.split("/")[0] for path in expected} == set(BOTH)
+    assert contents(tmp_path / "two" / "out") == contents(tmp_path / "killed" / "out") == expected
+
+
+def test_the_summary_tells_what_was_learnt_and_how_near_it_came(inputs: dict[str, Path], tmp_path: Path) -> None:
+    summary, _ = distil(tmp_path, inputs)
+    told = summary["decoder"]
+    found = DistilledRows.load(tmp_path / "out" / "decoder")
+    assert told["trained"] == len(found.tokens) == told["in_text"] < told["trainable"]
+    assert told["steps"] == STEPS
+    assert 0 < told["distance_after"] < told["distance_before"]
+
+
+def test_a_transfer_takes_the_rows_and_gives_the_others_the_mean(inputs: dict[str, Path], tmp_path: Path) -> None:
+    distil(tmp_path, inputs, BOTH)
+    (tmp_path / "model").mkdir()
+    made = TransferRecipe(method="token-distillation", sides=BOTH, max_similar=10, seed=0)
+    given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
+    summary: Any = transfer.run(made, given, tmp_path / "model", NOWHERE)
+    after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
+    vocabularies = {side: after.tokenizers[side] for side in BOTH}
+    means, _ = transplant(before.model, before.tokenizers, vocabularies, Method("mean"))
+    for side in BOTH:
+        found = DistilledRows.load(tmp_path / "out" / side)
+        row, mean = side_of(after.model, side).input.weight, side_of(means, side).input.weight
+        assert torch.equal(row[found.tokens], found.rows)
+        assert not torch.equal(mean[found.tokens], found.rows)
+        rest = torch.ones(len(row), dtype=torch.bool).index_fill(0, found.tokens, False)
+        assert torch.equal(row[rest], mean[rest])
+        told = summary["sides"][side]
+        assert sum(told["fallbacks"].values()) == told["unseen"] - len(found.tokens) > 0
+    bias = side_of(after.model, "decoder").bias
+    assert bias is not None and torch.equal(bias, side_of(means, "decoder").bias)  # type: ignore[arg-type]
+
+
+def test_a_text_without_any_new_token_leaves_the_means(inputs: dict[str, Path], tmp_path: Path) -> None:
+    bundle = Bundle.load(inputs["model"])
+    bundle.decoder.save(tmp_path / "own")
+    summary, steps = distil(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"})
+    assert steps == []
+    assert summary["decoder"] == {"steps": 0, "trainable": 0, "in_text": 0, "trained": 0, "sentences": 0}
+    assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0
+
+
+def test_a_layer_that_the_model_does_not_have_is_refused(inputs: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no more than 2 layers"):
+        run(recipe(layer=3), inputs, tmp_path, Watched(tmp_path / "work", None))
