@@ -34,7 +34,10 @@ class Beginnings:
     @cached_property
     def upstream_corpus(self) -> Step:
         upstream = self.experiment.upstream
-        return self._corpus(upstream.corpus, ("train",) if upstream.checkpoint else ("train", "dev"))
+        needed: tuple[Split, ...] = ("train",) if upstream.checkpoint else ("train", "dev")
+        if self.experiment.evaluation.upstream_sentences is not None:
+            return self._corpus(upstream.corpus, (*needed, "test"), "evaluation.upstream_sentences")
+        return self._corpus(upstream.corpus, needed)
 
     @cached_property
     def downstream_corpus(self) -> Step:
@@ -58,10 +61,21 @@ class Beginnings:
 
         The decoder's is always there: it is what the report is about.
         """
+        return self._own_vocabularies(self.experiment.downstream.vocabulary)
+
+    def vocabularies_of(self, row: Row) -> dict[SideName, Step]:
+        """The vocabularies that a row's model is given: the task's own, or its own by size."""
+        return self._own_vocabularies(self._sized(row)) if row.vocabulary_size else self.vocabularies
+
+    def _sized(self, row: Row) -> VocabularySettings:
+        settings = self.experiment.downstream.vocabulary
+        return settings.model_copy(update={"size": row.vocabulary_size}) if row.vocabulary_size else settings
+
+    def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
         for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
             language: TextSide = "target" if side == "decoder" else "source"
-            step = self._vocabulary(self.experiment.downstream.vocabulary, language, self.downstream_corpus)
+            step = self._vocabulary(settings, language, self.downstream_corpus)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
             found[side] = step  # type: ignore[index]
@@ -71,9 +85,8 @@ class Beginnings:
     def _upstream_vocabularies(self) -> dict[SideName, Step]:
         return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
 
-    @cached_property
-    def _task_vocabularies(self) -> dict[SideName, Step]:
-        return self._both_sides(self.experiment.downstream.vocabulary, self.downstream_corpus)
+    def _task_vocabularies(self, row: Row) -> dict[SideName, Step]:
+        return self._both_sides(self._sized(row), self.downstream_corpus)
 
     @cached_property
     def _joint_vocabularies(self) -> dict[SideName, Step]:
@@ -99,13 +112,13 @@ class Beginnings:
         corpus = self.experiment.upstream.corpus
         if row.pretraining == "none":
             recipe = BuildRecipe(model=self.experiment.model, seed=seed)
-            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies))
+            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(row)))
         if row.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
             return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
         if row.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies))
+            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies(row)))
         if row.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
             return self._pretrain(name, self._on_changed_sides(self._joint_vocabularies))
@@ -126,11 +139,11 @@ class Beginnings:
         )
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
 
-    def _corpus(self, name: str, needed: Sequence[Split]) -> Step:
+    def _corpus(self, name: str, needed: Sequence[Split], purpose: str = "") -> Step:
         experiment = self.experiment
         source = experiment.corpora[name]
         resolved = resolve(source, experiment.languages, self._base)
-        require_corpus(resolved, needed, name)
+        require_corpus(resolved, needed, name, purpose)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=experiment.languages,

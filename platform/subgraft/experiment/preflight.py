@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from subgraft.config import Experiment
@@ -15,12 +15,16 @@ from subgraft.settings import Split
 from subgraft.text.sources import FileSource, ResolvedSource
 
 
-def require_corpus(source: ResolvedSource, splits: Iterable[Split], name: str) -> None:
-    """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used."""
+def require_corpus(source: ResolvedSource, splits: Sequence[Split], name: str, purpose: str = "") -> None:
+    """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
+
+    purpose: what the last of the splits is needed for, where that is not plain.
+    """
     missing = [split for split in splits if split not in source.splits]
     if missing:
         mend = f"It has: {', '.join(source.splits)}."
-        raise UserError(f"the experiment needs its {missing[0]} split", where=f"corpora.{name}", mend=mend)
+        told = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
+        raise UserError(f"the experiment needs its {missing[0]} split{told}", where=f"corpora.{name}", mend=mend)
     if isinstance(source, FileSource):
         for split in source.splits:
             source.size(split)

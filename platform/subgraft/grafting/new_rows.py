@@ -26,6 +26,7 @@ class Request:
     max_similar    cap on |Sm(w)| for `avg`; a trained generator brings its own
     generator      the directory of a trained generator, for `att` and `patt`
     static         the directory of static embeddings of the new vocabulary, for those that need them
+    origin_checked whether it is known already that the generator is this model's, whose side may be masked here
     """
 
     side: Side
@@ -37,6 +38,7 @@ class Request:
     max_similar: int
     generator: Path | None
     static: Path | None = None
+    origin_checked: bool = False
 
 
 @dataclass(frozen=True)

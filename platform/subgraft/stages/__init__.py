@@ -11,6 +11,7 @@ from subgraft.stages import (
     finetune,
     gap,
     generator,
+    intrinsic,
     pretrain,
     report,
     static_embeddings,
@@ -28,9 +29,10 @@ PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
 STATIC = Stage("static", 1, static_embeddings.run)
 TRANSFER = Stage("transfer", 1, transfer.run)
+INTRINSIC = Stage("intrinsic", 1, intrinsic.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
-REPORT = Stage("report", 2, report.run)
+REPORT = Stage("report", 3, report.run)
 
 STAGES = (
     CORPUS,
@@ -42,6 +44,7 @@ STAGES = (
     GENERATOR,
     STATIC,
     TRANSFER,
+    INTRINSIC,
     FINETUNE,
     EVALUATE,
     REPORT,
