@@ -179,5 +179,5 @@ def test_an_upstream_corpus_without_a_test_split_is_refused_early(repository: Pa
             (tmp_path / f"{split}.{language}").write_text("a b\n" * 5)
     corpus = f"corpora.everyday={{folder: {tmp_path}}}"
     assert pipeline(repository, corpus).report
-    with pytest.raises(UserError, match="needs its test split for evaluation.upstream_sentences"):
+    with pytest.raises(UserError, match=r"needs its test split for evaluation\.upstream_sentences"):
         _ = pipeline(repository, corpus, *MEASURED).report
