@@ -23,7 +23,7 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_promised_configurations_are_there() -> None:
-    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml"} <= set(NAMES)
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "figures.yaml"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -106,3 +106,13 @@ def test_rows_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
     )
     independent = rows["independent-encoder"]
     assert not independent.keep_seen and 0 < independent.tables_first < 1
+
+
+def test_the_sweeps_of_the_papers_figures_are_over_size_and_steps() -> None:
+    experiment = load(CONFIGS / "figures.yaml", Experiment)
+    usual = experiment.downstream.vocabulary.size
+    sizes = [row.vocabulary_size or usual for row in experiment.rows if row.initialiser == "mean"]
+    steps = [row.generator_steps for row in experiment.rows if row.initialiser == "patt"]
+    assert sizes == [2000, 4000, 8000, 12000]
+    assert steps == [50, 150, 300, 600]
+    assert experiment.intrinsic is not None and experiment.evaluation.upstream_sentences
