@@ -64,8 +64,9 @@ def plot_intrinsic(data: ReportData, rows: Sequence[RowSummary], side: str) -> b
         for panel, (title, value) in zip(drawn, panels, strict=True):
             values = [value(row.intrinsic[side]) for row in rows]
             bars = panel.barh(range(len(rows)), values, color=[shown[row.name].colour for row in rows], height=0.62)
-            panel.bar_label(bars, labels=[fixed(each) for each in values], padding=3, fontsize=SMALL)
+            panel.bar_label(bars, labels=[fixed(each, 3) for each in values], padding=3, fontsize=SMALL)
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set(title=title, xlim=(low - (0.22 * (high - low) if low else 0), high + 0.16 * (high - low) or 1))
+            panel.locator_params(axis="x", nbins=4)
             name_rows(panel, rows)
         return png(figure)

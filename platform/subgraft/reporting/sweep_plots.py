@@ -78,7 +78,7 @@ def plot_granularity(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
             panel.set(title=title, xlabel="tokens of the vocabulary")
             panel.set_xscale("log", base=2)
             sizes = sorted({size for series in size_series(rows) for size, _ in series.points})
-            panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30 if len(sizes) > 4 else 0)
+            panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
             panel.minorticks_off()
         return png(figure)
 
