@@ -169,7 +169,10 @@ class Pipeline(Beginnings):
             return Step(stages.EVALUATE, f"evaluate {model.name} on the upstream test set", recipe, inputs, labels)
 
         after = evaluated(finetune, {"row": row.name, "seed": str(seed)})
-        return {"upstream_after": after} | ({"upstream_before": evaluated(pretrained, {})} if pretrained else {})
+        found: dict[Moment, Step] = {"upstream_after": after}
+        if pretrained:
+            found["upstream_before"] = evaluated(pretrained, {})
+        return found
 
     def _intrinsic(self, row: Row, transfer: Step) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""

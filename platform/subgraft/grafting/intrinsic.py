@@ -122,7 +122,8 @@ def _masked(whole: Side, hidden: Sequence[int]) -> Side:
         known[list(hidden)] = False
         return torch.where(known.reshape(-1, *[1] * (table.dim() - 1)), table, table[known].float().mean(dim=0))
 
-    table = nn.Embedding.from_pretrained(filled(whole.input.weight.detach().float()), padding_idx=whole.padding_id)
+    rows = filled(whole.input.weight.detach().float())
+    table = nn.Embedding(len(rows), rows.shape[1], padding_idx=whole.padding_id, _weight=rows)
     bias = None if whole.bias is None else filled(whole.bias.detach().float().flatten())
     if whole.output is None:
         return replace(whole, input=table, bias=bias)
@@ -152,7 +153,7 @@ def _cosines_and_ranks(made: Tensor, table: Tensor, truth: Tensor) -> tuple[list
     unit = F.normalize(table, dim=1)
     cosines: list[float] = []
     ranks: list[float] = []
-    for rows, ids in zip(made.split(_BLOCK), truth.split(_BLOCK), strict=True):
+    for rows, ids in zip(torch.split(made, _BLOCK), torch.split(truth, _BLOCK), strict=True):
         every = F.normalize(rows, dim=1) @ unit.T
         own = every.gather(1, ids[:, None])
         nearer, equal = (every > own).sum(dim=1), (every == own).sum(dim=1)

@@ -48,8 +48,8 @@ def mean_intrinsic(results: Sequence[RowResult]) -> Mapping[str, Intrinsic]:
 
 
 def _mean(found: Sequence[Intrinsic]) -> Intrinsic:
-    shares = {each.name: fmean(getattr(one, each.name) for one in found) for each in fields(Intrinsic)}
-    return Intrinsic(**(shares | {"tokens": found[0].tokens}))
+    means = {each.name: fmean(getattr(one, each.name) for one in found) for each in fields(Intrinsic)[1:]}
+    return Intrinsic(found[0].tokens, **means)
 
 
 def pooled_bins(results: Sequence[RowResult]) -> tuple[Bin, ...]:

@@ -113,7 +113,7 @@ def label_points(panel: Axes, labels: Sequence[Label]) -> None:
     """Each label beside its point, covering neither another label nor a point, with a line to it if it is far off."""
     figure = panel.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # type: ignore[union-attr]
+    figure.draw_without_rendering()
     scale = 72 / figure.dpi
     points = [tuple(scale * panel.transData.transform((label.x, label.y))) for label in labels]
     frame = tuple(scale * edge for edge in panel.bbox.extents)
