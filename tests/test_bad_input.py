@@ -269,6 +269,27 @@ CONFIGURED = [
     ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: rows.0", "an initialiser belongs to"]),
     ("initialiser: avg", "initialiser: token-distillation, keep_seen: false", ["config.yaml:10: rows.0", "seen ones"]),
     ("initialiser: avg", "vocabulary: upstream, keep_seen: false", ["config.yaml:10: rows.0", "get no new rows"]),
+    (
+        "initialiser: avg",
+        "initialiser: avg, generator_steps: 5",
+        ["config.yaml:10: rows.0", "generator_steps applies to"],
+    ),
+    (
+        "initialiser: avg",
+        "vocabulary: upstream, vocabulary_size: 90",
+        ["config.yaml:10: rows.0", "vocabulary_size is of"],
+    ),
+    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["rows.0", "vocabulary_size is of"]),
+    (
+        "name: tiny",
+        "name: tiny\nintrinsic: {tokens: 0}",
+        ["config.yaml:2: intrinsic.tokens", "greater than or equal to 1"],
+    ),
+    (
+        "initialiser: avg}",
+        "vocabulary: upstream}\nintrinsic: {tokens: 5}",
+        ["intrinsic measures rows with an initialiser"],
+    ),
     ("initialiser: avg", "initialiser: avg, tables_first: 1", ["rows.0.tables_first", "less than 1"]),
     ("corpus: downstream", "corpus: law", ["downstream.corpus 'law' is not among corpora: upstream, downstream"]),
     ("  downstream: {folder: pairs}", "  downstream: {folder: absent}", ["absent: no such file or folder"]),

@@ -23,7 +23,9 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_promised_configurations_are_there() -> None:
-    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml"} <= set(NAMES)
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml", "figures.yaml"} <= set(
+        NAMES
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,3 +142,13 @@ def test_cleaning_and_length_limits_suit_the_task_unless_they_are_given() -> Non
     assert (own.cleaning.max_ratio, own.cleaning.max_characters) == (9.0, None)
     translation = load(CONFIGS / "laws.yaml", Experiment)
     assert (translation.cleaning.max_ratio, translation.evaluation.max_length_ratio) == (5.0, 2.5)
+
+
+def test_the_sweeps_of_the_papers_figures_are_over_size_and_steps() -> None:
+    experiment = load(CONFIGS / "figures.yaml", Experiment)
+    usual = experiment.downstream.vocabulary.size
+    sizes = [row.vocabulary_size or usual for row in experiment.rows if row.initialiser == "mean"]
+    steps = [row.generator_steps for row in experiment.rows if row.initialiser == "patt"]
+    assert sizes == [2000, 4000, 8000, 12000]
+    assert steps == [50, 150, 300, 600]
+    assert experiment.intrinsic is not None and experiment.evaluation.upstream_sentences

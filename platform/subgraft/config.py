@@ -13,6 +13,7 @@ from subgraft.settings import (
     DownstreamSettings,
     EvaluationSettings,
     GeneratorSettings,
+    IntrinsicSettings,
     JointVocabularySettings,
     Languages,
     ModelSettings,
@@ -57,6 +58,8 @@ class Row(Settings):
     keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
     tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
     attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
+    vocabulary_size: of this row's downstream vocabulary, where it is not downstream.vocabulary.size.
+    generator_steps: of this row's generator, where it is not generator_training.max_steps.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -67,6 +70,8 @@ class Row(Settings):
     keep_seen: bool = True
     tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
     attached: bool = False
+    vocabulary_size: Annotated[int, Field(ge=50)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def made_with_its_vocabulary(self) -> bool:
@@ -90,6 +95,16 @@ class Row(Settings):
             raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
         if self.initialiser == "token-distillation" and not self.keep_seen:
             raise ValueError("token-distillation learns new tokens beside seen ones: it needs `keep_seen: true`")
+        return self
+
+    @model_validator(mode="after")
+    def _swept(self) -> Row:
+        if self.generator_steps is not None and self.initialiser not in ("att", "patt"):
+            raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
+        if self.vocabulary_size is not None and (
+            self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary"
+        ):
+            raise ValueError("vocabulary_size is of a downstream vocabulary, which this row does not get")
         return self
 
 
@@ -126,6 +141,7 @@ class Experiment(Settings):
     finetune: TrainingSettings
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
+    intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     runtime: Runtime = Runtime()
 
     @model_validator(mode="before")
@@ -190,6 +206,18 @@ class Experiment(Settings):
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
         if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
             raise ValueError("a denoised text counts as the decoder's: upstream.sampling.sides must name it")
+        return self
+
+    @model_validator(mode="after")
+    def _measurable(self) -> Experiment:
+        """What is measured beside the task needs something to be measured on."""
+        if self.evaluation.upstream_sentences is not None and self.upstream.objective != "translation":
+            raise ValueError(
+                "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained to denoise "
+                "cannot translate before it is finetuned, so upstream.objective must be translation"
+            )
+        if self.intrinsic is not None and all(row.initialiser is None for row in self.rows):
+            raise ValueError("intrinsic measures rows with an initialiser, and there is none")
         return self
 
     @model_validator(mode="after")

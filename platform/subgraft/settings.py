@@ -306,6 +306,8 @@ class EvaluationSettings(Settings):
     """max_length_ratio: an output ends at this many bytes of text for each byte of its source.
 
     calibration: whether the inference ECE is measured, which reads every output once more.
+    upstream_sentences: so many sentences of the upstream corpus's test split are translated as well, by every finetuned
+    model and by the one it began with: what was forgotten. Not done where it is not given.
     """
 
     beam: Annotated[int, Field(ge=1)] = 4
@@ -316,6 +318,17 @@ class EvaluationSettings(Settings):
     speed_repeats: Annotated[int, Field(ge=1)] = 3
     bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
     calibration: bool = True
+    upstream_sentences: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+
+
+class IntrinsicSettings(Settings):
+    """The intrinsic quality of new rows: seen tokens are held out, and made again by each row's initialiser.
+
+    tokens: how many; fewer where a fifth of those that qualify is less.  seed: which ones.
+    """
+
+    tokens: Annotated[int, Field(ge=1)] = 500
+    seed: Annotated[int, Field(ge=0)] = 1
 
 
 class Runtime(Settings):

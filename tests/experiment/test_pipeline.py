@@ -8,6 +8,7 @@ import pytest
 
 from subgraft.config import Experiment
 from subgraft.configfile import load
+from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
 from subgraft.experiment.step import Step, in_order
 from subgraft.settings import SideName
@@ -98,3 +99,85 @@ def test_rows_differ_from_a_plain_one_only_where_they_say_so(repository: Path) -
 def test_a_row_from_nothing_depends_on_its_seed(repository: Path, seed: int) -> None:
     model = rows(pipeline(repository), seed)["single"].finetune.inputs["model"]
     assert model.recipe.model_dump()["seed"] == seed
+
+
+SWEEPS = (
+    "rows=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
+    " {name: mean-500, initialiser: mean, vocabulary_size: 500}, {name: mean-900, initialiser: mean,"
+    " vocabulary_size: 900}, {name: focus-500, initialiser: focus, vocabulary_size: 500},"
+    " {name: single-500, pretraining: none, vocabulary_size: 500}, {name: patt, initialiser: patt},"
+    " {name: patt-7, initialiser: patt, generator_steps: 7}, {name: patt-60, initialiser: patt, generator_steps: 60}]"
+)
+
+
+def test_a_row_of_another_vocabulary_size_has_its_own_vocabulary_and_nothing_else(repository: Path) -> None:
+    found = rows(pipeline(repository, SWEEPS))
+    mean, other, same = (found[name].transfer for name in ("mean", "mean-500", "mean-900"))
+    assert mean is not None and other is not None and same is not None
+    assert same.fingerprint == mean.fingerprint, "the size that all rows have"
+    assert other.inputs["model"] is mean.inputs["model"]
+    vocabulary = other.inputs["vocabulary/decoder"]
+    assert vocabulary.recipe.model_dump()["settings"]["size"] == 500
+    static = found["focus-500"].static["decoder"]
+    assert static.inputs["vocabulary"].fingerprint == vocabulary.fingerprint
+    single = found["single-500"].finetune.inputs["model"]
+    assert made_with(single, "decoder") == vocabulary.fingerprint
+
+
+def test_a_row_of_other_generator_steps_has_its_own_generator(repository: Path) -> None:
+    found = rows(pipeline(repository, SWEEPS))
+    patt, other, same = (found[name].generator for name in ("patt", "patt-7", "patt-60"))
+    assert patt is not None and other is not None and same is not None
+    assert same.fingerprint == patt.fingerprint, "the steps that all rows have"
+    changed = other.recipe.model_dump()
+    assert changed["training"]["max_steps"] == 7
+    changed["training"]["max_steps"] = 60
+    assert changed == patt.recipe.model_dump()
+
+
+MEASURED = ("evaluation.upstream_sentences=30", "intrinsic={tokens: 40}")
+
+
+def test_what_is_measured_beside_the_task_changes_no_other_step(repository: Path) -> None:
+    plain, measured = rows(pipeline(repository)), rows(pipeline(repository, *MEASURED))
+    for name, steps in plain.items():
+        assert measured[name].evaluate.fingerprint == steps.evaluate.fingerprint
+        assert steps.forgetting == {} and steps.intrinsic is None
+    recipe = pipeline(repository).report.recipe.model_dump(mode="json")["experiment"]
+    assert "intrinsic" not in recipe and "upstream_sentences" not in recipe["evaluation"]
+    assert not {"vocabulary_size", "generator_steps"} & set(recipe["rows"][0])
+
+
+def test_forgetting_is_measured_before_and_after_without_speed(repository: Path) -> None:
+    made = pipeline(repository, *MEASURED)
+    found = rows(made)
+    before, after = (found["random"].forgetting[moment] for moment in ("upstream_before", "upstream_after"))
+    assert before.inputs["model"] is made.pretrained and after.inputs["model"] is found["random"].finetune
+    assert before.inputs["corpus"] is after.inputs["corpus"] is made.upstream_corpus
+    recipe = before.recipe.model_dump()
+    assert recipe == after.recipe.model_dump()
+    assert recipe["speed"] is False and recipe["evaluation"]["calibration"] is False
+    assert recipe["evaluation"]["test_sentences"] == 30
+    assert before.fingerprint == found["plain"].forgetting["upstream_before"].fingerprint
+    assert list(found["single"].forgetting) == ["upstream_after"], "it has no upstream model"
+    befores = [s for s in in_order([made.report]) if s.name.endswith("upstream test set") and not s.labels]
+    assert len(befores) == 4, "one for each way of pretraining, whatever the seeds"
+
+
+def test_intrinsic_quality_is_measured_on_what_the_transfer_is_given(repository: Path) -> None:
+    found = rows(pipeline(repository, *MEASURED))
+    random = found["random"]
+    assert random.intrinsic is not None and random.transfer is not None
+    assert random.intrinsic.inputs == random.transfer.inputs
+    assert random.intrinsic.recipe.model_dump()["sample"] == {"tokens": 40, "seed": 1}
+    assert found["plain"].intrinsic is found["single"].intrinsic is None
+
+
+def test_an_upstream_corpus_without_a_test_split_is_refused_early(repository: Path, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        for language in ("en", "de"):
+            (tmp_path / f"{split}.{language}").write_text("a b\n" * 5)
+    corpus = f"corpora.everyday={{folder: {tmp_path}}}"
+    assert pipeline(repository, corpus).report
+    with pytest.raises(UserError, match=r"needs its test split for evaluation\.upstream_sentences"):
+        _ = pipeline(repository, corpus, *MEASURED).report

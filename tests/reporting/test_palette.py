@@ -1,17 +1,38 @@
-"""Every row is drawn in one way, and no two rows in the same."""
+"""A handful of rows look different from one another; of many, those that are asked for stand out."""
 
 from __future__ import annotations
 
-from subgraft.reporting.palette import BASELINE_COLOUR, looks
+from subgraft.reporting.palette import BASELINE_COLOUR, MOST_COLOURED, OTHER_COLOUR, looks
 
 
-def test_rows_are_told_apart_and_the_baseline_is_grey() -> None:
-    names = ["old", *(f"row{index}" for index in range(20))]
+def luminance(colour: str) -> float:
+    """Relative luminance by WCAG 2: what is left of a colour in print."""
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_handful_of_rows_are_told_apart_by_colour_and_by_mark() -> None:
+    names = ["old", *(f"row{index}" for index in range(MOST_COLOURED))]
     drawn = looks(names, "old")
     assert list(drawn) == names
     assert drawn["old"].colour == BASELINE_COLOUR
-    assert len(set(drawn.values())) == len(names)
-    assert all(look.colour != BASELINE_COLOUR for name, look in drawn.items() if name != "old")
+    assert len({look.colour for look in drawn.values()}) == len({look.marker for look in drawn.values()}) == len(names)
+    assert all(look.stands_out for look in drawn.values())
+
+
+def test_of_many_rows_those_that_are_highlighted_stand_out() -> None:
+    names = [f"row{index}" for index in range(20)] + ["old"]
+    drawn = looks(names, "old", ["row7", "row19"])
+    assert [name for name, look in drawn.items() if look.stands_out] == ["row7", "row19", "old"]
+    assert drawn["row7"].colour != drawn["row19"].colour
+    assert {drawn[name].colour for name in names if name not in ("row7", "row19", "old")} == {OTHER_COLOUR}
+
+
+def test_what_stands_behind_is_paler_than_all_that_stands_out() -> None:
+    drawn = looks([str(index) for index in range(MOST_COLOURED)], None)
+    brightest = max(luminance(look.colour) for look in drawn.values())
+    assert luminance(BASELINE_COLOUR) < brightest < luminance(OTHER_COLOUR)
 
 
 def test_a_baseline_that_is_not_among_the_rows_is_not_drawn() -> None:

@@ -14,6 +14,8 @@ import pytest
 from PIL import Image
 
 from subgraft.reporting.data import ReportData, SegmentationExample
+from subgraft.reporting.document import Bullets
+from subgraft.reporting.numbers import signed
 from subgraft.reporting.report import GENERATED_NOTICE, build_document, write_report
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -72,7 +74,8 @@ def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: Strict
 def test_images_are_the_plots_beside_the_markdown(written: Path, page: StrictReader) -> None:
     images = [base64.b64decode(r.split(",", 1)[1]) for r in page.references if r.startswith("data:")]
     names = re.findall(r"\]\((plots/[a-z_]+\.png)\)", (written / "report.md").read_text(encoding="utf-8"))
-    assert names == [f"plots/{name}.png" for name in ("scores", "costs", "learning_curves", "stages")]
+    expected = ("scores", "costs", "quality_and_speed", "learning_curves", "stages")
+    assert names == [f"plots/{name}.png" for name in expected]
     assert [(written / name).read_bytes() for name in names] == images
     for image in images:
         with Image.open(io.BytesIO(image)) as opened:
@@ -119,7 +122,7 @@ def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_pa
     reader = StrictReader()
     reader.feed((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "script" not in reader.tags
-    assert reader.tags.count("img") == 4
+    assert reader.tags.count("img") == 5
     for line in (tmp_path / "report.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| source"):
             assert len(re.findall(r"(?<!\\)\|", line)) == 3
@@ -160,3 +163,34 @@ def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: 
     titles = [section.title for section in build_document(sparse).sections]
     assert "Look further" not in titles
     assert "Results" in titles
+
+
+def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_path: Path) -> None:
+    document = build_document(wide_data)
+    titles = [section.title for section in document.sections]
+    assert {"Quality and speed", "Sweeps", "Calibration", "Forgetting", "Intrinsic quality"} <= set(titles)
+    named = {figure.name for figure in document.figures}
+    assert named >= {"granularity", "generator_steps", "reliability", "intrinsic_decoder", "quality_and_speed"}
+    write_report(wide_data, tmp_path)
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    lines = [re.sub(" +", " ", line) for line in markdown.splitlines()]
+    after = fmean(row.scores["BLEU"].value for row in wide_data.results("random"))
+    found = wide_data.results("random")[0].forgetting
+    assert found is not None and found.before is not None
+    told = f"| random | {found.before.value:.2f} | {after:.2f} | {signed(after - found.before.value)} ["
+    assert any(line.startswith(told) for line in lines)
+    made = wide_data.results("avg")[0].intrinsic["decoder"]
+    assert any(line.startswith(f"| avg | {made.tokens} |") and "20.0 %" in line for line in lines)
+
+
+def test_many_rows_are_told_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
+    short, long = (build_document(data).sections[0].blocks[-1] for data in (report_data, wide_data))
+    assert isinstance(short, Bullets) and isinstance(long, Bullets)
+    assert len(long.items) <= 5 < len(short.items)
+    told = "".join(span.text for item in long.items for span in item)
+    assert all(name in told for name in wide_data.row_names)
+
+
+def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
+    titles = {section.title for section in build_document(report_data).sections}
+    assert not titles & {"Sweeps", "Calibration", "Forgetting", "Intrinsic quality"}

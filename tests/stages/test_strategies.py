@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,9 @@ rows:
   - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
   - {name: attached, initialiser: mean, attached: true}
   - {name: distilled, initialiser: token-distillation}
-evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+intrinsic: {tokens: 3}
+evaluation:
+  {upstream_sentences: 2, beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
 
 
@@ -84,6 +87,30 @@ def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store
     found = {store.path(step) for step in pretrained.values() if step is not None}
     assert len(found) == 4
     assert all(record(path).stage == "pretrain" for path in found)
+
+
+def test_what_was_forgotten_is_told_but_not_of_a_model_from_nothing(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    report = (store.path(pipeline.report) / "report.md").read_text()
+    section = report.split("## Forgetting")[1].split("\n## ")[0].splitlines()
+    told = {cells(line)[0]: cells(line)[1:] for line in section if line.startswith("|")}
+    assert told["single"][0] == "–" != told["single"][1]
+    assert "–" not in told["plain"] and "–" not in told["independent"]
+    for steps in pipeline.rows:
+        after = store.path(steps.forgetting["upstream_after"])
+        assert (after / "sources.txt").read_text().count("\n") == 2
+        evaluation = json.loads((after / "evaluation.json").read_text())
+        assert evaluation["speed"] is evaluation["calibration"] is None
+
+
+def test_held_out_tokens_are_made_again_where_there_is_an_initialiser(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    measured = {steps.row.name: steps.intrinsic for steps in pipeline.rows if steps.intrinsic}
+    assert list(measured) == ["independent"]
+    quality = json.loads((store.path(measured["independent"]) / "intrinsic.json").read_text())["decoder"]
+    assert 0 < quality["tokens"] <= 3
+    assert -1 <= quality["cosine"] <= 1 and 0 < quality["reciprocal_rank"] <= 1
+    assert "Held-out tokens of the decoder" in (store.path(pipeline.report) / "report.md").read_text()
 
 
 def cells(line: str) -> list[str]:

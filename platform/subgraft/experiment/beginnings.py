@@ -38,7 +38,10 @@ class Beginnings:
         translating = upstream.objective == "translation"
         # A denoising model is not judged on dev while it is pretrained.
         needed: tuple[Split, ...] = ("train", "dev") if translating and not upstream.checkpoint else ("train",)
-        return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, pairs=translating)
+        purpose = ""
+        if self.experiment.evaluation.upstream_sentences is not None:
+            needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
+        return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, purpose, pairs=translating)
 
     @cached_property
     def downstream_corpus(self) -> Step:
@@ -63,10 +66,21 @@ class Beginnings:
 
         The decoder's is always there: it is what the report is about.
         """
+        return self._own_vocabularies(self.experiment.downstream.vocabulary)
+
+    def vocabularies_of(self, row: Row) -> dict[SideName, Step]:
+        """The vocabularies that a row's model is given: the task's own, or its own by size."""
+        return self._own_vocabularies(self._sized(row)) if row.vocabulary_size else self.vocabularies
+
+    def _sized(self, row: Row) -> VocabularySettings:
+        settings = self.experiment.downstream.vocabulary
+        return settings.model_copy(update={"size": row.vocabulary_size}) if row.vocabulary_size else settings
+
+    def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
         for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
             language: TextSide = "target" if side == "decoder" else "source"
-            step = self._vocabulary(self.experiment.downstream.vocabulary, language, self.downstream_corpus)
+            step = self._vocabulary(settings, language, self.downstream_corpus)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
             found[side] = step  # type: ignore[index]
@@ -76,9 +90,8 @@ class Beginnings:
     def _upstream_vocabularies(self) -> dict[SideName, Step]:
         return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
 
-    @cached_property
-    def _task_vocabularies(self) -> dict[SideName, Step]:
-        return self._both_sides(self.experiment.downstream.vocabulary, self.downstream_corpus)
+    def _task_vocabularies(self, row: Row) -> dict[SideName, Step]:
+        return self._both_sides(self._sized(row), self.downstream_corpus)
 
     @cached_property
     def _joint_vocabularies(self) -> dict[SideName, Step]:
@@ -104,13 +117,13 @@ class Beginnings:
         corpus = self.experiment.upstream.corpus
         if row.pretraining == "none":
             recipe = BuildRecipe(model=self.experiment.model, seed=seed)
-            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies))
+            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(row)))
         if row.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
             return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
         if row.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies))
+            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies(row)))
         if row.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
             return self._pretrain(name, self._on_changed_sides(self._joint_vocabularies))
@@ -131,12 +144,14 @@ class Beginnings:
         )
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
 
-    def _corpus(self, name: str, languages: Languages, needed: Sequence[Split], *, pairs: bool) -> Step:
+    def _corpus(
+        self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool
+    ) -> Step:
         """pairs: whether the corpus must have two sides."""
         experiment = self.experiment
         source = experiment.corpora[name]
         resolved = resolve(source, languages, self._base, pairing=MarkedAnswer(experiment.question_generation))
-        require_corpus(resolved, needed, name, pairs=pairs)
+        require_corpus(resolved, needed, name, purpose, pairs=pairs)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from subgraft import stages
 from subgraft.config import Row
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.step import Step
 from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.settings import SideName
+from subgraft.settings import EvaluationSettings, SideName, TrainingSettings
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe
 from subgraft.stages.generator import GeneratorRecipe
+from subgraft.stages.intrinsic import IntrinsicRecipe
 from subgraft.stages.phases import FirstPhase
 from subgraft.stages.report import ReportRecipe
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.token_distillation import TokenDistillationRecipe
 from subgraft.stages.transfer import TransferRecipe
 
+Moment = Literal["upstream_before", "upstream_after"]
+
 
 @dataclass(frozen=True)
 class RowSteps:
-    """The steps that one row takes under one seed; pretraining, generator and transfer only where it has them."""
+    """The steps that one row takes under one seed; pretraining, generator and transfer only where it has them.
+
+    forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
+    the quality of held-out tokens' rows, likewise.
+    """
 
     row: Row
     seed: int
@@ -33,6 +42,8 @@ class RowSteps:
     transfer: Step | None
     finetune: Step
     evaluate: Step
+    forgetting: Mapping[Moment, Step]
+    intrinsic: Step | None
 
     @property
     def static(self) -> dict[str, Step]:
@@ -82,6 +93,8 @@ class Pipeline(Beginnings):
             inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
             inputs |= {f"static/{side}/{key}": step for side, step in steps.static.items()}
             inputs |= {f"distilled/{key}": steps.distilled} if steps.distilled else {}
+            inputs |= {f"{moment}/{key}": step for moment, step in steps.forgetting.items()}
+            inputs |= {f"intrinsic/{key}": steps.intrinsic} if steps.intrinsic else {}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
     def _generator(self, row: Row, pretrained: Step) -> Step:
@@ -94,13 +107,13 @@ class Pipeline(Beginnings):
             kind=row.initialiser,  # type: ignore[arg-type]
             kd_weight=row.kd_weight or 0.0,
             generator=experiment.generator,
-            training=experiment.generator_training,
+            training=_training(experiment.generator_training, row),
             seed=experiment.upstream.seed,
         )
         inputs = {"model": pretrained, "corpus": self.upstream_corpus}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
 
-    def _static(self, method: str, side: SideName) -> Step:
+    def _static(self, method: str, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; rows that need the same ones share them."""
         experiment = self.experiment
         settings = experiment.static_embeddings
@@ -110,10 +123,10 @@ class Pipeline(Beginnings):
             algorithm=STATIC_METHODS[method],
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
-        inputs = {"corpus": self.downstream_corpus, "vocabulary": self.vocabularies[side]}
+        inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary}
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
-    def _distilled(self, model: Step) -> Step:
+    def _distilled(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
@@ -125,7 +138,7 @@ class Pipeline(Beginnings):
             seed=experiment.upstream.seed,
         )
         inputs = {"model": model, "corpus": self.downstream_corpus}
-        inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in experiment.sides}
+        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
     def _row(self, row: Row, seed: int) -> RowSteps:
@@ -153,12 +166,51 @@ class Pipeline(Beginnings):
         evaluate = Step(
             stages.EVALUATE,
             f"evaluate {row.name} seed {seed}",
-            EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation),
+            EvaluateRecipe(languages=experiment.languages, evaluation=_without_upstream(experiment.evaluation)),
             {"model": finetune, "corpus": self.downstream_corpus},
             labels,
         )
         pretrained = None if row.pretraining == "none" else model
-        return RowSteps(row, seed, pretrained, generator, transfer, finetune, evaluate)
+        forgetting = self._forgetting(row, seed, pretrained, finetune)
+        intrinsic = self._intrinsic(row, transfer) if transfer else None
+        return RowSteps(row, seed, pretrained, generator, transfer, finetune, evaluate, forgetting, intrinsic)
+
+    def _forgetting(self, row: Row, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
+        """The upstream test set, translated by the model that the row begins with and by the finetuned one."""
+        settings = self.experiment.evaluation
+        if settings.upstream_sentences is None:
+            return {}
+        evaluation = EvaluationSettings(
+            beam=settings.beam,
+            batch_size=settings.batch_size,
+            max_length_ratio=settings.max_length_ratio,
+            test_sentences=settings.upstream_sentences,
+            calibration=False,
+        )
+        recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
+
+        def evaluated(model: Step, labels: Mapping[str, str]) -> Step:
+            inputs = {"model": model, "corpus": self.upstream_corpus}
+            return Step(stages.EVALUATE, f"evaluate {model.name} on the upstream test set", recipe, inputs, labels)
+
+        after = evaluated(finetune, {"row": row.name, "seed": str(seed)})
+        found: dict[Moment, Step] = {"upstream_after": after}
+        if pretrained:
+            found["upstream_before"] = evaluated(pretrained, {})
+        return found
+
+    def _intrinsic(self, row: Row, transfer: Step) -> Step | None:
+        """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
+        sample = self.experiment.intrinsic
+        if sample is None or row.initialiser in DISTILLED_METHODS:  # there, only new tokens' rows are learnt
+            return None
+        made = transfer.recipe
+        assert isinstance(made, TransferRecipe)
+        recipe = IntrinsicRecipe(
+            method=made.method, sides=made.sides, max_similar=made.max_similar, seed=made.seed, sample=sample
+        )
+        name = transfer.name.replace("transfer", "intrinsic quality of", 1)
+        return Step(stages.INTRINSIC, name, recipe, transfer.inputs, transfer.labels)
 
     def _transfer(self, row: Row, seed: int, model: Step, generator: Step | None) -> Step:
         method = row.initialiser or ""
@@ -173,10 +225,23 @@ class Pipeline(Beginnings):
             keep_matrices=row.attached,
         )
         inputs = {"model": model}
-        inputs |= {f"vocabulary/{side}": self.vocabularies[side] for side in self.experiment.sides}
+        vocabularies = self.vocabularies_of(row)
+        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
         inputs |= {"generator": generator} if generator else {}
         if method in STATIC_METHODS:
-            inputs |= {f"static/{side}": self._static(method, side) for side in self.experiment.sides}
-        inputs |= {"distilled": self._distilled(model)} if method in DISTILLED_METHODS else {}
+            inputs |= {
+                f"static/{side}": self._static(method, side, vocabularies[side]) for side in self.experiment.sides
+            }
+        inputs |= {"distilled": self._distilled(model, vocabularies)} if method in DISTILLED_METHODS else {}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})
+
+
+def _training(training: TrainingSettings, row: Row) -> TrainingSettings:
+    """The generator's training, for as many steps as the row says."""
+    return training.model_copy(update={"max_steps": row.generator_steps}) if row.generator_steps else training
+
+
+def _without_upstream(evaluation: EvaluationSettings) -> EvaluationSettings:
+    """What is done on the upstream test set is no part of a task's evaluation."""
+    return evaluation.model_copy(update={"upstream_sentences": None})

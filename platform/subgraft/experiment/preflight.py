@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from subgraft.config import Experiment
@@ -16,10 +16,12 @@ from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
 
 
-def require_corpus(source: ResolvedSource, splits: Iterable[Split], name: str, *, pairs: bool) -> None:
+def require_corpus(
+    source: ResolvedSource, splits: Sequence[Split], name: str, purpose: str = "", *, pairs: bool
+) -> None:
     """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
 
-    pairs: whether one side is not enough.
+    purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
     """
     if pairs and source.monolingual:
         mend = "Text of one side can be denoised (upstream.objective); a task needs pairs."
@@ -27,7 +29,8 @@ def require_corpus(source: ResolvedSource, splits: Iterable[Split], name: str, *
     missing = [split for split in splits if split not in source.splits]
     if missing:
         mend = f"It has: {', '.join(source.splits)}."
-        raise UserError(f"the experiment needs its {missing[0]} split", where=f"corpora.{name}", mend=mend)
+        told = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
+        raise UserError(f"the experiment needs its {missing[0]} split{told}", where=f"corpora.{name}", mend=mend)
     if source.on_disk:
         for split in source.splits:
             source.size(split)

@@ -28,6 +28,7 @@ class Request:
     generator      the directory of a trained generator, for `att` and `patt`
     static         the directory of static embeddings of the new vocabulary, for those that need them
     distilled      the directory of this side's distilled rows, for those that need them
+    origin_checked whether it is known already that the generator is this model's, whose side may be masked here
     """
 
     side: Side
@@ -40,6 +41,7 @@ class Request:
     generator: Path | None
     static: Path | None = None
     distilled: Path | None = None
+    origin_checked: bool = False
 
 
 @dataclass(frozen=True)

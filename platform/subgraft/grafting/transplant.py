@@ -153,7 +153,7 @@ def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: To
         source=source,
         entries=entries,
         others=len(alignment.others),
-        scale=_scale(model, upstream),
+        scale=weight_scale(model, upstream),
         seed=method.seed,
         max_similar=method.max_similar,
         generator=method.generator,
@@ -165,7 +165,7 @@ def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: To
     return _Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
 
 
-def _scale(model: PreTrainedModel, upstream: Side) -> float:
+def weight_scale(model: PreTrainedModel, upstream: Side) -> float:
     """The standard deviation that the model's own weights were drawn with."""
     for setting in ("init_std", "initializer_range"):
         if getattr(model.config, setting, None):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 
@@ -52,6 +53,34 @@ class TransferSummary:
 
 
 @dataclass(frozen=True)
+class Forgetting:
+    """BLEU on the upstream test set, by the finetuned model and by the one that it began with, where that is one.
+
+    statistics: of BLEU's sentences, as `metrics.sentence_statistics` gives them [sentences, counts].
+    """
+
+    after: Score
+    after_statistics: FloatArray = field(compare=False, repr=False)
+    before: Score | None = None
+    before_statistics: FloatArray | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """How near the rows made for held-out tokens are to the true ones: cosines, and the rank of the true row.
+
+    reciprocal_rank: the mean of 1 / rank among all upstream rows.  hits_at_1, hits_at_10: shares, 0 to 1.
+    """
+
+    tokens: int
+    cosine: float
+    median_cosine: float
+    reciprocal_rank: float
+    hits_at_1: float
+    hits_at_10: float
+
+
+@dataclass(frozen=True)
 class RowResult:
     """One row of the comparison under one seed: its test outputs, scores, and what it took.
 
@@ -65,6 +94,11 @@ class RowResult:
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
     transfer: None for a row that keeps the upstream vocabulary.
+    family: what the row has in common with others of a sweep, in words; they differ by the two fields after it alone.
+    vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
+        which is what every generator begins as; None without one.
+    bins: tokens by confidence, where calibration was measured.
+    forgetting, intrinsic: where they were measured; the latter by side.
     """
 
     name: str
@@ -81,6 +115,12 @@ class RowResult:
     inference_ece: float | None = None
     cut_outputs: int = 0
     transfer: TransferSummary | None = None
+    family: str = ""
+    vocabulary_size: int | None = None
+    generator_steps: int | None = None
+    bins: tuple[Bin, ...] = ()
+    forgetting: Forgetting | None = None
+    intrinsic: Mapping[str, Intrinsic] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

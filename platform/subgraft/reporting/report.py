@@ -7,6 +7,7 @@ from pathlib import Path
 from subgraft.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import PLOTS, Document, Notice, Section, render_html, render_markdown
+from subgraft.reporting.further import calibration, forgetting, intrinsic_quality, quality_and_speed, sweeps
 from subgraft.reporting.numbers import count
 from subgraft.reporting.results import in_short, learning, results, translations
 
@@ -33,7 +34,12 @@ def build_document(data: ReportData) -> Document:
     sections = [
         Section("In short", (*notice, in_short(data))),
         results(data),
+        *quality_and_speed(data),
+        *sweeps(data),
         learning(data),
+        *calibration(data),
+        *forgetting(data),
+        *intrinsic_quality(data),
         subword_gap(data),
         translations(data),
         what_was_done(data),

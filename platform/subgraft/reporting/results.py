@@ -21,12 +21,15 @@ from subgraft.reporting.numbers import (
     probability,
     signed,
 )
+from subgraft.reporting.palette import MOST_COLOURED
 from subgraft.reporting.plots import plot_costs, plot_learning_curves, plot_scores
 from subgraft.reporting.summary import RowSummary, summarise
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
 from subgraft.reporting.words import is_spaceless
 
 SIGNIFICANT = 0.05
+# With more rows, the findings are told in groups.
+MOST_TOLD = 8
 # The scores that a comparison is told by; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 
@@ -52,8 +55,26 @@ def in_short(data: ReportData) -> Block:
                 f": BLEU {fixed(baseline.metrics['BLEU'].mean)}, {_speed(baseline)}.",
             )
         )
-    items += [_difference(row) for row in rows if row.metrics["BLEU"].comparison]
+    compared = [row for row in rows if row.metrics["BLEU"].comparison]
+    items += [_difference(row) for row in compared] if len(compared) <= MOST_TOLD else _verdicts(compared)
     return Bullets(tuple(items))
+
+
+def _verdicts(rows: Sequence[RowSummary]) -> list[Text]:
+    """Many rows by what is known of their difference, in the order of the table."""
+    verdicts = ("significantly higher", "significantly lower", "not significantly different")
+    groups: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
+    for row in rows:
+        comparison = row.metrics["BLEU"].comparison
+        assert comparison is not None
+        direction = "higher" if comparison.difference > 0 else "lower"
+        verdict = f"significantly {direction}" if comparison.p_value < SIGNIFICANT else "not significantly different"
+        groups[verdict].append(f"{row.name} ({signed(comparison.difference)})")
+    return [
+        text(Span(f"BLEU {verdict}", "strong"), f": {count(len(names))} of {len(rows)} rows, {', '.join(names)}.")
+        for verdict, names in groups.items()
+        if names
+    ]
 
 
 def _speed(row: RowSummary) -> str:
@@ -211,7 +232,11 @@ def _name(row: RowSummary, data: ReportData) -> Text:
 
 def learning(data: ReportData) -> Section:
     """Dev curves during finetuning."""
-    caption = "Finetuning on dev, thick: mean over seeds, thin: single seeds. Every row sees the same batches."
+    caption = "Means over seeds, bands from the least seed to the greatest. Every row sees the same batches."
+    if len(data.row_names) - (data.baseline in data.row_names) > MOST_COLOURED:
+        caption += (
+            f" In colour, here and elsewhere, are the {MOST_COLOURED} rows with the best dev BLEU; others are grey."
+        )
     return Section("Learning curves", (Figure("learning_curves", plot_learning_curves(data), caption),))
 
 

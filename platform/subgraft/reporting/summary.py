@@ -10,10 +10,12 @@ from statistics import fmean
 import numpy as np
 
 from subgraft.errors import UserError
+from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import METRICS, MetricName, check_parallel
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.significance import Comparison, Interval, compare, estimate, holm
-from subgraft.reporting.data import Bill, CurvePoint, ReportData, RowResult
+from subgraft.reporting.beside import ForgettingSummary, mean_intrinsic, pooled_bins, summarise_forgetting
+from subgraft.reporting.data import Bill, CurvePoint, Intrinsic, ReportData, RowResult
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class BitsSummary:
 
 @dataclass(frozen=True)
 class RowSummary:
-    """A row over all of its seeds; figures without seeds are means over them."""
+    """A row over all of its seeds; figures without seeds are means over them.
+
+    bins: tokens of all seeds by confidence.  forgetting, intrinsic: where they were measured; the latter by side.
+    """
 
     name: str
     seeds: tuple[int, ...]
@@ -52,6 +57,12 @@ class RowSummary:
     sentences_per_second: float
     parameters: int
     bill: Bill
+    family: str
+    vocabulary_size: int | None
+    generator_steps: int | None
+    bins: tuple[Bin, ...]
+    forgetting: ForgettingSummary | None
+    intrinsic: Mapping[str, Intrinsic]
 
 
 @lru_cache(maxsize=4)
@@ -67,12 +78,14 @@ def summarise(data: ReportData) -> tuple[RowSummary, ...]:
         check_parallel(row.hypotheses, data.references, f"{row.name}, seed {row.seed}")
     by_metric = {metric: _summarise_metric(data, metric) for metric in METRICS}
     return tuple(
-        _summarise_row(data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
+        _summarise_row(data, data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
         for name in data.row_names
     )
 
 
-def _summarise_row(results: tuple[RowResult, ...], metrics: Mapping[MetricName, MetricSummary]) -> RowSummary:
+def _summarise_row(
+    data: ReportData, results: tuple[RowResult, ...], metrics: Mapping[MetricName, MetricSummary]
+) -> RowSummary:
     return RowSummary(
         name=results[0].name,
         seeds=tuple(result.seed for result in results),
@@ -88,6 +101,12 @@ def _summarise_row(results: tuple[RowResult, ...], metrics: Mapping[MetricName, 
             generator=fmean(result.bill.generator for result in results),
             finetuning=fmean(result.bill.finetuning for result in results),
         ),
+        family=results[0].family,
+        vocabulary_size=results[0].vocabulary_size,
+        generator_steps=results[0].generator_steps,
+        bins=pooled_bins(results),
+        forgetting=summarise_forgetting(results, data.bootstrap_samples, data.bootstrap_seed),
+        intrinsic=mean_intrinsic(results),
     )
 
 

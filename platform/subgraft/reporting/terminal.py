@@ -11,7 +11,10 @@ from subgraft.reporting.summary import RowSummary, summarise
 
 
 def terminal_table(data: ReportData) -> Table:
-    """Each row with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second."""
+    """Each row with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
+
+    Where forgetting was measured, BLEU on the upstream test set comes last.
+    """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
@@ -20,7 +23,8 @@ def terminal_table(data: ReportData) -> Table:
     shown.padding, shown.pad_edge = (0, 1, 0, 0), False
     shown.add_column("row", overflow="fold")
     headings = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
-    for heading in (*headings, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns"):
+    forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
+    for heading in (*headings, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten):
         shown.add_column(heading, justify="right", no_wrap=True)
     for row in summarise(data):
         shown.add_row(row.name, *_cells(row, data))
@@ -37,4 +41,9 @@ def _cells(row: RowSummary, data: ReportData) -> list[str]:
         fixed(row.tokens_per_sentence, 1),
         fixed(row.sentences_per_second, 1),
     ]
-    return [*seeds, fixed(bleu.mean), *against, *figures]
+    upstream = [fixed(row.forgetting.after if row.forgetting else None)] if _with_upstream(data) else []
+    return [*seeds, fixed(bleu.mean), *against, *figures, *upstream]
+
+
+def _with_upstream(data: ReportData) -> bool:
+    return any(row.forgetting is not None for row in data.rows)

@@ -11,6 +11,7 @@ from subgraft.stages import (
     finetune,
     gap,
     generator,
+    intrinsic,
     pretrain,
     report,
     static_embeddings,
@@ -30,9 +31,10 @@ GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=T
 STATIC = Stage("static", 1, static_embeddings.run)
 DISTILLATION = Stage("distillation", 1, token_distillation.run, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 1, transfer.run)
+INTRINSIC = Stage("intrinsic", 1, intrinsic.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
-REPORT = Stage("report", 2, report.run)
+REPORT = Stage("report", 3, report.run)
 
 STAGES = (
     CORPUS,
@@ -45,6 +47,7 @@ STAGES = (
     STATIC,
     DISTILLATION,
     TRANSFER,
+    INTRINSIC,
     FINETUNE,
     EVALUATE,
     REPORT,

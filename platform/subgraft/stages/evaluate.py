@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from pydantic import Field
 from safetensors.numpy import save_file
 
 from subgraft.metrics.bits import count_characters
@@ -35,8 +36,11 @@ class Length:
 
 
 class EvaluateRecipe(Settings):
+    """speed: whether generation is timed; left out of the fingerprint where it is, as it is without saying."""
+
     languages: Languages
     evaluation: EvaluationSettings
+    speed: bool = Field(default=True, exclude_if=bool)
 
 
 def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -46,7 +50,7 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     translate = translator(bundle, recipe.languages, settings)
     hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
     cut = translate.cut
-    speed = _speed(translate, sources, settings)
+    speed = _speed(translate, sources, settings) if recipe.speed else None
     scores = _scores(hypotheses, references, recipe.languages.target, out)
     for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
@@ -56,7 +60,7 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
         "tokens_per_sentence": length.tokens_per_sentence,
         "characters_per_token": length.characters_per_token,
         "calibration": asdict(calibration) if calibration else None,
-        "speed": asdict(speed),
+        "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sources),
         "cut_outputs": cut,
@@ -65,7 +69,7 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     return {
         **{name: score.value for name, score in scores.items()},
         **({"inference_ece": calibration.error} if calibration else {}),
-        "sentences_per_second": speed.median,
+        **({"sentences_per_second": speed.median} if speed else {}),
         "characters_per_token": length.characters_per_token,
         "cut_outputs": cut,
         "signatures": {name: score.signature for name, score in scores.items()},

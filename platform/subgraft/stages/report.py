@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import load_file
 
 from subgraft.config import Experiment
+from subgraft.grafting.initialisers import TRAINED_METHODS
+from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
+from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.reporting.data import (
     Bill,
     Command,
     CorpusFacts,
     CurvePoint,
+    Forgetting,
+    Intrinsic,
     Provenance,
     ReportData,
     Role,
@@ -33,6 +39,7 @@ from subgraft.settings import Settings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.evaluate import STATISTICS
 from subgraft.stages.fitting import CURVE
+from subgraft.stages.intrinsic import QUALITY
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -66,6 +73,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     baselines = [
         row["name"] for row in experiment["rows"] if row["vocabulary"] == "upstream" and row["pretraining"] == "plain"
     ]
+    designs = {row["name"]: design(row, experiment) for row in experiment["rows"]}
     order = [f"{name}/{seed}" for name in names for seed in experiment["seeds"]]
     record = _record(inputs["model"])
     return ReportData(
@@ -85,7 +93,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages["target"]),
         baseline=baselines[0] if baselines else None,
-        rows=tuple(_row(key, inputs) for key in order),
+        rows=tuple(_row(key, inputs, designs[key.rsplit("/", 1)[0]]) for key in order),
         stages=tuple(_seconds(inputs)),
         provenance=Provenance(
             {key: str(value) for key, value in sorted(_flat(experiment).items())},
@@ -99,7 +107,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     )
 
 
-def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
+def _row(key: str, inputs: Mapping[str, Path], design: Design) -> RowResult:
     evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     name, seed = key.rsplit("/", 1)
@@ -124,9 +132,64 @@ def _row(key: str, inputs: Mapping[str, Path]) -> RowResult:
         parameters=evaluation["parameters"],
         bill=bill,
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
+        bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
         cut_outputs=evaluation["cut_outputs"],
         transfer=_transfer(inputs.get(f"transfer/{key}")),
+        family=design.family,
+        vocabulary_size=_vocabulary_size(finetuned),
+        generator_steps=design.generator_steps,
+        forgetting=_forgetting(inputs.get(f"upstream_before/{key}"), inputs.get(f"upstream_after/{key}")),
+        intrinsic=_intrinsic(inputs.get(f"intrinsic/{key}")),
     )
+
+
+@dataclass(frozen=True)
+class Design:
+    """Where a row stands in a sweep: what it shares with others, and how long its generator was trained."""
+
+    family: str
+    generator_steps: int | None
+
+
+def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
+    """The design of a row; `avg` is a generator of no steps, as all generators begin as it."""
+    initialiser = row["initialiser"]
+    parts = [initialiser or f"{row['vocabulary']} vocabulary"]
+    parts += [f"λ {row['kd_weight']:g}"] if row["kd_weight"] else []
+    parts += [row["pretraining"]] if row["pretraining"] != "plain" else []
+    parts += [] if row["keep_seen"] else ["no seen rows kept"]
+    parts += [f"tables first {row['tables_first']:g}"] if row["tables_first"] else []
+    steps = None
+    if initialiser in TRAINED_METHODS:
+        steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
+    elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
+        steps = 0
+    return Design(", ".join(parts), steps)
+
+
+def _vocabulary_size(model: Path) -> int:
+    config = json.loads((model / "config.json").read_text())
+    return int(config.get("decoder_vocab_size") or config["vocab_size"])
+
+
+def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:
+    if after is None:
+        return None
+    found = [_bleu(directory) for directory in (after, before) if directory]
+    return Forgetting(*found[0], *(found[1] if before else ()))
+
+
+def _bleu(evaluated: Path) -> tuple[Score, FloatArray]:
+    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    return Score(**evaluation["scores"]["BLEU"]), load_file(evaluated / STATISTICS)["BLEU"]
+
+
+def _intrinsic(directory: Path | None) -> dict[str, Intrinsic]:
+    if directory is None:
+        return {}
+    found = json.loads((directory / QUALITY).read_text())
+    names = [each.name for each in fields(Intrinsic)]
+    return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in found.items()}
 
 
 def _transfer(directory: Path | None) -> TransferSummary | None:
@@ -182,7 +245,7 @@ def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
     for key, path in inputs.items():
         record = _record(path)
         parts = key.split("/")
-        own = len(parts) == 3 and parts[0] in ("finetune", "evaluate")
+        own = len(parts) == 3 and parts[0] in ("finetune", "evaluate", "upstream_after")
         row, seed = (parts[1], int(parts[2])) if own else (None, None)
         seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], row, seed))
     return list(seconds.values())

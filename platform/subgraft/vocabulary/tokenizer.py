@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from subgraft.errors import UserError
 from subgraft.vocabulary.description import describe, language_codes, special_roles
 from subgraft.vocabulary.directory import Source, read_directory
 from subgraft.vocabulary.entry import Entry, Mark, parse_piece
+from subgraft.vocabulary.held_out import without
 from subgraft.vocabulary.segmenters import Segmenters
 
 # The end of a token that is no part of the text.
@@ -101,6 +102,13 @@ class Tokenizer:
         digest = hashlib.sha256(json.dumps(described).encode("ascii"))
         digest.update(self._costs.astype("<f8").tobytes())
         return digest.hexdigest()
+
+    def without(self, entries: Collection[Entry]) -> Tokenizer:
+        """The vocabulary as if it lacked these subwords; all others keep their ids."""
+        chosen = frozenset(entries)
+        gone = {i for i, entry in enumerate(self.entries) if entry in chosen}
+        reduced = without(json.loads(self._source.tokenizer_json), gone)
+        return Tokenizer(Source(json.dumps(reduced), self._source.config))
 
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[Source]]:
         return Tokenizer, (self._source,)

@@ -1,0 +1,177 @@
+"""What all plots share: the style of the page, labels that do not cover one another, and the bytes of a PNG."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SMALL = 8.5  # points, of labels in a plot
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": "#9aa1ac",
+    "axes.labelcolor": "#4a5260",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e9ee",
+    "xtick.color": "#4a5260",
+    "ytick.color": "#4a5260",
+    "legend.frameon": False,
+}
+_LINE: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
+
+
+@contextmanager
+def drawing(width: float, height: float) -> Iterator[Figure]:
+    """An empty figure in the report's style, measured in inches."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG of 150 pixels an inch; equal figures make equal bytes."""
+    buffer = io.BytesIO()
+    # Without matplotlib's version in it, equal data makes equal bytes.
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Label:
+    """A name to be written beside a point of a panel, in data coordinates."""
+
+    x: float
+    y: float
+    text: str
+    colour: str
+    strong: bool = False
+
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+
+def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
+    """Labels in the right margin, each as near to the height of its point as the others let it be.
+
+    height: of the panel in inches, roughly; the limits of its axes must be settled.
+    """
+    low, high = panel.get_ylim()
+    gap = 1.35 * SMALL / 72 / height
+    ordered = sorted(labels, key=lambda label: label.y)
+    wanted = [(label.y - low) / (high - low) for label in ordered]
+    for label, place in zip(ordered, spread(wanted, gap), strict=True):
+        panel.annotate(
+            label.text,
+            (label.x, label.y),
+            (1.035, place),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=SMALL,
+            color=label.colour,
+            weight="bold" if label.strong else "normal",
+            arrowprops={**_LINE, "color": label.colour, "relpos": (0, 0.5)},
+            annotation_clip=False,
+        )
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Rising places in 0 to 1, a gap apart or more, as near as may be to rising wanted ones.
+
+    Neighbours that want to be nearer than that make a run, whose middle is where theirs would be.
+    """
+    runs: list[list[float]] = []  # of each run: the sum of where its members want the first to be, and their number
+    for index, place in enumerate(wanted):
+        runs.append([place - index * gap, 1])
+        while len(runs) > 1 and runs[-2][0] / runs[-2][1] > runs[-1][0] / runs[-1][1]:
+            total, members = runs.pop()
+            runs[-1] = [runs[-1][0] + total, runs[-1][1] + members]
+    firsts = [total / members for total, members in runs for _ in range(int(members))]
+    most = 1 - (len(wanted) - 1) * gap  # where the first may be at most, so that the last one is in
+    return [max(0.0, min(first, most)) + index * gap for index, first in enumerate(firsts)]
+
+
+def label_points(panel: Axes, labels: Sequence[Label]) -> None:
+    """Each label beside its point, covering neither another label nor a point, with a line to it if it is far off."""
+    figure = panel.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    scale = 72 / figure.dpi
+    points = [tuple(scale * panel.transData.transform((label.x, label.y))) for label in labels]
+    frame = tuple(scale * edge for edge in panel.bbox.extents)
+    taken: list[Box] = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    # The strong ones choose first.
+    for index in sorted(range(len(labels)), key=lambda index: not labels[index].strong):
+        label, (x, y) = labels[index], points[index]
+        width, height = _text_size(panel, label, scale)
+        options = list(_places(x, y, width, height))
+        _, _, box = min((_covered(box, taken, frame), rank, box) for rank, box in enumerate(options))
+        taken.append(box)
+        _annotate(panel, label, (box[0] - x, box[1] - y), box not in options[:8])
+
+
+def _text_size(panel: Axes, label: Label, scale: float) -> tuple[float, float]:
+    """Width and height in points."""
+    written = panel.text(0, 0, label.text, fontsize=SMALL, weight="bold" if label.strong else "normal")
+    extent = written.get_window_extent()
+    written.remove()
+    return scale * extent.width, scale * extent.height
+
+
+def _places(x: float, y: float, width: float, height: float) -> Iterator[Box]:
+    """Boxes around a point in points, near ones first; of equally near ones those to the right first."""
+    for distance in (5, 11, 18, 27, 38, 52, 68, 86):
+        for turn in (0, 8, 2, -2, 6, -6, 4, -4, 1, -1, 7, -7, 3, -3, 5, -5):
+            across, up = math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)
+            left = x + distance * across + (across - 1) / 2 * width
+            bottom = y + distance * up + (up - 1) / 2 * height
+            yield left, bottom, left + width, bottom + height
+
+
+def _covered(box: Box, taken: Sequence[Box], frame: Sequence[float]) -> float:
+    """The area of what a box covers of others, and of what lies outside the frame."""
+    width, height = box[2] - box[0], box[3] - box[1]
+    outside = width * height - _common(box, (frame[0], frame[1], frame[2], frame[3]))
+    return round(outside + sum(_common(box, other) for other in taken), 3)
+
+
+def _common(one: Box, other: Box) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, width) * max(0.0, height)
+
+
+def _annotate(panel: Axes, label: Label, offset: tuple[float, float], far: bool) -> None:
+    from matplotlib.patheffects import withStroke
+
+    panel.annotate(
+        label.text,
+        (label.x, label.y),
+        offset,
+        textcoords="offset points",
+        fontsize=SMALL,
+        color=label.colour,
+        weight="bold" if label.strong else "normal",
+        va="bottom",
+        path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        arrowprops={**_LINE, "color": "#9aa1ac"} if far else None,
+        in_layout=False,
+    )

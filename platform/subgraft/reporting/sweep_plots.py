@@ -1,0 +1,151 @@
+"""Plots of one thing against another: quality against speed, and what the settings of a sweep change.
+
+The sweeps are those of Liu et al. (ACL 2021): figure 3, granularity, and figure 4, the generator's training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from subgraft.metrics.significance import Interval
+from subgraft.reporting.data import ReportData
+from subgraft.reporting.drawing import Label, drawing, label_ends, label_points, png
+from subgraft.reporting.palette import BASELINE_COLOUR, looks
+from subgraft.reporting.plots import row_looks
+from subgraft.reporting.summary import RowSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HEIGHT = 3.6  # inches
+_BEHIND = "#8a919c"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows that differ in one setting alone, by its rising value."""
+
+    name: str
+    points: tuple[tuple[int, RowSummary], ...]
+
+
+def size_series(rows: Sequence[RowSummary]) -> list[Series]:
+    """Rows that differ in their vocabulary's size alone; none where no two do."""
+    return _series(rows, lambda row: row.vocabulary_size, lambda row: row.generator_steps)
+
+
+def step_series(rows: Sequence[RowSummary]) -> list[Series]:
+    """Rows that differ in how long their generator was trained alone; `avg` begins each such line."""
+    trained = _series([row for row in rows if row.generator_steps], lambda row: row.generator_steps, _size)
+    begun = {row.vocabulary_size: row for row in rows if row.generator_steps == 0}
+    return [
+        Series(series.name, ((0, first), *series.points))
+        if (first := begun.get(series.points[0][1].vocabulary_size)) is not None
+        else series
+        for series in trained
+    ]
+
+
+def _size(row: RowSummary) -> int | None:
+    return row.vocabulary_size
+
+
+def _series(
+    rows: Sequence[RowSummary], swept: Callable[[RowSummary], int | None], fixed: Callable[[RowSummary], Hashable]
+) -> list[Series]:
+    found: dict[tuple[str, Hashable], dict[int, RowSummary]] = {}
+    for row in rows:
+        value = swept(row)
+        if value is not None and row.family:
+            found.setdefault((row.family, fixed(row)), {}).setdefault(value, row)
+    return [Series(key[0], tuple(sorted(by.items()))) for key, by in found.items() if len(by) > 1]
+
+
+def plot_granularity(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
+    """Speed, inference ECE and BLEU against the vocabulary's size; the baseline as a dashed line."""
+    panels: list[tuple[str, Callable[[RowSummary], float | None], bool]] = [
+        ("Sentences per second", lambda row: row.sentences_per_second, False),
+        ("Inference ECE (low is good)", lambda row: row.inference_ece, False),
+        ("BLEU", lambda row: row.metrics["BLEU"].mean, True),
+    ]
+    baseline = next((row for row in rows if row.name == data.baseline), None)
+    with drawing(10, _HEIGHT) as figure:
+        drawn = figure.subplots(1, len(panels))
+        for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
+            _draw_series(panel, size_series(rows), value, has_interval, baseline)
+            panel.set(title=title, xlabel="tokens of the vocabulary")
+            panel.set_xscale("log", base=2)
+            sizes = sorted({size for series in size_series(rows) for size, _ in series.points})
+            panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
+            panel.minorticks_off()
+        return png(figure)
+
+
+def plot_generator_steps(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
+    """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
+    baseline = next((row for row in rows if row.name == data.baseline), None)
+    with drawing(10, _HEIGHT) as figure:
+        bleu, bits = figure.subplots(1, 2)
+        _draw_series(bleu, step_series(rows), lambda row: row.metrics["BLEU"].mean, True, baseline)
+        _draw_series(bits, step_series(rows), lambda row: row.bits.start, False, None)
+        bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
+        bits.set(title="Bits per character on dev, before (low is good)", xlabel="steps of the generator's training")
+        return png(figure)
+
+
+def _draw_series(
+    panel: Axes,
+    found: Sequence[Series],
+    value: Callable[[RowSummary], float | None],
+    has_interval: bool,
+    baseline: RowSummary | None,
+) -> None:
+    ends: list[Label] = []
+    for name, look in looks([series.name for series in found], None, [s.name for s in found][:6]).items():
+        for series in (series for series in found if series.name == name):
+            points = [(x, y, row) for x, row in series.points if (y := value(row)) is not None]
+            if not points:
+                continue
+            xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+            panel.plot(xs, ys, color=look.colour, marker=look.marker, markersize=6, linewidth=1.9)
+            for x, _, row in points if has_interval else ():
+                interval: Interval = row.metrics["BLEU"].interval
+                panel.vlines(x, interval.low, interval.high, color=look.colour, linewidth=1.2, alpha=0.6)
+            ends.append(Label(xs[-1], ys[-1], name, look.colour))
+    if baseline is not None and (level := value(baseline)) is not None:
+        panel.axhline(level, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
+        ends.append(Label(panel.get_xlim()[1], level, baseline.name, BASELINE_COLOUR, True))
+    panel.margins(x=0.06)
+    panel.set_ylim(panel.get_ylim())
+    label_ends(panel, ends, 0.72 * _HEIGHT)
+
+
+def plot_front(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
+    """BLEU against speed; a line through the rows that no other row beats in both."""
+    shown = row_looks(data)
+    best = front(rows)
+    with drawing(10, 5.2) as figure:
+        panel = figure.subplots()
+        edge = [(row.sentences_per_second, row.metrics["BLEU"].mean) for row in best]
+        panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
+        labels = []
+        for row in rows:
+            look, (x, y) = shown[row.name], (row.sentences_per_second, row.metrics["BLEU"].mean)
+            seen = {"color": look.colour, "marker": look.marker, "markersize": 8 if look.stands_out else 6}
+            panel.plot(x, y, zorder=3 + look.stands_out, markeredgecolor="white", **seen)  # type: ignore[arg-type]
+            labels.append(Label(x, y, row.name, look.colour if look.stands_out else _BEHIND, row in best))
+        panel.set(xlabel="sentences generated per second", ylabel="BLEU on the test set")
+        panel.margins(x=0.08, y=0.12)
+        label_points(panel, labels)
+        return png(figure)
+
+
+def front(rows: Sequence[RowSummary]) -> list[RowSummary]:
+    """The rows that no other row beats in speed and BLEU both, by rising speed."""
+    best: list[RowSummary] = []
+    for row in sorted(rows, key=lambda row: (-row.sentences_per_second, -row.metrics["BLEU"].mean)):
+        if not best or row.metrics["BLEU"].mean > best[-1].metrics["BLEU"].mean:
+            best.append(row)
+    return best[::-1]

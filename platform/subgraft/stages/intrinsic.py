@@ -1,0 +1,42 @@
+"""PretrainedModel and Vocabulary → IntrinsicQuality: what a row's initialiser makes of tokens whose rows are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from subgraft.grafting.intrinsic import measure
+from subgraft.grafting.transplant import Method
+from subgraft.models.bundle import Bundle
+from subgraft.settings import IntrinsicSettings, Settings, SideName
+from subgraft.stages.context import Context, Json
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+QUALITY = "intrinsic.json"
+
+
+class IntrinsicRecipe(Settings):
+    """seed: of the random initialisers, as a transfer has it; the sample has its own."""
+
+    method: str
+    sides: tuple[SideName, ...]
+    max_similar: int
+    seed: int
+    sample: IntrinsicSettings
+
+
+def run(recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    bundle = Bundle.load(inputs["model"])
+    static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
+    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed, static=static)
+    sample = recipe.sample
+    found: dict[str, Json] = {}
+    for side in recipe.sides:
+        target = Tokenizer.load(inputs[f"vocabulary/{side}"])
+        source = bundle.tokenizers[side]
+        found[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
+    (out / QUALITY).write_text(json.dumps(found, indent=1) + "\n")
+    return {**found, "artifacts": [QUALITY]}

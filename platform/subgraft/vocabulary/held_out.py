@@ -1,0 +1,43 @@
+"""A vocabulary as if it lacked some of its subwords, while every other one keeps its id."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+# A code point that no text holds (Unicode's noncharacters), so that nothing is ever cut into such a piece.
+_NO_TEXT = "\uffff"
+
+
+def without(specification: dict[str, Any], ids: Collection[int]) -> dict[str, Any]:
+    """A parsed tokenizer.json in which these ids are special tokens that no text spells.
+
+    Of a BPE vocabulary the merges that make such a piece go, and with them those that would merge it further: a longer
+    piece that is made in no other way stays an entry, but nothing is cut into it.
+    """
+    model = specification["model"]
+    stand_in = {i: f"{_NO_TEXT}{i}" for i in ids}
+    changed = {**model, "vocab": _renamed(model["vocab"], stand_in)}
+    if model["type"] == "BPE":
+        gone = {piece for piece, i in model["vocab"].items() if i in stand_in}
+        changed["merges"] = [merge for merge in model["merges"] if gone.isdisjoint(_pieces(merge))]
+    added = [*specification.get("added_tokens", []), *(_special(i, piece) for i, piece in stand_in.items())]
+    return {**specification, "model": changed, "added_tokens": sorted(added, key=lambda token: int(token["id"]))}
+
+
+def _renamed(vocabulary: Any, stand_in: dict[int, str]) -> Any:
+    """Pieces by id (unigram) or ids by piece, with other names for some."""
+    if isinstance(vocabulary, list):
+        return [[stand_in.get(i, piece), score] for i, (piece, score) in enumerate(vocabulary)]
+    return {stand_in.get(i, piece): i for piece, i in vocabulary.items()}
+
+
+def _pieces(merge: Any) -> tuple[str, str, str]:
+    """Both parts of a merge, and what it makes."""
+    left, right = merge.split(" ") if isinstance(merge, str) else merge
+    return left, right, left + right
+
+
+def _special(token: int, content: str) -> dict[str, Any]:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"id": token, "content": content, **flags}
