@@ -89,6 +89,7 @@ class Pipeline(Beginnings):
             generator=experiment.generator,
             training=experiment.generator_training,
             seed=experiment.upstream.seed,
+            masking=self.masking,
         )
         inputs = {"model": pretrained, "corpus": self.upstream_corpus}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
@@ -111,7 +112,8 @@ class Pipeline(Beginnings):
         labels = {"row": row.name, "seed": str(seed)}
         model = self.begins_with(row, seed)
         generator = self._generator(row, model) if row.initialiser in TRAINED_METHODS else None
-        transfer = self._transfer(row, seed, model, generator) if row.initialiser else None
+        whole = self.ready_to_translate(model)
+        transfer = self._transfer(row, seed, whole, generator) if row.initialiser else None
         phase = FirstPhase(share=row.tables_first, sides=experiment.sides) if row.tables_first else None
         finetune = Step(
             stages.FINETUNE,
@@ -122,7 +124,7 @@ class Pipeline(Beginnings):
                 seed=seed,
                 first_phase=phase,
             ),
-            {"model": transfer or model, "corpus": self.downstream_corpus},
+            {"model": transfer or whole, "corpus": self.downstream_corpus},
             labels,
         )
         evaluate = Step(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ def _download(hub_id: str) -> Path:
             where=hub_id,
             mend="Check the spelling of the directory, or the connection to the hub.",
         ) from error
+
+
+def position_limit(config: Mapping[str, Any]) -> int | None:
+    """The longest sequence that a model takes by its configuration, in tokens; None where that sets no limit."""
+    parts = [config, *(config[name] for name in ("encoder", "decoder") if isinstance(config.get(name), Mapping))]
+    limits = [int(part["max_position_embeddings"]) for part in parts if part.get("max_position_embeddings")]
+    return min(limits, default=None)
 
 
 def read_config(directory: Path) -> dict[str, Any]:

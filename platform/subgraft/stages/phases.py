@@ -8,7 +8,7 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
@@ -46,7 +46,7 @@ def planned_steps(settings: TrainingSettings, data: Data, seed: int) -> int:
 
 
 def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
-    """Freeze everything but the input and output tables of some sides."""
+    """Freeze everything but the input and output tables of some sides, and biases of the output that are trained."""
     chosen = {id(table) for table in _tables(bundle, sides).values()}
     for parameter in bundle.model.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
@@ -67,6 +67,8 @@ def _tables(bundle: Bundle, sides: Iterable[SideName]) -> dict[str, Tensor]:
         found[f"{name}.input"] = tables.input.weight
         if tables.output is not None:
             found[f"{name}.output"] = tables.output.weight
+        if isinstance(tables.bias, nn.Parameter):
+            found[f"{name}.bias"] = tables.bias
     return found
 
 
