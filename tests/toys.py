@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
+from transformers import BertConfig, BertForMaskedLM, PreTrainedModel
 
-from subgraft.models.build import Shape, build_gpt2, build_marian, build_mbart
+from subgraft.models.bert2bert import assemble
+from subgraft.models.build import Shape, build_bert, build_gpt2, build_marian, build_mbart
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -68,6 +69,12 @@ def multilingual_tokenizer() -> Tokenizer:
 
 
 @cache
+def cased_tokenizer() -> Tokenizer:
+    """As multilingual BERT's: WordPiece of both languages."""
+    return learn(english() + german(), kind="wordpiece", size=150)
+
+
+@cache
 def fitted_tokenizer(size: int = 180) -> Tokenizer:
     """A downstream vocabulary with the special tokens of the multilingual one, many of its words unseen there."""
     return learn(german(400, 7), kind="unigram", size=size, like=multilingual_tokenizer())
@@ -79,6 +86,21 @@ def marian(seed: int = 1) -> PreTrainedModel:
 
 def mbart(seed: int = 1) -> PreTrainedModel:
     return _perturbed(build_mbart(multilingual_tokenizer(), seed=seed, **SHAPE))
+
+
+def bert(seed: int = 1, tied: bool = True) -> BertForMaskedLM:
+    built = build_bert(cased_tokenizer(), seed=seed, **SHAPE)
+    if not tied:
+        torch.manual_seed(4)
+        built = BertForMaskedLM(BertConfig(**{**built.config.to_dict(), "tie_word_embeddings": False}))
+    assert isinstance(built, BertForMaskedLM)
+    with torch.no_grad():
+        built.cls.predictions.decoder.bias.copy_(torch.linspace(-0.5, 0.5, len(cased_tokenizer())))
+    return built.eval()
+
+
+def bert2bert(seed: int = 1, tied: bool = True) -> PreTrainedModel:
+    return assemble(bert(seed, tied), cased_tokenizer(), seed)
 
 
 def gpt2(seed: int = 1) -> PreTrainedModel:

@@ -106,8 +106,8 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
         return Side(name, table, None, None, False, table.padding_idx)
     output = model.get_output_embeddings()
     bias = getattr(model, "final_logits_bias", output.bias)
-    padding_id = side_config(model, name).pad_token_id
-    return Side(name, table, output, bias, output.weight is table.weight, padding_id, _transform(model))
+    tied, padding_id = output.weight is table.weight, side_config(model, name).pad_token_id
+    return Side(name, table, output, bias, tied, padding_id, getattr(_bert_head(model), "transform", None))
 
 
 def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:
@@ -121,12 +121,11 @@ def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:
     return table
 
 
-def _transform(model: PreTrainedModel) -> nn.Module | None:
+def _bert_head(model: PreTrainedModel) -> Any:
+    """What a BERT has between its top states and its predictions: transform, projection (`decoder`) and bias."""
     if model.config.model_type not in ("bert", BERT2BERT):
         return None
-    head = model.cls if model.config.model_type == "bert" else model.decoder.cls
-    transform: nn.Module = head.predictions.transform
-    return transform
+    return (model if model.config.model_type == "bert" else model.decoder).cls.predictions
 
 
 def shares_table(model: PreTrainedModel) -> bool:
@@ -202,8 +201,8 @@ def _exchange(model: PreTrainedModel, name: SideName, new: Tables) -> None:
     old.output.out_features = len(output)
     if new.bias is not None:
         old.output.bias = nn.Parameter(new.bias.detach())
-    # A BERT knows the bias by a second name.
-    model.set_output_embeddings(old.output)
+        # A second name of the same bias, or, of an untied model, one that nothing reads but that is saved.
+        _bert_head(model).bias = old.output.bias if old.tied else nn.Parameter(new.bias.detach().clone())
 
 
 def _rebuild(model: PreTrainedModel, both: Mapping[SideName, Tables], shared: bool) -> PreTrainedModel:
