@@ -40,7 +40,6 @@ from toys import (
     publish_marian,
 )
 
-
 BERTS = ("bert", "encoder-decoder")
 
 
