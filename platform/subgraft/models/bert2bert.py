@@ -7,6 +7,8 @@ the one thing that is new.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import (
     BertConfig,
@@ -15,6 +17,7 @@ from transformers import (
     BertModel,
     EncoderDecoderConfig,
     EncoderDecoderModel,
+    PreTrainedModel,
 )
 
 from subgraft.errors import UserError
@@ -35,12 +38,8 @@ def assemble(bert: BertForMaskedLM, tokenizer: Tokenizer, seed: int) -> EncoderD
         described.pop(derived, None)
     encoder_config = BertConfig(**described)
     decoder_config = BertConfig(**described, is_decoder=True, add_cross_attention=True)
-    config = EncoderDecoderConfig(
-        encoder=encoder_config.to_dict(),
-        decoder=decoder_config.to_dict(),
-        tie_word_embeddings=encoder_config.tie_word_embeddings,
-        **ids,
-    )
+    whole: dict[str, Any] = {**ids, "tie_word_embeddings": encoder_config.tie_word_embeddings}
+    config = EncoderDecoderConfig(encoder=encoder_config.to_dict(), decoder=decoder_config.to_dict(), **whole)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = BertModel(encoder_config, add_pooling_layer=False)
@@ -52,7 +51,8 @@ def assemble(bert: BertForMaskedLM, tokenizer: Tokenizer, seed: int) -> EncoderD
         setattr(model.generation_config, name, token)
     # Without a limit of its own, generate stops after 20 tokens.
     model.generation_config.max_length = encoder_config.max_position_embeddings
-    return model.eval()
+    model.eval()
+    return model
 
 
 def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:
@@ -69,6 +69,7 @@ def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:
     }
 
 
-def without_pooler(model: EncoderDecoderModel) -> None:
+def without_pooler(model: PreTrainedModel) -> None:
     """Take the encoder's pooler away, which transformers constructs whether a file has its weights or not."""
-    model.encoder.pooler = None
+    encoder = model.get_encoder()
+    encoder.pooler = None

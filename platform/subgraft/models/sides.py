@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -114,7 +114,8 @@ def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:
     if model.config.model_type in ("gpt2", "bert"):
         table = model.get_input_embeddings()
     elif model.config.model_type == BERT2BERT:
-        table = (model.encoder if name == "encoder" else model.decoder).get_input_embeddings()
+        part: Any = model.encoder if name == "encoder" else model.decoder
+        table = part.get_input_embeddings()
     else:
         table = (model.model.encoder if name == "encoder" else model.model.decoder).embed_tokens
     assert isinstance(table, nn.Embedding)
@@ -123,9 +124,10 @@ def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:
 
 def _bert_head(model: PreTrainedModel) -> Any:
     """What a BERT has between its top states and its predictions: transform, projection (`decoder`) and bias."""
-    if model.config.model_type not in ("bert", BERT2BERT):
+    family, whole = model.config.model_type, cast(Any, model)
+    if family not in ("bert", BERT2BERT):
         return None
-    return (model if model.config.model_type == "bert" else model.decoder).cls.predictions
+    return (whole if family == "bert" else whole.decoder).cls.predictions
 
 
 def shares_table(model: PreTrainedModel) -> bool:

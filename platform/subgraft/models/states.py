@@ -14,7 +14,7 @@ def encoder_states(model: nn.Module, **inputs: Tensor) -> Tensor:
 
 def decoder_states(model: nn.Module, memory: Tensor, mask: Tensor, **inputs: Tensor) -> Tensor:
     """What the decoder makes of input_ids or inputs_embeds [B, T], given the encoder's states and mask: [B, T, d]."""
-    decoder = model.get_decoder().base_model  # type: ignore[operator,union-attr]
+    decoder = model.get_decoder().base_model  # type: ignore[operator]
     states: Tensor = decoder(
         encoder_hidden_states=memory, encoder_attention_mask=mask, use_cache=False, **inputs
     ).last_hidden_state

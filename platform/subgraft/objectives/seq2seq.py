@@ -118,10 +118,14 @@ class Seq2SeqLoss(nn.Module):
 
 def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of the model's output against the labels that count, summed, in nats."""
+    return projected_loss(top_states(model, batch), side(model, "decoder"), batch.labels, label_smoothing)
+
+
+def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
+    """The decoder's top hidden states [B, T, d]."""
     mask = batch.attention_mask
     memory = encoder_states(model, input_ids=batch.input_ids, attention_mask=mask)
-    states = decoder_states(model, memory, mask, input_ids=batch.decoder_input_ids)
-    return projected_loss(states, side(model, "decoder"), batch.labels, label_smoothing)
+    return decoder_states(model, memory, mask, input_ids=batch.decoder_input_ids)
 
 
 def projected_loss(states: Tensor, decoder: Side, labels: Tensor, label_smoothing: float) -> Tensor:
