@@ -111,8 +111,11 @@ def test_a_checkpoint_of_ones_own_takes_the_place_of_pretraining(repository: Pat
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("family", ["bert", "mbart"])
-def test_what_a_model_of_monolingual_text_knows_is_transferred(family: str, repository: Path, tmp_path: Path) -> None:
+def test_what_a_model_of_monolingual_text_knows_is_transferred(
+    family: str, repository: Path, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The configurations of the paper's table 3 as they are shipped, in small; then with a checkpoint, both sides."""
+    monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
     config, rows = repository / "configs" / f"table3-{family}.yaml", ("without", "mean", "patt+kd")
     model = f"model={{family: {family}, {SHAPE}}}"
     _run_config(config, tmp_path / "first", *FEW, model)

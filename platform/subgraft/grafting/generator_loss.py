@@ -13,8 +13,8 @@ from subgraft.grafting.distillation import Position, span_distance, state_shift
 from subgraft.grafting.generator import Generator, RaggedSimilar, mix
 from subgraft.grafting.simulation import GeneratorBatch
 from subgraft.models.dropout import without_dropout
+from subgraft.models.hidden_states import decoder_states_beside, encoder_states
 from subgraft.models.sides import Side
-from subgraft.models.states import decoder_states, encoder_states
 from subgraft.objectives.seq2seq import IGNORED, projected_loss
 from subgraft.settings import SideName
 
@@ -53,12 +53,12 @@ class GeneratorLoss(nn.Module):
         with torch.no_grad():
             memory = encoder_states(self.model, input_ids=changed.input_ids, attention_mask=mask)
         embedded = embed_new(side.input, changed.decoder_input_ids, batch.new, mixing)
-        student = decoder_states(self.model, memory, mask, inputs_embeds=embedded)
+        student = decoder_states_beside(self.model, memory, mask, inputs_embeds=embedded)
         predicted = extended_loss(student, side, changed.labels, batch.new, mixing, batch.own, self._smoothing)
         losses = {"prediction": predicted}
         if self.weights["distillation"]:
             with torch.no_grad():
-                teacher = decoder_states(self.model, memory, mask, input_ids=batch.original.decoder_input_ids)
+                teacher = decoder_states_beside(self.model, memory, mask, input_ids=batch.original.decoder_input_ids)
             losses["distillation"] = self._distance(teacher, student, batch)
         return losses
 
@@ -66,7 +66,7 @@ class GeneratorLoss(nn.Module):
         changed, mask = batch.resegmented, batch.resegmented.attention_mask
         embedded = embed_new(self._sides["encoder"].input, changed.input_ids, batch.new, mixing)
         student = encoder_states(self.model, inputs_embeds=embedded, attention_mask=mask)
-        states = decoder_states(self.model, student, mask, input_ids=changed.decoder_input_ids)
+        states = decoder_states_beside(self.model, student, mask, input_ids=changed.decoder_input_ids)
         predicted = projected_loss(states, self._sides["decoder"], changed.labels, self._smoothing)
         losses = {"prediction": predicted}
         if self.weights["distillation"]:

@@ -15,8 +15,8 @@ from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import embed_new, extended_loss
 from subgraft.grafting.masked_simulation import MaskedGeneratorBatch
 from subgraft.models.dropout import without_dropout
+from subgraft.models.hidden_states import bert_states
 from subgraft.models.sides import Side
-from subgraft.models.states import bert_states
 
 
 class MaskedGeneratorLoss(nn.Module):

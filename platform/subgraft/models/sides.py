@@ -76,19 +76,6 @@ def known_family(model_type: str) -> str:
     return model_type
 
 
-def described_family(config: Mapping[str, Any]) -> str:
-    """The family of a model by its config.json. Raises UserError for one that is not known.
-
-    Of encoder-decoders those of two BERTs of one width are known.
-    """
-    family = known_family(config["model_type"])
-    if family == BERT2BERT:
-        parts = [config.get(name) or {} for name in SIDES_OF_FAMILY[family]]
-        if any(part.get("model_type") != "bert" for part in parts) or len({p.get("hidden_size") for p in parts}) != 1:
-            raise UserError("an encoder-decoder of other parts than two BERTs of one width is not known")
-    return family
-
-
 def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
     """The configuration that holds a side's sizes: the model's own, unless each side has one."""
     config: PreTrainedConfig = getattr(model.config, name) if model.config.model_type == BERT2BERT else model.config

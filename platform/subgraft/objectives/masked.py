@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from subgraft.models.hidden_states import bert_states
 from subgraft.models.sides import side
-from subgraft.models.states import bert_states
 from subgraft.objectives.seq2seq import IGNORED, pad, projected_loss
 from subgraft.settings import MaskingSettings
 from subgraft.text.sequences import Sequences

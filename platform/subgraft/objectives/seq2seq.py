@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from subgraft.models.hidden_states import decoder_states_beside, encoder_states
 from subgraft.models.sides import Side, side
-from subgraft.models.states import decoder_states, encoder_states
 from subgraft.objectives.cross_entropy import linear_cross_entropy
 
 IGNORED = -100
@@ -125,7 +125,7 @@ def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
     """The decoder's top hidden states [B, T, d]."""
     mask = batch.attention_mask
     memory = encoder_states(model, input_ids=batch.input_ids, attention_mask=mask)
-    return decoder_states(model, memory, mask, input_ids=batch.decoder_input_ids)
+    return decoder_states_beside(model, memory, mask, input_ids=batch.decoder_input_ids)
 
 
 def projected_loss(states: Tensor, decoder: Side, labels: Tensor, label_smoothing: float) -> Tensor:

@@ -12,7 +12,7 @@ def encoder_states(model: nn.Module, **inputs: Tensor) -> Tensor:
     return states
 
 
-def decoder_states(model: nn.Module, memory: Tensor, mask: Tensor, **inputs: Tensor) -> Tensor:
+def decoder_states_beside(model: nn.Module, memory: Tensor, mask: Tensor, **inputs: Tensor) -> Tensor:
     """What the decoder makes of input_ids or inputs_embeds [B, T], given the encoder's states and mask: [B, T, d]."""
     decoder = model.get_decoder().base_model  # type: ignore[operator]
     states: Tensor = decoder(
