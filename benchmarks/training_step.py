@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from subgraft.experiment.cluster import ENVIRONMENT
 from subgraft.models.sides import side
-from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, decoder_states
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
 from subgraft.presets import PRESETS
 from subgraft.settings import TrainingSettings
 from subgraft.text.batches import BatchPlan
@@ -36,7 +36,7 @@ class WholeLogitsLoss(Seq2SeqLoss):
     """What a plain training loop does: all logits of the batch at once, then `cross_entropy`."""
 
     def forward(self, batch: Seq2SeqBatch) -> dict[str, Tensor]:
-        states = decoder_states(self.model, batch)
+        states = top_states(self.model, batch)
         decoder = side(self.model, "decoder")
         assert decoder.output is not None and decoder.bias is not None
         logits = functional.linear(states, decoder.output.weight) + decoder.bias.reshape(-1)

@@ -204,6 +204,22 @@ def test_a_vocabulary_like_a_models_fits_it(tmp_path: Path, succeed: Succeed) ->
     assert len(translated.split("\n")) == 3
 
 
+def test_a_bert_becomes_an_encoder_decoder_and_is_fitted(tmp_path: Path, succeed: Succeed, command: Command) -> None:
+    toys.publish_bert(tmp_path / "bert", pretraining=True)
+    text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(2))
+    like = ("--like", "bert", "--kind", "wordpiece", "--out", "new")
+    succeed("vocab", "learn", "--text", text, "--size", "200", *like)
+    refused = command("transfer", "--model", "bert", "--vocab", "new", "--method", "mean", "--out", "fitted")
+    assert refused.code == 2 and "`subgraft assemble`" in refused.err
+    assert not (tmp_path / "fitted").exists()
+    assert "parameters written to whole" in succeed("assemble", "--model", "bert", "--out", "whole")
+    refused = command("assemble", "--model", "whole", "--out", "again")
+    assert refused.code == 2 and "only a BERT" in refused.err
+    succeed("transfer", "--model", "whole", "--vocab", "new", "--method", "mean", "--out", "fitted")
+    translated = succeed("generate", "--model", "fitted", "--input", source, "--beam", "1", "--languages", "en-de")
+    assert len(translated.split("\n")) == 3
+
+
 def test_sentences_come_from_standard_input(marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch) -> None:
     spoken = "thank friend.\r\n\nday\x85night".encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(spoken), encoding="ascii"))

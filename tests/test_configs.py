@@ -14,6 +14,7 @@ from subgraft.presets import PRESETS
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 NAMES = sorted(path.name for path in CONFIGS.glob("*.yaml"))
+TRANSFERRED = {"table3-bert.yaml": ("bert", "masked"), "table3-mbart.yaml": ("mbart", "denoising")}
 COMPARED = {"pretrain-finetune", "random", "mean", "avg", "patt+kd"}
 
 
@@ -23,12 +24,23 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_promised_configurations_are_there() -> None:
-    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml", "figures.yaml"} <= set(
-        NAMES
-    )
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml"} <= set(NAMES)
+    assert {"figures.yaml", *TRANSFERRED} <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRANSFERRED)
+def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> None:
+    """The rows of the paper's table 3: without another vocabulary, and with it; here also its usual rival."""
+    experiment = load(CONFIGS / name, Experiment)
+    rows = {row.name: row for row in experiment.rows}
+    assert set(rows) == {"without", "mean", "patt+kd"}
+    assert rows["without"].vocabulary == "upstream"
+    assert rows["patt+kd"].kd_weight == 0.5
+    assert (experiment.model.family, experiment.upstream.objective) == TRANSFERRED[name]
+    assert experiment.sides == ("decoder",)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(TRANSFERRED)))
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)
     rows = {row.name: row for row in experiment.rows}

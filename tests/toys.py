@@ -10,9 +10,11 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
+from safetensors.torch import save_file
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
-from subgraft.models.build import Shape, build_gpt2, build_marian, build_mbart
+from subgraft.models.bert2bert import assemble
+from subgraft.models.build import Shape, build_bert, build_gpt2, build_marian, build_mbart
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -68,6 +70,12 @@ def multilingual_tokenizer() -> Tokenizer:
 
 
 @cache
+def cased_tokenizer() -> Tokenizer:
+    """As multilingual BERT's: WordPiece of both languages."""
+    return learn(english() + german(), kind="wordpiece", size=150)
+
+
+@cache
 def fitted_tokenizer(size: int = 180) -> Tokenizer:
     """A downstream vocabulary with the special tokens of the multilingual one, many of its words unseen there."""
     return learn(german(400, 7), kind="unigram", size=size, like=multilingual_tokenizer())
@@ -79,6 +87,21 @@ def marian(seed: int = 1) -> PreTrainedModel:
 
 def mbart(seed: int = 1) -> PreTrainedModel:
     return _perturbed(build_mbart(multilingual_tokenizer(), seed=seed, **SHAPE))
+
+
+def bert(seed: int = 1, tied: bool = True) -> BertForMaskedLM:
+    built = build_bert(cased_tokenizer(), seed=seed, **SHAPE)
+    if not tied:
+        torch.manual_seed(4)
+        built = BertForMaskedLM(BertConfig(**{**built.config.to_dict(), "tie_word_embeddings": False}))
+    assert isinstance(built, BertForMaskedLM)
+    with torch.no_grad():
+        built.cls.predictions.decoder.bias.copy_(torch.linspace(-0.5, 0.5, len(cased_tokenizer())))
+    return built.eval()
+
+
+def bert2bert(seed: int = 1, tied: bool = True) -> PreTrainedModel:
+    return assemble(bert(seed, tied), cased_tokenizer(), seed)
 
 
 def gpt2(seed: int = 1) -> PreTrainedModel:
@@ -120,3 +143,57 @@ def publish_marian(directory: Path, *, kind: str, separate: bool) -> None:
         (directory / "target_vocab.json").write_text(number(models["target"]), encoding="utf-8")
     else:
         (directory / "vocab.json").write_text(number(models["target"] + models["source"]), encoding="utf-8")
+
+
+def publish_bert(directory: Path, *, pretraining: bool) -> PreTrainedModel:
+    """A directory with the files of bert-base-multilingual-cased; the model that lies in it.
+
+    pretraining: with the head for next sentences, layer normalisation under its first names and positions as a weight,
+    as the earliest published files are; else as BertForMaskedLM is saved today.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    tokenizer = cased_tokenizer()
+    model = bert()
+    if pretraining:
+        torch.manual_seed(2)
+        whole = BertForPreTraining(model.config).eval()
+        whole.cls.predictions.bias.data.normal_()
+        weights = {name: tensor.clone() for name, tensor in whole.state_dict().items()}
+        for tied in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"):
+            del weights[tied]
+        for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
+            weights = {name.replace(new, old): tensor for name, tensor in weights.items()}
+        weights["bert.embeddings.position_ids"] = torch.arange(SHAPE["max_positions"])[None]
+        save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+        whole.config.save_pretrained(directory)
+        model = whole
+    else:
+        model.save_pretrained(directory)
+    config = json.loads((directory / "config.json").read_text())
+    config |= {"architectures": [type(model).__name__], "directionality": "bidi", "pooler_fc_size": 16}
+    for later in ("dtype", "is_decoder", "add_cross_attention", "tie_word_embeddings", "bos_token_id", "eos_token_id"):
+        config.pop(later, None)
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in tokenizer.pieces), encoding="utf-8")
+    described = {"do_lower_case": False, "model_max_length": SHAPE["max_positions"]}
+    (directory / "tokenizer_config.json").write_text(json.dumps(described))
+    return model
+
+
+def publish_mbart(directory: Path) -> PreTrainedModel:
+    """A directory with the files of mbart-large-cc25, its vocabulary trained here; the model that lies in it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    learn(english() + german(), kind="unigram", size=110).save(directory)
+    (directory / "tokenizer.json").unlink()
+    (directory / "sentencepiece.model").rename(directory / "sentencepiece.bpe.model")
+    write_config(directory, "mbart")
+    settings = {"tokenizer_class": "MBartTokenizer", "src_lang": "en_XX", "tgt_lang": "de_DE"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    model = _perturbed(build_mbart(Tokenizer.load(directory), seed=1, **SHAPE))
+    model.save_pretrained(directory)
+    (directory / "generation_config.json").unlink()
+    config = json.loads((directory / "config.json").read_text())
+    config |= {"forced_eos_token_id": 2, "num_beams": 5, "max_length": SHAPE["max_positions"], "normalize_before": True}
+    config["task_specific_params"] = {"translation_en_to_ro": {"decoder_start_token_id": 120}}
+    (directory / "config.json").write_text(json.dumps(config))
+    return model

@@ -239,6 +239,10 @@ class Experiment(Settings):
             return self
         if self.upstream.objective == "denoising" and self.model.family != "mbart":
             raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
+        if (self.upstream.objective == "masked") != (self.model.family == "bert"):
+            raise ValueError("upstream.objective masked and model.family bert go together: give both or neither")
+        if self.model.family == "bert" and self.upstream.vocabulary.kind != "wordpiece":
+            raise ValueError("model.family bert needs upstream.vocabulary.kind wordpiece, which has a mask token")
         longest = max(self.pretrain.max_length, self.longest_after_pretraining)
         if longest > self.model.max_positions:
             raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
+UpstreamObjective = Literal["translation", "denoising", "masked"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 TaskName = Literal["translation", "question-generation", "text-to-text"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -154,9 +155,13 @@ class SamplingSettings(Settings):
 
 
 class ModelSettings(Settings):
-    """Size of a Transformer; the vocabularies' sizes come on top."""
+    """Size of a Transformer; the vocabularies' sizes come on top.
 
-    family: Literal["marian", "mbart"] = "marian"
+    A bert is pretrained as an encoder, of encoder_layers. The encoder-decoder made from it begins with its weights on
+    both sides, so decoder_layers must be as many.
+    """
+
+    family: Literal["marian", "mbart", "bert"] = "marian"
     d_model: Annotated[int, Field(ge=8)]
     encoder_layers: Annotated[int, Field(ge=1)]
     decoder_layers: Annotated[int, Field(ge=1)]
@@ -171,6 +176,17 @@ class ModelSettings(Settings):
     def _heads_divide(self) -> ModelSettings:
         if self.d_model % self.attention_heads:
             raise ValueError(f"d_model {self.d_model} is not divisible by attention_heads {self.attention_heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _both_sides_of_a_bert_alike(self) -> ModelSettings:
+        if self.family == "bert" and self.encoder_layers != self.decoder_layers:
+            raise ValueError(
+                f"a bert gives its layers to both sides: encoder_layers {self.encoder_layers} and "
+                f"decoder_layers {self.decoder_layers} must be equal"
+            )
+        if self.family == "bert" and self.activation_dropout:
+            raise ValueError("a bert has no activation_dropout")
         return self
 
 
@@ -278,19 +294,43 @@ class NoiseSettings(Settings):
     sentences_per_document: Annotated[int, Field(ge=1)] = 4
 
 
+class MaskingSettings(Settings):
+    """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
+
+    share: of a sentence's tokens, those that are to be predicted, at least one.  masked, random: of these, the shares
+    that the mask token and a random token stand for; the rest is left as it is.
+    """
+
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
+    masked: Share = 0.8
+    random: Share = 0.1
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> MaskingSettings:
+        if self.masked + self.random > 1.0:
+            raise ValueError(f"masked {self.masked} and random {self.random} are more than the whole")
+        return self
+
+
+def _as_published(given: MaskingSettings) -> bool:
+    return given == MaskingSettings()
+
+
 class UpstreamSettings(Settings):
     """The pretrained side: either learnt here from a corpus, or a checkpoint (a local directory or a hub id).
 
     corpus is needed in both cases: generators are trained on it.  languages: of that corpus, where they are not the
-    task's; left out of what the report records where they are.
+    task's; left out of what the report records where they are.  objective: denoising is mBART's, masked BERT's; both
+    take the sentences of each language for themselves.
     """
 
     corpus: str
     languages: Languages | None = Field(default=None, exclude_if=lambda given: given is None)
-    objective: Literal["translation", "denoising"] = "translation"
+    objective: UpstreamObjective = "translation"
     vocabulary: VocabularySettings = VocabularySettings()
     checkpoint: str | None = None
     noise: NoiseSettings = NoiseSettings()
+    masking: MaskingSettings = Field(default=MaskingSettings(), exclude_if=_as_published)
     sampling: SamplingSettings = SamplingSettings()
     seed: int = 1
 

@@ -26,6 +26,9 @@ from subgraft.settings import SideName
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (
+    bert,
+    bert2bert,
+    cased_tokenizer,
     english_tokenizer,
     fitted_tokenizer,
     german,
@@ -37,6 +40,8 @@ from toys import (
     publish_marian,
 )
 
+BERTS = ("bert", "encoder-decoder")
+
 
 class Case(NamedTuple):
     model: PreTrainedModel
@@ -46,6 +51,7 @@ class Case(NamedTuple):
 
 def case(family: str, tied: bool = True) -> Case:
     multilingual: dict[SideName, Tokenizer] = dict.fromkeys(("encoder", "decoder"), multilingual_tokenizer())
+    cased: dict[SideName, Tokenizer] = dict.fromkeys(("encoder", "decoder"), cased_tokenizer())
     made = {
         "marian": lambda: Case(
             marian(),
@@ -53,9 +59,11 @@ def case(family: str, tied: bool = True) -> Case:
             learn(german(400, 7), kind="bpe", size=140),
         ),
         "mbart": lambda: Case(mbart(), multilingual, fitted_tokenizer()),
+        "bert": lambda: Case(bert(tied=tied), cased, german_tokenizer(200, "wordpiece")),
+        "encoder-decoder": lambda: Case(bert2bert(tied=tied), cased, german_tokenizer(200, "wordpiece")),
         "gpt2": lambda: Case(gpt2(), {"decoder": german_tokenizer()}, german_tokenizer(120, "wordpiece")),
     }[family]()
-    return made if tied else made._replace(model=untied(made.model))
+    return made if tied or family in BERTS else made._replace(model=untied(made.model))
 
 
 def untied(model: PreTrainedModel) -> PreTrainedModel:
@@ -75,11 +83,15 @@ def inputs(family: str, tokenizers: Mapping[SideName, Tokenizer]) -> dict[str, t
         return {"input_ids": target}
     encoder = tokenizers["encoder"]
     source = torch.tensor([[*encoder.encode("hand garden"), encoder.special["eos"]]])
+    if family == "bert":
+        return {"input_ids": source, "attention_mask": torch.ones_like(source)}
     return {"input_ids": source, "attention_mask": torch.ones_like(source), "decoder_input_ids": target}
 
 
 SIDES: list[tuple[SideName, ...]] = [("decoder",), ("encoder",), ("encoder", "decoder")]
-EVERYTHING = [(family, tied, sides) for family in ("marian", "mbart") for tied in (True, False) for sides in SIDES]
+WITH_SIDES = ("marian", "mbart", "encoder-decoder")
+EVERYTHING = [(family, tied, sides) for family in WITH_SIDES for tied in (True, False) for sides in SIDES]
+EVERYTHING += [("bert", tied, ("encoder", "decoder")) for tied in (True, False)]
 EVERYTHING += [("gpt2", True, ("decoder",)), ("gpt2", False, ("decoder",))]
 
 
@@ -98,6 +110,8 @@ def test_the_round_trip_gives_the_same_logits_and_generates(
         assert torch.equal(again(**given).logits, result(**given).logits)
     assert (side(again, "decoder").tied, side(result, "decoder").tied) == (tied, tied)
     assert again(**given).logits.shape[-1] == len(loaded["decoder"])
+    if family == "bert":
+        return
     given.pop("decoder_input_ids", None)
     start = {} if family == "gpt2" else {"decoder_start_token_id": loaded["decoder"].special["bos"]}
     beams = again.generate(**given, **start, num_beams=2, max_length=6)
@@ -106,7 +120,7 @@ def test_the_round_trip_gives_the_same_logits_and_generates(
 
 
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("family", ["marian", "mbart", "gpt2"])
+@pytest.mark.parametrize("family", ["marian", "mbart", "encoder-decoder", "gpt2"])
 def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(family: str, tied: bool) -> None:
     model, source, target = case(family, tied)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -132,6 +146,10 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
         "lm_head.weight",
         "final_logits_bias",
         "transformer.wte.weight",
+        "decoder.bert.embeddings.word_embeddings.weight",
+        "decoder.cls.predictions.decoder.weight",
+        "decoder.cls.predictions.decoder.bias",
+        "decoder.cls.predictions.bias",
     }
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name not in tables)
 
@@ -232,6 +250,33 @@ def test_seen_rows_can_be_made_anew_too(family: str) -> None:
     report = reports["decoder"]
     assert report.seen == 0
     assert report.size == len(target) == report.special + report.unseen + report.others
+
+
+def test_a_bert_has_one_table_and_so_one_vocabulary() -> None:
+    model, source, target = case("bert")
+    with pytest.raises(UserError, match="one table for all"):
+        transplant(model, source, {"decoder": target}, Method("avg"))
+    model, source, _ = case("bert")
+    both = {"encoder": german_tokenizer(200, "wordpiece"), "decoder": cased_tokenizer()}
+    with pytest.raises(UserError, match="one table for all"):
+        transplant(model, source, both, Method("avg"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_both_sides_made_of_a_bert_speak_vocabularies_of_their_own(kind: str) -> None:
+    model, source, _ = case("encoder-decoder")
+    target = {"encoder": english_tokenizer(), "decoder": german_tokenizer(120, kind)}
+    result, reports = transplant(model, source, target, Method("random", seed=2))  # type: ignore[arg-type]
+    assert reports["decoder"].scale == pytest.approx(0.02), "as Devlin et al. drew their weights"
+    for name, vocabulary in target.items():
+        found = side(result, name)  # type: ignore[arg-type]
+        assert len(found.input.weight) == len(vocabulary) == getattr(result.config, name).vocab_size
+        assert found.padding_id == found.input.padding_idx == vocabulary.special["pad"]
+        assert not found.input.weight[vocabulary.special["pad"]].any()
+    special = target["decoder"].special
+    for settings in (result.config, result.generation_config):
+        assert settings.decoder_start_token_id == special["bos"]
+        assert (settings.eos_token_id, settings.pad_token_id) == (special["eos"], special["pad"])
 
 
 def test_random_states_its_scale_and_follows_the_seed() -> None:

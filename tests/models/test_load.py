@@ -9,14 +9,34 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, BertForMaskedLM, PreTrainedModel
 
 from subgraft.errors import UserError
+from subgraft.grafting.transplant import Method
+from subgraft.models.bert2bert import assemble
+from subgraft.models.bundle import Bundle
 from subgraft.models.load import load_model, save_model
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings import SideName
+from subgraft.models.translate import Translator
+from subgraft.settings import Languages, SideName
+from subgraft.stages.transfer import transfer
+from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
-from toys import english_tokenizer, german_tokenizer, gpt2, marian, mbart, multilingual_tokenizer
+from toys import (
+    SHAPE,
+    bert,
+    bert2bert,
+    cased_tokenizer,
+    english_tokenizer,
+    german,
+    german_tokenizer,
+    gpt2,
+    marian,
+    mbart,
+    multilingual_tokenizer,
+    publish_bert,
+    publish_mbart,
+)
 
 Made = tuple[PreTrainedModel, dict[SideName, Tokenizer]]
 
@@ -26,10 +46,12 @@ def made(family: str) -> Made:
         return marian(), {"encoder": english_tokenizer(), "decoder": german_tokenizer()}
     if family == "mbart":
         return mbart(), dict.fromkeys(("encoder", "decoder"), multilingual_tokenizer())
+    if family in ("bert", "encoder-decoder"):
+        return bert() if family == "bert" else bert2bert(), dict.fromkeys(("encoder", "decoder"), cased_tokenizer())
     return gpt2(), {"decoder": german_tokenizer()}
 
 
-@pytest.mark.parametrize("family", ["marian", "mbart", "gpt2"])
+@pytest.mark.parametrize("family", ["marian", "mbart", "gpt2", "bert", "encoder-decoder"])
 def test_what_is_saved_is_loaded_bit_for_bit(family: str, tmp_path: Path) -> None:
     model, tokenizers = made(family)
     save_model(model, tokenizers, tmp_path)
@@ -38,7 +60,8 @@ def test_what_is_saved_is_loaded_bit_for_bit(family: str, tmp_path: Path) -> Non
     expected, found = model.state_dict(), again.state_dict()
     assert expected.keys() == found.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
-    assert again.generation_config.max_length == model.generation_config.max_length
+    if again.can_generate():
+        assert again.generation_config.max_length == model.generation_config.max_length
     for side, tokenizer in load_tokenizers(tmp_path).items():
         assert tokenizer.fingerprint == tokenizers[side].fingerprint
 
@@ -67,7 +90,7 @@ def test_pickled_weights_are_refused(saved: Path) -> None:
 def test_an_unknown_family_is_refused_and_the_known_ones_are_listed(saved: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
-    with pytest.raises(UserError, match="gpt2, marian, mbart, split_mbart"):
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, marian, mbart, split_mbart"):
         load_model(saved)
 
 
@@ -107,6 +130,48 @@ def test_a_truncated_file_is_refused(saved: Path) -> None:
 def test_what_is_neither_a_directory_nor_a_hub_id_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="no such model directory"):
         load_model(name)
+
+
+@pytest.mark.parametrize("pretraining", [False, True])
+def test_a_published_bert_is_loaded_and_made_into_an_encoder_decoder(pretraining: bool, tmp_path: Path) -> None:
+    """Old names of weights, heads that nothing needs here, and tied weights that the file leaves out."""
+    published = publish_bert(tmp_path / "published", pretraining=pretraining)
+    loaded = Bundle.load(tmp_path / "published")
+    assert isinstance(loaded.model, BertForMaskedLM)
+    assert loaded.max_positions == SHAPE["max_positions"]
+    tokens = torch.tensor([[2, *loaded.encoder.encode("thankful garden"), 3]])
+    outputs = published(tokens)
+    expected = outputs.prediction_logits if pretraining else outputs.logits
+    assert torch.equal(loaded.model(tokens).logits, expected)
+    made = Bundle(assemble(loaded.model, loaded.encoder, 1), loaded.encoder, loaded.decoder)
+    made.save(tmp_path / "made")
+    again = Bundle.load(tmp_path / "made")
+    given = {"input_ids": tokens, "decoder_input_ids": tokens}
+    assert torch.equal(again.model(**given).logits, made.model(**given).logits)
+    assert again.encoder.fingerprint == again.decoder.fingerprint == loaded.encoder.fingerprint
+    standard = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "made").eval()
+    assert torch.equal(standard(**given).logits, made.model(**given).logits), "transformers alone reads it"
+
+
+def test_a_published_mbart_is_loaded_and_translates_with_another_vocabulary(tmp_path: Path) -> None:
+    published = publish_mbart(tmp_path / "published")
+    bundle = Bundle.load(tmp_path / "published")
+    assert len(bundle.encoder) == published.config.vocab_size
+    form = bundle.conditioning(Languages(source="en", target="de"))
+    source = torch.tensor([[*bundle.encoder.encode("thankful garden"), *form.source_ending]])
+    start = torch.tensor([[form.start]])
+    expected = published(source, decoder_input_ids=start).logits
+    torch.testing.assert_close(bundle.model(source, decoder_input_ids=start).logits, expected)
+    vocabulary = learn(german(400, 7), kind="unigram", size=180, like=bundle.decoder)
+    transfer(tmp_path / "published", {"decoder": vocabulary}, Method("mean"), tmp_path / "fitted")
+    fitted = Bundle.load(tmp_path / "fitted")
+    form = fitted.conditioning(Languages(source="en", target="de"))
+    assert form.start == vocabulary.languages["de_DE"]
+    limits = {"beam": 2, "max_length_ratio": 1.0, "max_positions": fitted.max_positions}
+    translate = Translator(fitted.model, fitted.encoder, fitted.decoder, form, **limits)  # type: ignore[arg-type]
+    outputs = translate.with_probabilities(["thankful garden", "land"])
+    assert all(0 <= probability <= 1 for output in outputs for probability in output.probabilities)
+    assert fitted.model.generation_config.forced_eos_token_id == vocabulary.special["eos"]
 
 
 def test_a_hub_id_loads_from_the_local_copy_and_an_absent_one_says_so(saved: Path, tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
+from transformers import MarianMTModel, MBartForConditionalGeneration, PreTrainedModel, T5Config, T5Model
 
 from subgraft.errors import UserError
 from subgraft.models.sides import Tables, replace_tables, shares_table, side, side_names
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.settings import SideName
-from toys import gpt2, marian, mbart
+from toys import bert, bert2bert, gpt2, marian, mbart
 
+BERT2BERTS = [bert2bert, lambda: bert2bert(tied=False)]
 SOURCES = torch.tensor([[5, 9, 7, 2]])
 TARGETS = torch.tensor([[1, 6, 8]])
 
@@ -59,16 +60,34 @@ def test_sides_are_the_models_own_tensors() -> None:
     assert side(gpt2(), "decoder").bias is None
 
 
+def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
+    model = bert()
+    decoder = side(model, "decoder")
+    assert shares_table(model) and decoder.tied
+    assert side(model, "encoder").input is decoder.input is model.bert.embeddings.word_embeddings
+    assert decoder.output is model.cls.predictions.decoder
+    assert decoder.bias is model.cls.predictions.bias
+    made = bert2bert()
+    assert not shares_table(made)
+    for name in ("encoder", "decoder"):
+        assert torch.equal(side(made, name).input.weight, decoder.input.weight)  # type: ignore[arg-type]
+    found = side(made, "decoder")
+    assert found.tied and found.bias is made.decoder.cls.predictions.bias
+    assert found.output is not None and found.transform is not None
+    states = made.decoder.bert(TARGETS, encoder_hidden_states=made.encoder(SOURCES).last_hidden_state).last_hidden_state
+    assert torch.equal(found.output(found.transform(states)), logits(made))
+
+
 def test_unknown_families_and_sides_are_refused_with_the_known_ones() -> None:
-    config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
-    with pytest.raises(UserError, match="gpt2, marian, mbart, split_mbart"):
-        side(BertModel(config), "encoder")
+    config = T5Config(vocab_size=9, d_model=8, d_kv=4, num_layers=1, num_heads=1, d_ff=8)
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, marian, mbart, split_mbart"):
+        side(T5Model(config), "encoder")
     with pytest.raises(UserError, match=r"has no encoder\n.*decoder"):
         side(gpt2(), "encoder")
 
 
 @pytest.mark.parametrize("names", [["decoder"], ["encoder"], ["encoder", "decoder"]])
-@pytest.mark.parametrize("build", [marian, mbart, lambda: untied(marian), lambda: untied(mbart)])
+@pytest.mark.parametrize("build", [marian, mbart, lambda: untied(marian), lambda: untied(mbart), *BERT2BERTS])
 def test_its_own_tables_put_back_change_no_logit(build: Callable[[], PreTrainedModel], names: list[SideName]) -> None:
     model = build()
     expected, was_tied = logits(model), side(model, "decoder").tied
@@ -100,7 +119,7 @@ def grown(given: Tables, rows: int) -> Tables:
     return Tables(bigger, pad(given.output), pad(given.bias), given.padding_id)
 
 
-@pytest.mark.parametrize("build", [marian, mbart, gpt2, lambda: untied(marian), lambda: untied(mbart)])
+@pytest.mark.parametrize("build", [marian, mbart, gpt2, lambda: untied(marian), lambda: untied(mbart), *BERT2BERTS])
 def test_a_larger_decoder_table_is_trained_and_generated_with(build: Callable[[], PreTrainedModel]) -> None:
     model = build()
     expected = logits(model)
@@ -113,7 +132,9 @@ def test_a_larger_decoder_table_is_trained_and_generated_with(build: Callable[[]
     assert side(rebuilt, "decoder").input.weight.grad is not None
     rebuilt.eval()
     if rebuilt.config.is_encoder_decoder:
-        rebuilt.final_logits_bias[0, -1] = 100.0
+        bias = side(rebuilt, "decoder").bias
+        assert bias is not None
+        bias.detach().view(-1)[-1] = 100.0
         made = rebuilt.generate(SOURCES, num_beams=2, max_length=5, decoder_start_token_id=1)
         assert expected.shape[-1] + 2 in made[0].tolist()
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from transformers import GPT2Tokenizer, MarianTokenizer, MBartTokenizer
+from transformers import BertTokenizer, GPT2Tokenizer, MarianTokenizer, MBartTokenizer
 
 from subgraft.errors import UserError
 from subgraft.models.tokenizers import load_tokenizers, save_tokenizers
-from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sentencepiece_model import parse
 from toys import (
     english,
@@ -17,7 +15,9 @@ from toys import (
     german,
     german_tokenizer,
     multilingual_tokenizer,
+    publish_bert,
     publish_marian,
+    publish_mbart,
     write_config,
 )
 
@@ -52,8 +52,11 @@ def test_what_is_no_model_directory_is_refused(tmp_path: Path) -> None:
     write_config(tmp_path, "marian")
     with pytest.raises(UserError, match=r"no vocabulary here|cannot be read"):
         load_tokenizers(tmp_path)
-    write_config(tmp_path, "bert")
-    with pytest.raises(UserError, match="gpt2, marian, mbart, split_mbart"):
+    write_config(tmp_path, "t5")
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, marian, mbart, split_mbart"):
+        load_tokenizers(tmp_path)
+    write_config(tmp_path, "encoder-decoder")
+    with pytest.raises(UserError, match="of other parts than two BERTs"):
         load_tokenizers(tmp_path)
 
 
@@ -112,13 +115,7 @@ def test_a_broken_numbering_is_told(broken: str, complaint: str, tmp_path: Path)
 
 
 def test_a_published_mbart_is_read_with_its_offset_and_language_codes(tmp_path: Path) -> None:
-    vocabulary = learn(english() + german(), kind="unigram", size=110)
-    vocabulary.save(tmp_path)
-    (tmp_path / "tokenizer.json").unlink()
-    (tmp_path / "sentencepiece.model").rename(tmp_path / "sentencepiece.bpe.model")
-    write_config(tmp_path, "mbart")
-    settings = {"tokenizer_class": "MBartTokenizer", "src_lang": "en_XX", "tgt_lang": "de_DE"}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    publish_mbart(tmp_path)
     found = load_tokenizers(tmp_path)["decoder"]
     assert [found.special[role] for role in ("bos", "pad", "eos", "unk")] == [0, 1, 2, 3]
     assert len(found.languages) == 25
@@ -129,6 +126,20 @@ def test_a_published_mbart_is_read_with_its_offset_and_language_codes(tmp_path: 
     assert len(found) == len(reference)
     assert found.encode(text) == reference(text, add_special_tokens=False).input_ids
     assert found.languages["de_DE"] == reference.convert_tokens_to_ids("de_DE")
+
+
+@pytest.mark.parametrize("pretraining", [False, True])
+def test_a_published_bert_gives_the_ids_that_transformers_gives(pretraining: bool, tmp_path: Path) -> None:
+    publish_bert(tmp_path, pretraining=pretraining)
+    assert not (tmp_path / "tokenizer.json").exists()
+    found, reference = load_tokenizers(tmp_path), BertTokenizer.from_pretrained(tmp_path)
+    assert found["encoder"] is found["decoder"]
+    tokenizer = found["decoder"]
+    texts = [*english(100, seed=9), *german(100, seed=9), "Thankful, neighbour §x!", "  a   b "]
+    assert tokenizer.encode_batch(texts) == reference(texts, add_special_tokens=False).input_ids
+    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    assert {role: tokenizer.pieces[tokenizer.special[role]] for role in special} == special
+    assert (tokenizer.special["bos"], tokenizer.special["eos"]) == (reference.cls_token_id, reference.sep_token_id)
 
 
 def test_a_published_gpt2_is_read(tmp_path: Path) -> None:

@@ -17,16 +17,15 @@ def test_loss_and_gradients_equal_cross_entropy(
     torch.manual_seed(0)
     hidden = torch.randn(37, 8, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(29, 8, dtype=torch.float64, requires_grad=True)
-    bias = torch.randn(29, dtype=torch.float64) if with_bias else None
+    bias = torch.randn(29, dtype=torch.float64, requires_grad=True) if with_bias else None
     labels = torch.randint(0, 29, (37,))
 
     ours = 3.0 * linear_cross_entropy(hidden, weight, bias, labels, smoothing)
     logits = F.linear(hidden, weight, bias)
     expected = 3.0 * F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
     assert ours.item() == pytest.approx(expected.item(), rel=1e-5)
-    for found, right in zip(
-        torch.autograd.grad(ours, [hidden, weight]), torch.autograd.grad(expected, [hidden, weight]), strict=True
-    ):
+    given = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
+    for found, right in zip(torch.autograd.grad(ours, given), torch.autograd.grad(expected, given), strict=True):
         torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
 
 

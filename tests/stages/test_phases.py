@@ -10,12 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side
 from subgraft.settings import Cleaning, CorpusSource, Languages, Runtime, TrainingSettings
 from subgraft.stages.finetune import FinetuneRecipe, run
-from subgraft.stages.phases import FirstPhase, joined
+from subgraft.stages.phases import FirstPhase, joined, take_over_tables, train_tables_alone
 from subgraft.text.corpus import build
 from subgraft.training.loop import CurvePoint, Outcome
-from toys import english, english_tokenizer, german, german_tokenizer, marian
+from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
 
 LANGUAGES = Languages(source="en", target="de")
 STEPS = 8
@@ -90,6 +91,18 @@ def test_the_first_phase_trains_the_tables_of_its_side_alone(tmp_path: Path, inp
     trained = {name for name in tensors if name.startswith("parameter.")}
     assert trained == {f"parameter.model.{TABLE}"}
     assert not torch.equal(tensors[f"parameter.model.{TABLE}"], before[TABLE])
+
+
+def test_a_bias_that_is_trained_is_trained_with_its_table() -> None:
+    frozen = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
+    train_tables_alone(frozen, ("decoder",))
+    trained = {name for name, parameter in frozen.model.named_parameters() if parameter.requires_grad}
+    assert trained == {"decoder.bert.embeddings.word_embeddings.weight", "decoder.cls.predictions.bias"}
+    with torch.no_grad():
+        side(frozen.model, "decoder").bias.fill_(2.0)  # type: ignore[union-attr]
+    other = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
+    take_over_tables(frozen, other, ("decoder",))
+    assert (other.model.decoder.cls.predictions.decoder.bias == 2.0).all()
 
 
 @pytest.mark.parametrize("die_at", [2, STEPS // 2 + 2])

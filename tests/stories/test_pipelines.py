@@ -28,10 +28,28 @@ SHAPE = "d_model: 32, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, 
 ROWS = ("old", "mean", "patt+kd")
 
 
+# A few steps of each training, on a few lines of each corpus.
+FEW = (
+    "corpora.everyday.limit={train: 800, dev: 20, test: 20}",
+    "corpora.itdocs.limit={train: 300, dev: 20, test: 20}",
+    "upstream.vocabulary.size=700",
+    "downstream.vocabulary.size=600",
+    "pretrain.max_steps=20",
+    "pretrain.precision=fp32",
+    "generator_training={max_steps: 6, batch_size: 400, precision: fp32}",
+    "finetune.max_steps=20",
+    "finetune.precision=fp32",
+    "evaluation={beam: 1, speed_sentences: 8, speed_repeats: 1}",
+)
+
+
 def _run(repository: Path, home: Path, *settings: str) -> str:
-    config = repository / "configs" / "quickstart.yaml"
+    return _run_config(repository / "configs" / "quickstart.yaml", home, *SMALL, *settings)
+
+
+def _run_config(config: Path, home: Path, *settings: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-m", "subgraft", "run", str(config), *SMALL, *settings],
+        [sys.executable, "-m", "subgraft", "run", str(config), *settings],
         env=os.environ | {"SUBGRAFT_HOME": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -49,10 +67,10 @@ def _artifacts(home: Path, stage: str) -> dict[str, Path]:
     return {json.loads(record.read_text())["name"]: record.parent for record in records}
 
 
-def _check(home: Path, sides: tuple[str, ...]) -> None:
+def _check(home: Path, sides: tuple[str, ...], rows: tuple[str, ...] = ROWS) -> None:
     """Every row has an evaluation, and every transferred model the tables of its new vocabularies."""
     evaluations = _artifacts(home, "evaluate")
-    assert set(evaluations) == {f"evaluate {row} seed 1" for row in ROWS}
+    assert set(evaluations) == {f"evaluate {row} seed 1" for row in rows}
     for directory in evaluations.values():
         evaluation = json.loads((directory / "evaluation.json").read_text())
         assert evaluation["sentences"] == 20
@@ -63,7 +81,7 @@ def _check(home: Path, sides: tuple[str, ...]) -> None:
         assert set(transferred) == set(sides)
         assert all(side["seen"] and side["unseen"] for side in transferred.values())
     (report,) = _artifacts(home, "report").values()
-    assert all(row in (report / "report.md").read_text() for row in ROWS)
+    assert all(row in (report / "report.md").read_text() for row in rows)
 
 
 @pytest.mark.slow
@@ -88,3 +106,32 @@ def test_a_checkpoint_of_ones_own_takes_the_place_of_pretraining(repository: Pat
     _check(tmp_path / "second", ("decoder",))
     assert not (tmp_path / "second" / "store" / "pretrain").exists()
     assert list(_artifacts(tmp_path / "second", "checkpoint")) == [f"checkpoint {pretrained}"]
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("family", ["bert", "mbart"])
+def test_what_a_model_of_monolingual_text_knows_is_transferred(
+    family: str, repository: Path, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configurations of the paper's table 3 as they are shipped, in small; then with a checkpoint, both sides."""
+    monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
+    config, rows = repository / "configs" / f"table3-{family}.yaml", ("without", "mean", "patt+kd")
+    model = f"model={{family: {family}, {SHAPE}}}"
+    _run_config(config, tmp_path / "first", *FEW, model)
+    _check(tmp_path / "first", ("decoder",), rows)
+    finetuned = _artifacts(tmp_path / "first", "finetune")
+    described = {row: json.loads((finetuned[f"finetune {row} seed 1"] / "config.json").read_text()) for row in rows}
+    families = {row: config["model_type"] for row, config in described.items()}
+    if family == "bert":
+        assert set(families.values()) == {"encoder-decoder"}
+        sizes = {
+            row: (whole["encoder"]["vocab_size"], whole["decoder"]["vocab_size"]) for row, whole in described.items()
+        }
+        assert sizes == {"without": (700, 700), "mean": (700, 600), "patt+kd": (700, 600)}
+    else:
+        assert families == {"without": "mbart", "mean": "split_mbart", "patt+kd": "split_mbart"}
+    (pretrained,) = _artifacts(tmp_path / "first", "pretrain").values()
+    checkpoint = (f"upstream.checkpoint={pretrained}", "sides=[encoder, decoder]")
+    _run_config(config, tmp_path / "second", *FEW, model, *checkpoint)
+    _check(tmp_path / "second", ("encoder", "decoder"), rows)

@@ -1,4 +1,4 @@
-"""subgraft similar, embed, transfer: the method's parts on any model or vocabulary."""
+"""subgraft similar, embed, assemble, transfer: the method's parts on any model or vocabulary."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def add_to(commands: Commands) -> None:
     embed.add_argument("--max-similar", type=whole(1), default=10, help="of avg; a trained generator brings its own")
     embed.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
     embed.set_defaults(command=embed_tokens)
+
+    assemble = commands.add_parser("assemble", help="make an encoder-decoder of a BERT")
+    assemble.add_argument("--model", required=True, help="a directory or hub id")
+    assemble.add_argument("--seed", type=whole(0), default=1, help="of the attention between the sides, which is new")
+    assemble.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    assemble.set_defaults(command=assemble_model)
 
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help="a directory or hub id")
@@ -140,6 +146,15 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         out.chmod(0o644)  # safetensors leaves files that only their owner can read
     told = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
     print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
+
+
+def assemble_model(arguments: argparse.Namespace) -> None:
+    from subgraft.stages.assemble import assembled
+
+    with new_directory(arguments.out) as out:
+        bundle = assembled(arguments.model, arguments.seed)
+        bundle.save(out)
+    print(f"an encoder-decoder of {bundle.model.num_parameters():,} parameters written to {arguments.out}")
 
 
 def _check_method(arguments: argparse.Namespace) -> None:

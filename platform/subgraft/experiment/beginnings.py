@@ -13,7 +13,8 @@ from subgraft.config import Experiment, Row
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
 from subgraft.files import file_digest
-from subgraft.settings import Languages, SamplingSettings, SideName, Split, VocabularySettings
+from subgraft.settings import Languages, MaskingSettings, SamplingSettings, SideName, Split, VocabularySettings
+from subgraft.stages.assemble import AssembleRecipe
 from subgraft.stages.build import BuildRecipe
 from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
@@ -60,6 +61,19 @@ class Beginnings:
             return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
         return self._pretrain(f"pretrain on {upstream.corpus}", self._upstream_vocabularies)
 
+    def ready_to_translate(self, model: Step) -> Step:
+        """The model itself, or the encoder-decoder made from it where it is a masked language model."""
+        if self.experiment.upstream.objective != "masked":
+            return model
+        recipe = AssembleRecipe(seed=self.experiment.upstream.seed)
+        return Step(stages.ASSEMBLE, f"encoder-decoder of {model.name}", recipe, {"model": model})
+
+    @property
+    def masking(self) -> MaskingSettings | None:
+        """How tokens are hidden, where that is the upstream objective."""
+        upstream = self.experiment.upstream
+        return upstream.masking if upstream.objective == "masked" else None
+
     @cached_property
     def vocabularies(self) -> dict[SideName, Step]:
         """The task's own vocabularies; beside a checkpoint they take over the checkpoint's special tokens.
@@ -101,8 +115,8 @@ class Beginnings:
     def _both_sides(
         self, settings: VocabularySettings, corpus: Step, second: Step | None = None
     ) -> dict[SideName, Step]:
-        """What a model is made with: a vocabulary for each side, and for an mBART one, of both languages."""
-        one = self.experiment.model.family == "mbart"
+        """What a model is made with: a vocabulary for each side; for an mBART and a BERT one, of both languages."""
+        one = self.experiment.model.family in ("mbart", "bert")
         decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
         return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
 
@@ -141,6 +155,7 @@ class Beginnings:
             training=experiment.pretrain,
             seed=upstream.seed,
             sampling=sampling,
+            masking=self.masking,
         )
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
 

@@ -109,6 +109,7 @@ class Pipeline(Beginnings):
             generator=experiment.generator,
             training=_training(experiment.generator_training, row),
             seed=experiment.upstream.seed,
+            masking=self.masking,
         )
         inputs = {"model": pretrained, "corpus": self.upstream_corpus}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
@@ -146,9 +147,10 @@ class Pipeline(Beginnings):
         labels = {"row": row.name, "seed": str(seed)}
         model = self.begins_with(row, seed)
         generator = self._generator(row, model) if row.initialiser in TRAINED_METHODS else None
-        transfer = self._transfer(row, seed, model, generator) if row.initialiser else None
+        whole = self.ready_to_translate(model)
+        transfer = self._transfer(row, seed, whole, generator) if row.initialiser else None
         phase = FirstPhase(share=row.tables_first, sides=experiment.sides) if row.tables_first else None
-        inputs = {"model": transfer or model, "corpus": self.downstream_corpus}
+        inputs = {"model": transfer or whole, "corpus": self.downstream_corpus}
         finetune = Step(
             stages.FINETUNE,
             f"finetune {row.name} seed {seed}",
@@ -160,7 +162,7 @@ class Pipeline(Beginnings):
                 attached=experiment.sides if row.attached else (),
                 fast_tables=experiment.sides if experiment.finetune.table_learning_rate else (),
             ),
-            inputs | ({"upstream": model} if row.attached else {}),
+            inputs | ({"upstream": whole} if row.attached else {}),
             labels,
         )
         evaluate = Step(

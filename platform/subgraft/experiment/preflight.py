@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.config import Experiment
 from subgraft.errors import UserError
 from subgraft.models.conditioning import conditioning, language_code
-from subgraft.models.hub import read_config
+from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.settings import Split
@@ -46,14 +46,22 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     family: str = config["model_type"]
     if "encoder" not in tokenizers:
         raise UserError(f"a {family} model has no encoder, so it cannot translate", where=str(directory))
-    longest = experiment.longest_after_pretraining
-    if longest > config.get("max_position_embeddings", longest):
-        raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     decoder, languages = tokenizers["decoder"], experiment.upstream_languages
     for pair in (languages, experiment.languages):
         conditioning(family, tokenizers["encoder"], decoder, pair)
     if experiment.task == "question-generation":
         require_marks(experiment.question_generation.marks, tokenizers["encoder"], str(directory))
+    if (family == "bert") != (experiment.upstream.objective == "masked"):
+        raise UserError(
+            f"a {family} model was not pretrained with the objective {experiment.upstream.objective}",
+            where=str(directory),
+            mend="upstream.objective masked is for BERT, and BERT for nothing else.",
+        )
+    longest = experiment.longest_after_pretraining
+    if longest > (position_limit(config) or longest):
+        raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
+    if experiment.upstream.objective == "masked" and "mask" not in decoder.special:
+        raise UserError("masking needs a mask token, and the vocabulary has none", where=str(directory))
     if experiment.upstream.objective == "denoising":
         for language in (languages.source, languages.target):
             language_code(decoder, language)

@@ -153,7 +153,8 @@ def save_generators(generators: dict[str, Generator], origins: dict[str, Generat
         "literal_equation": first.literal_equation,
         "sides": {side: vars(origins[side]) for side in sorted(generators)},
     }
-    tensors = {f"{side}.weight": generator.weight.detach().cpu() for side, generator in generators.items()}
+    # Copies, because sides may share one generator, which safetensors would refuse.
+    tensors = {f"{side}.weight": generator.weight.detach().cpu().clone() for side, generator in generators.items()}
     save_file(tensors, directory / "generator.safetensors")
     (directory / "generator.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 

@@ -6,18 +6,16 @@ sentence's own generated tokens. Ld is the word-aligned distance of hidden state
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from subgraft.grafting.distillation import Position, span_distance, state_shift
-from subgraft.grafting.generator import Generator, mix
+from subgraft.grafting.generator import Generator, RaggedSimilar, mix
 from subgraft.grafting.simulation import GeneratorBatch
 from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import Side
-from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, projected_loss
+from subgraft.objectives.seq2seq import IGNORED, projected_loss
 from subgraft.settings import SideName
 
 
@@ -51,71 +49,72 @@ class GeneratorLoss(nn.Module):
         return self._encoder_losses(batch, mixing)
 
     def _decoder_losses(self, batch: GeneratorBatch, mixing: Tensor) -> dict[str, Tensor]:
-        changed = batch.resegmented
+        changed, side, mask = batch.resegmented, self._sides["decoder"], batch.resegmented.attention_mask
         with torch.no_grad():
-            memory = self._encode(input_ids=changed.input_ids, attention_mask=changed.attention_mask)
-        embedded = self._embed(changed.decoder_input_ids, batch, mixing)
-        student = self._decode(memory, changed.attention_mask, inputs_embeds=embedded)
-        losses = {"prediction": self._prediction(student, changed, batch, mixing)}
+            memory = encoder_states(self.model, input_ids=changed.input_ids, attention_mask=mask)
+        embedded = embed_new(side.input, changed.decoder_input_ids, batch.new, mixing, input_scale(self.model, side))
+        student = decoder_states_beside(self.model, memory, mask, inputs_embeds=embedded)
+        predicted = extended_loss(student, side, changed.labels, batch.new, mixing, batch.own, self._smoothing)
+        losses = {"prediction": predicted}
         if self.weights["distillation"]:
             with torch.no_grad():
-                teacher = self._decode(memory, changed.attention_mask, input_ids=batch.original.decoder_input_ids)
+                teacher = decoder_states_beside(self.model, memory, mask, input_ids=batch.original.decoder_input_ids)
             losses["distillation"] = self._distance(teacher, student, batch)
         return losses
 
     def _encoder_losses(self, batch: GeneratorBatch, mixing: Tensor) -> dict[str, Tensor]:
-        changed = batch.resegmented
-        embedded = self._embed(changed.input_ids, batch, mixing)
-        student = self._encode(inputs_embeds=embedded, attention_mask=changed.attention_mask)
-        states = self._decode(student, changed.attention_mask, input_ids=changed.decoder_input_ids)
-        losses = {"prediction": self._prediction(states, changed, batch, None)}
+        changed, side, mask = batch.resegmented, self._sides["encoder"], batch.resegmented.attention_mask
+        embedded = embed_new(side.input, changed.input_ids, batch.new, mixing, input_scale(self.model, side))
+        student = encoder_states(self.model, inputs_embeds=embedded, attention_mask=mask)
+        states = decoder_states_beside(self.model, student, mask, input_ids=changed.decoder_input_ids)
+        predicted = projected_loss(states, self._sides["decoder"], changed.labels, self._smoothing)
+        losses = {"prediction": predicted}
         if self.weights["distillation"]:
+            original = batch.original
             with torch.no_grad():
-                teacher = self._encode(input_ids=batch.original.input_ids, attention_mask=batch.original.attention_mask)
+                teacher = encoder_states(
+                    self.model, input_ids=original.input_ids, attention_mask=original.attention_mask
+                )
             losses["distillation"] = self._distance(teacher, student, batch)
         return losses
 
     def _distance(self, teacher: Tensor, student: Tensor, batch: GeneratorBatch) -> Tensor:
         return span_distance(teacher, student, batch.spans, state_shift(self._side, self._position))
 
-    def _encode(self, **inputs: Any) -> Tensor:
-        return encoder_states(self.model, **inputs)
 
-    def _decode(self, memory: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
-        return decoder_states_beside(self.model, memory, mask, **inputs)
+def embed_new(embedding: nn.Embedding, ids: Tensor, new: RaggedSimilar, mixing: Tensor, scale: float = 1.0) -> Tensor:
+    """Embeddings [B, T, d] of ids that may stand for new tokens, these mixed by their weights [nnz].
 
-    def _embed(self, ids: Tensor, batch: GeneratorBatch, mixing: Tensor) -> Tensor:
-        """Embeddings [B, T, d] of ids that may stand for new tokens."""
-        embedding = self._sides[self._side].input
-        size = embedding.weight.shape[0]
-        is_new = ids >= size
-        scale = input_scale(self.model, self._sides[self._side])
-        # What the embedding module itself does of that is done.
-        outside = scale / float(getattr(embedding, "embed_scale", 1.0))
-        embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
-        if len(batch.new) == 0:
-            return embedded
-        generated = mix(embedding.weight, mixing, batch.new) * scale
-        rows = generated[torch.where(is_new, ids - size, 0)]
-        return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)
+    scale: what rows of the table are multiplied by before the model is given them.
+    """
+    size = embedding.weight.shape[0]
+    is_new = ids >= size
+    # What the embedding module itself does of that is done.
+    outside = scale / float(getattr(embedding, "embed_scale", 1.0))
+    embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
+    if len(new) == 0:
+        return embedded
+    generated = mix(embedding.weight, mixing, new) * scale
+    rows = generated[torch.where(is_new, ids - size, 0)]
+    return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)
 
-    def _prediction(
-        self, states: Tensor, changed: Seq2SeqBatch, batch: GeneratorBatch, mixing: Tensor | None
-    ) -> Tensor:
-        """Summed cross entropy of the labels; `mixing` extends the softmax by the sentences' own new tokens."""
-        side = self._sides["decoder"]
-        if mixing is None or len(batch.new) == 0:
-            return projected_loss(states, side, changed.labels, self._smoothing)
-        assert side.output is not None
-        counted = changed.labels != IGNORED
-        picked, labels = states[counted], changed.labels[counted]
-        known = nn.functional.linear(picked, side.output.weight).float()
-        new = nn.functional.linear(picked, mix(side.output.weight, mixing, batch.new)).float()
-        if side.bias is not None:
-            bias = side.bias.reshape(-1, 1)
-            known, new = known + bias.reshape(-1), new + mix(bias, mixing, batch.new).reshape(-1)
-        own = batch.own[:, None, :].expand(-1, changed.labels.shape[1], -1)[counted]
-        return extended_cross_entropy(known, new, own, labels, self._smoothing)
+
+def extended_loss(
+    states: Tensor, side: Side, labels: Tensor, new: RaggedSimilar, mixing: Tensor, own: Tensor, label_smoothing: float
+) -> Tensor:
+    """Summed cross entropy of the labels [B, T], the softmax extended by each sentence's own new tokens [B, K]."""
+    if len(new) == 0:
+        return projected_loss(states, side, labels, label_smoothing)
+    assert side.output is not None
+    counted = labels != IGNORED
+    picked = states[counted] if side.transform is None else side.transform(states[counted])
+    known = nn.functional.linear(picked, side.output.weight).float()
+    generated = nn.functional.linear(picked, mix(side.output.weight, mixing, new)).float()
+    if side.bias is not None:
+        bias = side.bias.reshape(-1, 1)
+        known, generated = known + bias.reshape(-1), generated + mix(bias, mixing, new).reshape(-1)
+    taking_part = own[:, None, :].expand(-1, labels.shape[1], -1)[counted]
+    return extended_cross_entropy(known, generated, taking_part, labels[counted], label_smoothing)
 
 
 def extended_cross_entropy(known: Tensor, new: Tensor, own: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:

@@ -30,6 +30,9 @@ class SpanPairs:
     resegmented: Tensor
     count: int
 
+    def to(self, device: torch.device | str) -> SpanPairs:
+        return SpanPairs(self.original.to(device), self.resegmented.to(device), self.count)
+
 
 @dataclass(frozen=True)
 class GeneratorBatch:
@@ -50,8 +53,8 @@ class GeneratorBatch:
         return {"prediction": self.resegmented.counts["loss"], "distillation": self.spans.count}
 
     def to(self, device: torch.device | str) -> GeneratorBatch:
-        spans = SpanPairs(self.spans.original.to(device), self.spans.resegmented.to(device), self.spans.count)
         original, resegmented = self.original.to(device), self.resegmented.to(device)
+        spans = self.spans.to(device)
         return GeneratorBatch(original, resegmented, self.new.to(device), self.own.to(device), spans)
 
 
@@ -113,49 +116,57 @@ class Simulator:
             self._resegment(self._body(example), np.random.default_rng([self._seed, epoch, int(index), 1]))
             for example, index in zip(examples, indices, strict=True)
         ]
-        new: dict[Entry, int] = {}
-        for result in results:
-            for entry in result.new:
-                new.setdefault(entry, len(new))
-        changed = [self._with(e, r, new) for e, r in zip(examples, results, strict=True)]
+        new, bodies = number_new(results, self._size)
+        changed = [self._with(example, body) for example, body in zip(examples, bodies, strict=True)]
         return GeneratorBatch(
             collate(examples, *self._padding),
             collate(changed, *self._padding),
             self._similar(list(new)),
-            _own(results, new),
-            span_pairs(results),
+            own_tokens(results, new),
+            span_pairs(results, examples[0].source_begins if self._side == "encoder" else 0),
         )
 
     def _body(self, example: Example) -> list[int]:
         if self._side == "decoder":
             return example.target[: example.target_body]
-        return example.source[: example.source_body]
+        begins = example.source_begins
+        return example.source[begins : begins + example.source_body]
 
-    def _with(self, example: Example, result: Resegmentation, new: dict[Entry, int]) -> Example:
-        """The example with its side re-segmented, new tokens numbered for the batch."""
-        size = self._size
-        body = [t if t < size else size + new[result.new[t - size]] for t in result.tokens]
+    def _with(self, example: Example, body: list[int]) -> Example:
+        """The example with another body on this side."""
         if self._side == "decoder":
             return replace(example, target=body + example.target[example.target_body :], target_body=len(body))
-        return replace(example, source=body + example.source[example.source_body :], source_body=len(body))
+        begins, ends = example.source_begins, example.source_begins + example.source_body
+        source = example.source[:begins] + body + example.source[ends:]
+        return replace(example, source=source, source_body=len(body))
 
 
-def _own(results: Sequence[Resegmentation], new: dict[Entry, int]) -> Tensor:
+def number_new(results: Sequence[Resegmentation], size: int) -> tuple[dict[Entry, int], list[list[int]]]:
+    """The new tokens of a batch, numbered from 0, and each sentence's tokens, in which new ones count from `size`."""
+    new: dict[Entry, int] = {}
+    for result in results:
+        for entry in result.new:
+            new.setdefault(entry, len(new))
+    return new, [[t if t < size else size + new[r.new[t - size]] for t in r.tokens] for r in results]
+
+
+def own_tokens(results: Sequence[Resegmentation], new: dict[Entry, int]) -> Tensor:
+    """[B, K]: which of the batch's new tokens are a sentence's own."""
     own = np.zeros((len(results), len(new)), dtype=bool)
     for row, result in enumerate(results):
         own[row, [new[entry] for entry in result.new]] = True
     return torch.from_numpy(own)
 
 
-def span_pairs(results: Sequence[Resegmentation]) -> SpanPairs:
-    """The spans of a batch of sentences as index columns."""
+def span_pairs(results: Sequence[Resegmentation], begins: int = 0) -> SpanPairs:
+    """The spans of a batch of sentences as index columns; `begins` special tokens stand before each sentence."""
     original: list[tuple[int, int, int]] = []
     resegmented: list[tuple[int, int, int]] = []
     count = 0
     for row, result in enumerate(results):
         for span in result.spans:
-            original.extend((row, position, count) for position in range(*span.original))
-            resegmented.extend((row, position, count) for position in range(*span.resegmented))
+            original.extend((row, begins + position, count) for position in range(*span.original))
+            resegmented.extend((row, begins + position, count) for position in range(*span.resegmented))
             count += 1
     return SpanPairs(_columns(original), _columns(resegmented), count)
 

@@ -41,9 +41,14 @@ class TokenIds:
         return found
 
     def apply(self, model: PreTrainedModel) -> None:
-        for settings, values in ((model.config, self.model), (model.generation_config, self.generation)):
+        for settings, values in zip(_configurations(model), (self.model, self.generation), strict=True):
             for name, value in values.items():
                 setattr(settings, name, value)
+
+
+def _configurations(model: PreTrainedModel) -> tuple[Any, Any]:
+    """The model's configuration and its generation's; a model that generates nothing has none of the latter."""
+    return model.config, getattr(model, "generation_config", None)
 
 
 def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Tokenizer) -> TokenIds:
@@ -52,7 +57,7 @@ def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Token
     Raises UserError, naming all that is missing, where the target has no token for an id that the model uses.
     """
     translation = _Translation(source, target)
-    values = [translation.settings(settings) for settings in (model.config, model.generation_config)]
+    values = [translation.settings(settings) for settings in _configurations(model)]
     _refuse(translation.missing + _missing_languages(source, target), "decoder")
     return TokenIds(values[0], values[1], tuple(dict.fromkeys(translation.dropped)))
 

@@ -17,7 +17,7 @@ from subgraft.grafting.initialisers import initialiser
 from subgraft.grafting.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
-from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side
+from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side, side_config
 from subgraft.settings import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -167,9 +167,10 @@ def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: To
 
 def weight_scale(model: PreTrainedModel, upstream: Side) -> float:
     """The standard deviation that the model's own weights were drawn with."""
+    config = side_config(model, upstream.name)
     for setting in ("init_std", "initializer_range"):
-        if getattr(model.config, setting, None):
-            return float(getattr(model.config, setting))
+        if getattr(config, setting, None):
+            return float(getattr(config, setting))
     return float(upstream.input.weight.shape[1] ** -0.5)
 
 

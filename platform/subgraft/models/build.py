@@ -6,6 +6,8 @@ from typing import Any, TypedDict, Unpack
 
 import torch
 from transformers import (
+    BertConfig,
+    BertForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
     MarianConfig,
@@ -59,6 +61,26 @@ def build_mbart(tokenizer: Tokenizer, *, seed: int, **shape: Unpack[Shape]) -> P
     """
     config = MBartConfig(vocab_size=len(tokenizer), **_common(tokenizer, shape))
     return _initialised(MBartForConditionalGeneration, config, seed)
+
+
+def build_bert(tokenizer: Tokenizer, *, seed: int, **shape: Unpack[Shape]) -> PreTrainedModel:
+    """A BERT (Devlin et al., 2019) with its masked language modelling head, whose projection is its input table.
+
+    Of `shape` the encoder's layers count. BERT has no dropout behind its activations, and no segments are told apart
+    here, though the table of both is there as in published ones.
+    """
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape["d_model"],
+        num_hidden_layers=shape["encoder_layers"],
+        num_attention_heads=shape["attention_heads"],
+        intermediate_size=shape["ffn_dim"],
+        hidden_dropout_prob=shape["dropout"],
+        attention_probs_dropout_prob=shape["attention_dropout"],
+        max_position_embeddings=shape["max_positions"],
+        pad_token_id=tokenizer.special["pad"],
+    )
+    return _initialised(BertForMaskedLM, config, seed)
 
 
 def build_gpt2(

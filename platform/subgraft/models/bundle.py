@@ -8,6 +8,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from subgraft.models.conditioning import Conditioning, conditioning
+from subgraft.models.hub import position_limit
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
@@ -44,7 +45,9 @@ class Bundle:
     @property
     def max_positions(self) -> int:
         """The longest sequence the model takes, in tokens."""
-        return int(self.model.config.max_position_embeddings)
+        limit = position_limit(self.model.config.to_dict())
+        assert limit is not None
+        return limit
 
     def conditioning(self, languages: Languages) -> Conditioning:
         return conditioning(self.model.config.model_type, self.encoder, self.decoder, languages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from subgraft.errors import UserError
+from subgraft.models.sides import BERT2BERT
 from subgraft.settings import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -14,16 +15,24 @@ LANGUAGE_CODED = frozenset({"mbart", "split_mbart"})
 
 @dataclass(frozen=True)
 class Conditioning:
-    """Token ids: what follows every source and every target sentence, and what the decoder begins with."""
+    """Token ids: what follows every source and every target sentence, what the decoder and what a source begin with."""
 
     source_ending: tuple[int, ...]
     target_ending: tuple[int, ...]
     start: int
+    source_beginning: tuple[int, ...] = ()
 
 
 def conditioning(model_type: str, source: Tokenizer, target: Tokenizer, languages: Languages) -> Conditioning:
-    """The conditioning of a family: Marian starts with padding, mBART ends with and starts from language codes."""
+    """The conditioning of a family: Marian starts with padding, mBART ends with and starts from language codes.
+
+    A BERT reads [CLS] … [SEP], as it was pretrained, and so do both sides of what is made from it.
+    """
     source_end, target_end = source.special["eos"], target.special["eos"]
+    if model_type in ("bert", BERT2BERT):
+        if "bos" not in source.special or "bos" not in target.special:
+            raise UserError("the vocabulary has no token for the beginning of a sentence, which a BERT needs")
+        return Conditioning((source_end,), (target_end,), target.special["bos"], (source.special["bos"],))
     if model_type not in LANGUAGE_CODED:
         return Conditioning((source_end,), (target_end,), target.special["pad"])
     source_code = language_code(source, languages.source)

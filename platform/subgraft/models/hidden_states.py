@@ -1,4 +1,5 @@
-"""Hidden states of one side of an encoder-decoder model, at its top or after one of its layers."""
+# mypy: allow-untyped-calls
+"""Hidden states of a model, family by family the same way, at its top or after one of its layers."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def decoder_states_beside(
     model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
 ) -> Tensor:
     """States [B, T, d] of `input_ids` or `inputs_embeds`, beside the encoder's states [B, S, d] and their mask."""
-    decoded = model.get_decoder()(  # type: ignore[operator]
+    decoded = model.get_decoder().base_model(  # type: ignore[operator]
         encoder_hidden_states=memory,
         encoder_attention_mask=mask,
         use_cache=False,
@@ -29,6 +30,12 @@ def decoder_states_beside(
         **inputs,
     )
     return _at(decoded, layer)
+
+
+def bert_states(model: nn.Module, **inputs: Tensor) -> Tensor:
+    """What a masked language model makes of input_ids or inputs_embeds under an attention_mask [B, T]: [B, T, d]."""
+    states: Tensor = model.base_model(**inputs).last_hidden_state  # type: ignore[operator]
+    return states
 
 
 def input_scale(model: nn.Module, side: Side) -> float:

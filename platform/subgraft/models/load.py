@@ -10,12 +10,20 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import GPT2LMHeadModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
+from transformers import (
+    BertForMaskedLM,
+    EncoderDecoderModel,
+    GPT2LMHeadModel,
+    MarianMTModel,
+    MBartForConditionalGeneration,
+    PreTrainedModel,
+)
 from transformers.utils import logging as transformers_logging
 
 from subgraft.errors import UserError
-from subgraft.models.hub import read_config, resolve_model
-from subgraft.models.sides import known_family, set_padding
+from subgraft.models.bert2bert import POOLER, without_pooler
+from subgraft.models.hub import described_family, read_config, resolve_model
+from subgraft.models.sides import BERT2BERT, set_padding
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.tokenizers import save_tokenizers
 from subgraft.settings import SideName
@@ -26,6 +34,8 @@ CLASS_OF_FAMILY: dict[str, type[PreTrainedModel]] = {
     "mbart": MBartForConditionalGeneration,
     "split_mbart": SplitMBartForConditionalGeneration,
     "gpt2": GPT2LMHeadModel,
+    "bert": BertForMaskedLM,
+    BERT2BERT: EncoderDecoderModel,
 }
 
 
@@ -38,7 +48,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     directory = require_model(model)
     family: Any = CLASS_OF_FAMILY[read_config(directory)["model_type"]]
     try:
-        with _without_progress_bars():
+        with _quietly():
             loaded, information = family.from_pretrained(
                 directory,
                 dtype=dtype or "auto",
@@ -48,10 +58,12 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
             )
     except (RuntimeError, AssertionError, ValueError, OSError, SafetensorError) as error:
         raise UserError(f"the weights cannot be loaded: {error}", where=str(directory)) from error
-    if information["missing_keys"]:
-        missing = sorted(information["missing_keys"])
+    missing = sorted(name for name in information["missing_keys"] if not name.startswith(POOLER))
+    if missing:
         raise UserError(f"{len(missing)} weights are missing, among them {missing[0]}", where=str(directory))
     assert isinstance(loaded, PreTrainedModel)
+    if loaded.config.model_type == BERT2BERT:
+        without_pooler(loaded)
     set_padding(loaded)
     return loaded
 
@@ -62,7 +74,7 @@ def require_model(model: Path | str) -> Path:
     Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
     """
     directory = resolve_model(model)
-    known_family(read_config(directory)["model_type"])
+    described_family(read_config(directory))
     if not any(directory.glob("*.safetensors")):
         raise UserError(
             "no weights in safetensors form here",
@@ -77,7 +89,7 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
     A split mBART's directory also gets a copy of its module, for AutoModelForSeq2SeqLM with remote code allowed.
     """
-    with _without_progress_bars():
+    with _quietly():
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):
         weights.chmod(0o644)  # safetensors leaves files that only their owner can read
@@ -85,11 +97,14 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 
 @contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    enabled = transformers_logging.is_progress_bar_enabled()
+def _quietly() -> Iterator[None]:
+    """No progress bars, and no reports on weights: what of them matters is told by an error of ours."""
+    enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     try:
         yield
     finally:
+        transformers_logging.set_verbosity(verbosity)
         if enabled:
             transformers_logging.enable_progress_bar()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +20,16 @@ from subgraft.errors import UserError
 from subgraft.models.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
 from subgraft.settings import SideName
 
+# transformers' EncoderDecoderModel, here always of two BERTs.
+BERT2BERT = "encoder-decoder"
+# The one table of a BERT is that of both sides of the encoder-decoder made from it.
 SIDES_OF_FAMILY: dict[str, tuple[SideName, ...]] = {
     "marian": ("encoder", "decoder"),
     "mbart": ("encoder", "decoder"),
     "split_mbart": ("encoder", "decoder"),
     "gpt2": ("decoder",),
+    "bert": ("encoder", "decoder"),
+    BERT2BERT: ("encoder", "decoder"),
 }
 
 
@@ -33,7 +39,7 @@ class Side:
 
     input: table [V, d].  output: projection [V, d], None on the encoder.  bias: what is added to the logits, [1, V] or
     [V], where there is one.  tied: the projection is the input table itself.  padding_id: the row that no gradient
-    reaches.
+    reaches.  transform: what top hidden states go through before the projection, where there is anything.
     """
 
     name: SideName
@@ -42,6 +48,7 @@ class Side:
     bias: Tensor | None
     tied: bool
     padding_id: int | None
+    transform: nn.Module | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,12 @@ def known_family(model_type: str) -> str:
     return model_type
 
 
+def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
+    """The configuration that holds a side's sizes: the model's own, unless each side has one."""
+    config: PreTrainedConfig = getattr(model.config, name) if model.config.model_type == BERT2BERT else model.config
+    return config
+
+
 def side(model: PreTrainedModel, name: SideName) -> Side:
     """One side of the model. Raises UserError where the model has no such side."""
     if name not in side_names(model):
@@ -79,28 +92,42 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
     if name == "encoder":
         return Side(name, table, None, None, False, table.padding_idx)
     output = model.get_output_embeddings()
-    bias = getattr(model, "final_logits_bias", None)
-    return Side(name, table, output, bias, output.weight is table.weight, model.config.pad_token_id)
+    bias = getattr(model, "final_logits_bias", output.bias)
+    tied, padding_id = output.weight is table.weight, side_config(model, name).pad_token_id
+    return Side(name, table, output, bias, tied, padding_id, getattr(_bert_head(model), "transform", None))
 
 
 def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
-    """The model's own input and output tables of some sides, as SIDE.input and SIDE.output; tied ones are both."""
+    """A model's own tables of some sides: SIDE.input, SIDE.output (the same where tied), SIDE.bias where it is trained."""
     found: dict[str, Tensor] = {}
     for name in names:
         tables = side(model, name)
         found[f"{name}.input"] = tables.input.weight
         if tables.output is not None:
             found[f"{name}.output"] = tables.output.weight
+        if isinstance(tables.bias, nn.Parameter):
+            found[f"{name}.bias"] = tables.bias
     return found
 
 
 def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:
-    if model.config.model_type == "gpt2":
+    if model.config.model_type in ("gpt2", "bert"):
         table = model.get_input_embeddings()
+    elif model.config.model_type == BERT2BERT:
+        part: Any = model.encoder if name == "encoder" else model.decoder
+        table = part.get_input_embeddings()
     else:
         table = (model.model.encoder if name == "encoder" else model.model.decoder).embed_tokens
     assert isinstance(table, nn.Embedding)
     return table
+
+
+def _bert_head(model: PreTrainedModel) -> Any:
+    """What a BERT has between its top states and its predictions: transform, projection (`decoder`) and bias."""
+    family, whole = model.config.model_type, cast(Any, model)
+    if family not in ("bert", BERT2BERT):
+        return None
+    return (whole if family == "bert" else whole.decoder).cls.predictions
 
 
 def shares_table(model: PreTrainedModel) -> bool:
@@ -125,12 +152,13 @@ def replace_tables(model: PreTrainedModel, tables: Mapping[SideName, Tables]) ->
     The given model is used up: its other weights are moved, not copied. Encoder and decoder go on sharing one table
     only where they did and both are given the same tensor; otherwise Marian's are separated and an mBART becomes a
     split one. Tied projections stay tied, untied ones untied. Raises UserError where the padding id of the decoder
-    would lie outside the encoder's vocabulary, which transformers cannot construct.
+    would lie outside the encoder's vocabulary, which transformers cannot construct, and for a BERT whose one table
+    would have to be two.
     """
     for name in tables:
         side(model, name)
-    if model.config.model_type == "gpt2":
-        return _replace_single(model, tables["decoder"])
+    if model.config.model_type in ("gpt2", "bert", BERT2BERT):
+        return _replace_in_place(model, tables)
     both: dict[SideName, Tables] = {
         name: tables[name] if name in tables else _tables_of(side(model, name)) for name in side_names(model)
     }
@@ -146,18 +174,37 @@ def _tables_of(side: Side) -> Tables:
     return Tables(side.input.weight, output, bias, side.padding_id)
 
 
-def _replace_single(model: PreTrainedModel, tables: Tables) -> PreTrainedModel:
-    """A decoder alone: the module's own tensors are exchanged."""
-    output = tables.input if tables.output is None else tables.output
-    old = side(model, "decoder")
-    assert old.output is not None
-    old.input.weight = nn.Parameter(tables.input)
-    old.input.num_embeddings = len(tables.input)
-    old.output.weight = old.input.weight if old.tied else nn.Parameter(output)
-    old.output.out_features = len(output)
-    model.config.vocab_size = len(tables.input)
-    model.config.pad_token_id = tables.padding_id
+def _replace_in_place(model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+    """Families that can be given other tables as they are: the modules' own tensors are exchanged."""
+    if model.config.model_type == "bert":
+        if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
+            raise UserError(
+                "a BERT has one table for all it reads and predicts",
+                mend="Give both sides one vocabulary, or make an encoder-decoder of it first: `subgraft assemble`.",
+            )
+        tables = {"decoder": tables["decoder"]}
+    for name, new in tables.items():
+        _exchange(model, name, new)
     return model
+
+
+def _exchange(model: PreTrainedModel, name: SideName, new: Tables) -> None:
+    old, config = side(model, name), side_config(model, name)
+    old.input.weight = nn.Parameter(new.input.detach())
+    old.input.num_embeddings = config.vocab_size = len(new.input)
+    if old.input.padding_idx is not None:
+        old.input.padding_idx = new.padding_id
+    config.pad_token_id = new.padding_id
+    if old.output is None:
+        return
+    model.config.pad_token_id = new.padding_id
+    output = new.input if new.output is None else new.output
+    old.output.weight = old.input.weight if old.tied else nn.Parameter(output.detach())
+    old.output.out_features = len(output)
+    if new.bias is not None:
+        old.output.bias = nn.Parameter(new.bias.detach())
+        # A second name of the same bias, or, of an untied model, one that nothing reads but that is saved.
+        _bert_head(model).bias = old.output.bias if old.tied else nn.Parameter(new.bias.detach().clone())
 
 
 def _rebuild(model: PreTrainedModel, both: Mapping[SideName, Tables], shared: bool) -> PreTrainedModel:

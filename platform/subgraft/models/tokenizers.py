@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.models import marian_layout
-from subgraft.models.hub import read_config, resolve_model
-from subgraft.models.sides import SIDES_OF_FAMILY, known_family
+from subgraft.models.hub import described_family, read_config, resolve_model
+from subgraft.models.sides import SIDES_OF_FAMILY
 from subgraft.settings import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -22,7 +22,7 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     Raises UserError where a vocabulary is missing or the model's family is not known.
     """
     directory = resolve_model(model)
-    sides = SIDES_OF_FAMILY[known_family(read_config(directory)["model_type"])]
+    sides = SIDES_OF_FAMILY[described_family(read_config(directory))]
     if all((directory / side).is_dir() for side in sides):
         return {side: Tokenizer.load(directory / side) for side in sides}
     if marian_layout.is_published(directory):

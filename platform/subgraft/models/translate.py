@@ -86,9 +86,9 @@ class Translator:
     ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
         """Batches by falling length: places of their texts, input ids, attention mask, generated ids [B, T]."""
         self._model.eval()
-        ending = list(self._conditioning.source_ending)
-        limit = self._max_positions - len(ending)
-        encoded = [tokens[:limit] + ending for tokens in self._source.encode_batch(texts)]
+        beginning, ending = list(self._conditioning.source_beginning), list(self._conditioning.source_ending)
+        limit = self._max_positions - len(beginning) - len(ending)
+        encoded = [beginning + tokens[:limit] + ending for tokens in self._source.encode_batch(texts)]
         order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
         self.cut = 0
         for start in range(0, len(order), batch_size):

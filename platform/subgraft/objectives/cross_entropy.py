@@ -20,7 +20,7 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Cross entropy of softmax(hidden @ weight.T + bias), summed over N tokens, in nats.
 
-    hidden [N, d], weight [V, d], bias [V] or None (it gets no gradient), labels [N]. Equals cross_entropy with
+    hidden [N, d], weight [V, d], bias [V] or None, labels [N]. Equals cross_entropy with
     reduction "sum". Under autocast the products are taken in its type, the softmax always in fp32.
     """
     device = hidden.device.type
@@ -42,10 +42,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         dtype: torch.dtype,
     ) -> Tensor:
-        wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
+        wanted = ctx.needs_input_grad[:3]
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         hidden_grad = torch.empty_like(hidden) if wanted[0] else None
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
+        bias_grad = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wanted[2] else None
         matrix = weight.to(dtype)
         rows = max(1, SLICE_ELEMENTS // weight.shape[0])
         for start in range(0, len(labels), rows):
@@ -56,22 +57,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 logits += bias
             loss, gradient = _loss_and_gradient(logits, labels[part], smoothing)
             total += loss
+            if bias_grad is not None:
+                bias_grad += gradient.sum(dim=0)
             gradient = gradient.to(dtype)
             if hidden_grad is not None:
                 hidden_grad[part] = gradient @ matrix
             if weight_grad is not None:
                 weight_grad += gradient.T @ states
-        ctx.save_for_backward(hidden_grad, weight_grad)
+        ctx.save_for_backward(hidden_grad, weight_grad, bias_grad)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = gradients
-        hidden_grad, weight_grad = ctx.saved_tensors
         return (
-            hidden_grad * scale if hidden_grad is not None else None,
-            weight_grad * scale if weight_grad is not None else None,
-            None,
+            *(gradient * scale if gradient is not None else None for gradient in ctx.saved_tensors),
             None,
             None,
             None,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from subgraft.models.hidden_states import decoder_states_beside, encoder_states
 from subgraft.models.sides import Side, side
 from subgraft.objectives.cross_entropy import linear_cross_entropy
 
@@ -24,6 +25,7 @@ class Example:
     source: encoder input; target: labels; both with their special tokens at the end.
     start: what the decoder begins with.
     source_body, target_body: how many tokens come before those special tokens.
+    source_begins: how many special tokens the source begins with; source_body counts none of them.
     """
 
     source: list[int]
@@ -31,6 +33,7 @@ class Example:
     start: int
     source_body: int
     target_body: int
+    source_begins: int = 0
 
 
 class Objective(Protocol):
@@ -80,19 +83,20 @@ class Seq2SeqData:
 
 def collate(examples: Sequence[Example], source_pad: int, target_pad: int) -> Seq2SeqBatch:
     """Pad examples on the right; each side with its own padding id."""
-    input_ids = _pad([example.source for example in examples], source_pad)
+    input_ids = pad([example.source for example in examples], source_pad)
     lengths = torch.tensor([len(example.source) for example in examples])
     attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
     decoder_inputs = [[example.start, *example.target[:-1]] for example in examples]
     return Seq2SeqBatch(
         input_ids,
         attention_mask,
-        _pad(decoder_inputs, target_pad),
-        _pad([example.target for example in examples], IGNORED),
+        pad(decoder_inputs, target_pad),
+        pad([example.target for example in examples], IGNORED),
     )
 
 
-def _pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
+def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Sequences as one tensor [B, T], padded on the right."""
     longest = max(len(tokens) for tokens in sequences)
     padded = np.full((len(sequences), longest), value, dtype=np.int64)
     for row, tokens in enumerate(sequences):
@@ -114,23 +118,20 @@ class Seq2SeqLoss(nn.Module):
 
 def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of the model's output against the labels that count, summed, in nats."""
-    return projected_loss(decoder_states(model, batch), side(model, "decoder"), batch.labels, label_smoothing)
+    return projected_loss(top_states(model, batch), side(model, "decoder"), batch.labels, label_smoothing)
 
 
-def decoder_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
+def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
     """The decoder's top hidden states [B, T, d]."""
-    states: Tensor = model.base_model(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        decoder_input_ids=batch.decoder_input_ids,
-        use_cache=False,
-    ).last_hidden_state
-    return states
+    mask = batch.attention_mask
+    memory = encoder_states(model, input_ids=batch.input_ids, attention_mask=mask)
+    return decoder_states_beside(model, memory, mask, input_ids=batch.decoder_input_ids)
 
 
 def projected_loss(states: Tensor, decoder: Side, labels: Tensor, label_smoothing: float) -> Tensor:
-    """Cross entropy of decoder states [B, T, d] through the decoder's output projection."""
+    """Cross entropy of top states [B, T, d] through the output projection and what may come before it."""
     assert decoder.output is not None
     counted = labels != IGNORED
+    picked = states[counted] if decoder.transform is None else decoder.transform(states[counted])
     bias = None if decoder.bias is None else decoder.bias.reshape(-1)
-    return linear_cross_entropy(states[counted], decoder.output.weight, bias, labels[counted], label_smoothing)
+    return linear_cross_entropy(picked, decoder.output.weight, bias, labels[counted], label_smoothing)

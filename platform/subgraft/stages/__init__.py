@@ -4,6 +4,7 @@ The table below is every stage there is. A revision is raised by hand when a sta
 """
 
 from subgraft.stages import (
+    assemble,
     build,
     checkpoint,
     corpus,
@@ -27,6 +28,7 @@ GAP = Stage("gap", 1, gap.run)
 CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
 BUILD = Stage("build", 1, build.run)
 PRETRAIN = Stage("pretrain", 2, pretrain.run, distributed=True, accelerated=True)
+ASSEMBLE = Stage("assemble", 1, assemble.run)
 GENERATOR = Stage("generator", 2, generator.run, distributed=True, accelerated=True)
 STATIC = Stage("static", 1, static_embeddings.run)
 DISTILLATION = Stage("distillation", 1, token_distillation.run, distributed=True, accelerated=True)
@@ -43,6 +45,7 @@ STAGES = (
     CHECKPOINT,
     BUILD,
     PRETRAIN,
+    ASSEMBLE,
     GENERATOR,
     STATIC,
     DISTILLATION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.models.build import build_marian, build_mbart
+from subgraft.models.build import build_bert, build_marian, build_mbart
 from subgraft.models.bundle import Bundle
 from subgraft.settings import ModelSettings, Settings
 from subgraft.stages.context import Context, Json
@@ -25,10 +25,12 @@ def run(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Con
 
 
 def build(model: ModelSettings, encoder: Path, decoder: Path, seed: int) -> Bundle:
-    """A model over the vocabularies in two directories, which for an mBART are one."""
+    """A model over the vocabularies in two directories, which for an mBART and a BERT are one."""
     source = Tokenizer.load(encoder)
     target = source if encoder == decoder else Tokenizer.load(decoder)
     shape = model.model_dump(exclude={"family"})
     if model.family == "mbart":
         return Bundle(build_mbart(source, seed=seed, **shape), source, source)
+    if model.family == "bert":
+        return Bundle(build_bert(source, seed=seed, **shape), source, source)
     return Bundle(build_marian(source, target, seed=seed, **shape), source, target)

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.grafting.generator_loss import GeneratorLoss
+from subgraft.grafting.masked_generator_loss import MaskedGeneratorLoss
+from subgraft.grafting.masked_simulation import MaskedSimulator
 from subgraft.grafting.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.objectives.seq2seq import Objective
-from subgraft.settings import GeneratorSettings, Languages, NoiseSettings, Settings, SideName, TrainingSettings
+from subgraft.settings import (
+    GeneratorSettings,
+    Languages,
+    MaskingSettings,
+    NoiseSettings,
+    Settings,
+    SideName,
+    TrainingSettings,
+    UpstreamObjective,
+)
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
-from subgraft.stages.upstream import upstream_objective
+from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
-from subgraft.training.loop import Outcome
+from subgraft.training.loop import Data
 
 
 class GeneratorRecipe(Settings):
-    objective: Literal["translation", "denoising"]
+    """masking: for that objective; left out of the fingerprint elsewhere."""
+
+    objective: UpstreamObjective
     languages: Languages
     noise: NoiseSettings
     sides: tuple[SideName, ...]
@@ -30,14 +44,13 @@ class GeneratorRecipe(Settings):
     generator: GeneratorSettings
     training: TrainingSettings
     seed: int
+    masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle = Bundle.load(inputs["model"])
     corpus = Corpus.open(inputs["corpus"])
-    objective = upstream_objective(
-        recipe.objective, bundle, corpus, recipe.languages, recipe.noise, recipe.training, recipe.seed
-    )
+    train = _masked(recipe, bundle, corpus) if recipe.masking else _seq2seq(recipe, bundle, corpus)
     generators: dict[str, Generator] = {}
     origins: dict[str, GeneratorOrigin] = {}
     summary: dict[str, Json] = {}
@@ -45,40 +58,48 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
         table = side_of(bundle.model, name).input.weight
         tokenizer = bundle.tokenizers[name]
         origins[name] = GeneratorOrigin(table_digest(table), tokenizer.fingerprint, recipe.generator.max_similar)
+        if recipe.masking and generators:
+            # A masked language model has one table and one loss, whichever side the rows are for.
+            generators[name] = next(iter(generators.values()))
+            continue
         generators[name] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
-        outcome = _train(recipe, bundle, objective, generators[name], name, context)
+        loss, data = train(generators[name], name)
+        outcome = fit(loss, loss.weights, data, recipe.training, context, seed=recipe.seed, part=name)
         summary[name] = write_curve(outcome, out, f"curve.{name}.json")
     if is_writer():
         save_generators(generators, origins, out)
     return summary
 
 
-def _train(
-    recipe: GeneratorRecipe,
-    bundle: Bundle,
-    objective: Objective,
-    generator: Generator,
-    name: SideName,
-    context: Context,
-) -> Outcome:
-    settings = recipe.generator
-    simulator = Simulator(
-        objective,
-        bundle.tokenizers[name],
-        name,
-        settings.resegmentation,
-        settings.max_similar,
-        recipe.seed,
-        bundle.padding,
-    )
+_Training = Callable[[Generator, SideName], tuple[GeneratorLoss | MaskedGeneratorLoss, Data]]
+
+
+def _seq2seq(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Training:
+    """The loss and the batches of an encoder-decoder, for one side's generator."""
+    settings, training, seed = recipe.generator, recipe.training, recipe.seed
+    objective = upstream_objective(recipe.objective, bundle, corpus, recipe.languages, recipe.noise, training, seed)
     sides = {each: side_of(bundle.model, each) for each in bundle.tokenizers}
-    loss = GeneratorLoss(
-        bundle.model,
-        generator,
-        sides,
-        name,
-        recipe.kd_weight,
-        recipe.training.label_smoothing,
-        settings.distillation_position,
-    )
-    return fit(loss, loss.weights, simulator, recipe.training, context, seed=recipe.seed, part=name)
+
+    def prepare(generator: Generator, name: SideName) -> tuple[GeneratorLoss, Data]:
+        tokenizer, similar = bundle.tokenizers[name], settings.max_similar
+        data = Simulator(objective, tokenizer, name, settings.resegmentation, similar, seed, bundle.padding)
+        smoothing, position = training.label_smoothing, settings.distillation_position
+        return GeneratorLoss(bundle.model, generator, sides, name, recipe.kd_weight, smoothing, position), data
+
+    return prepare
+
+
+def _masked(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Training:
+    """The same of a masked language model."""
+    settings, training, seed = recipe.generator, recipe.training, recipe.seed
+    assert recipe.masking is not None
+    sentences = masked_sentences(bundle, corpus, recipe.languages, recipe.masking, training, seed)
+
+    def prepare(generator: Generator, name: SideName) -> tuple[MaskedGeneratorLoss, Data]:
+        tokenizer, similar = bundle.tokenizers[name], settings.max_similar
+        data = MaskedSimulator(sentences, tokenizer, settings.resegmentation, similar, seed)
+        # The decoder's side is the one that knows the projection.
+        side = side_of(bundle.model, "decoder")
+        return MaskedGeneratorLoss(bundle.model, generator, side, recipe.kd_weight, training.label_smoothing), data
+
+    return prepare

@@ -45,7 +45,7 @@ def planned_steps(settings: TrainingSettings, data: Data, seed: int) -> int:
 
 
 def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
-    """Freeze everything but the input and output tables of some sides."""
+    """Freeze everything but the input and output tables of some sides, and biases of the output that are trained."""
     chosen = {id(table) for table in tables_of(bundle.model, sides).values()}
     for parameter in bundle.model.parameters():
         parameter.requires_grad_(id(parameter) in chosen)

@@ -4,49 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
 from subgraft.models.bundle import Bundle
+from subgraft.objectives.masked import MaskedLoss
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.settings import Languages, ModelSettings, NoiseSettings, SamplingSettings, Settings, TrainingSettings
+from subgraft.settings import (
+    Languages,
+    MaskingSettings,
+    ModelSettings,
+    NoiseSettings,
+    SamplingSettings,
+    Settings,
+    TrainingSettings,
+    UpstreamObjective,
+)
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
-from subgraft.stages.upstream import upstream_objective
+from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
+from subgraft.training.loop import Data
 
 
 class PretrainRecipe(Settings):
-    """sampling: how segmentations are sampled; left out of the fingerprint where there is none."""
+    """sampling: how segmentations are sampled; masking: for that objective. Left out of the fingerprint elsewhere."""
 
-    objective: Literal["translation", "denoising"]
+    objective: UpstreamObjective
     languages: Languages
     model: ModelSettings
     noise: NoiseSettings
     training: TrainingSettings
     seed: int
     sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus = Corpus.open(inputs["corpus"])
     bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
-    objective = upstream_objective(
-        recipe.objective,
-        bundle,
-        corpus,
-        recipe.languages,
-        recipe.noise,
-        recipe.training,
-        recipe.seed,
-        recipe.sampling,
-    )
+    loss = MaskedLoss if recipe.masking else Seq2SeqLoss
     outcome = fit(
-        Seq2SeqLoss(bundle.model, recipe.training.label_smoothing),
+        loss(bundle.model, recipe.training.label_smoothing),
         {"loss": 1.0},
-        Seq2SeqData(objective, *bundle.padding),
+        _data(recipe, bundle, corpus),
         recipe.training,
         context,
         seed=recipe.seed,
@@ -58,8 +60,18 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
 
 
+def _data(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> Data:
+    languages, training, seed = recipe.languages, recipe.training, recipe.seed
+    if recipe.masking:
+        return masked_sentences(bundle, corpus, languages, recipe.masking, training, seed)
+    objective = upstream_objective(
+        recipe.objective, bundle, corpus, languages, recipe.noise, training, seed, recipe.sampling
+    )
+    return Seq2SeqData(objective, *bundle.padding)
+
+
 def _dev_scores(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> DevScores | None:
-    """A denoising model does not translate yet: it is judged by its training loss alone."""
+    """A model of monolingual text does not translate yet: it is judged by its training loss alone."""
     if recipe.objective != "translation":
         return None
     return DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, recipe.training)

@@ -260,6 +260,8 @@ def _billed(directory: Path) -> float:
 
 def _model_in_words(directory: Path) -> str:
     config = json.loads((directory / "config.json").read_text())
+    if config["model_type"] == "bert":
+        return f"bert, {config['num_hidden_layers']} layers of width {config['hidden_size']} for each side"
     layers = f"{config.get('encoder_layers', '?')} + {config.get('decoder_layers', '?')} layers"
     return f"{config['model_type']}, {layers} of width {config.get('d_model', '?')}"
 

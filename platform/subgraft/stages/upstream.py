@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
 
 from subgraft.models.bundle import Bundle
 from subgraft.models.conditioning import language_code
 from subgraft.objectives.denoising import Denoising
+from subgraft.objectives.masked import MaskedSentences
 from subgraft.objectives.mixture import Mixture
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.seq2seq import Objective
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, NoiseSettings, SamplingSettings, TrainingSettings
+from subgraft.settings import (
+    Languages,
+    MaskingSettings,
+    NoiseSettings,
+    SamplingSettings,
+    TrainingSettings,
+    UpstreamObjective,
+)
 from subgraft.text.corpus import Corpus
 
 
 def upstream_objective(
-    name: Literal["translation", "denoising"],
+    name: UpstreamObjective,
     bundle: Bundle,
     corpus: Corpus,
     languages: Languages,
@@ -27,7 +34,7 @@ def upstream_objective(
     seed: int,
     sampling: SamplingSettings | None = None,
 ) -> Objective:
-    """Training examples of the corpus: its pairs, or the lines of each of its languages to denoise."""
+    """Training examples of the corpus for an encoder-decoder: its pairs, or the lines of each language to denoise."""
     sampled = None if sampling is None else Sampling(sampling, seed)
     if name == "translation":
         form = bundle.conditioning(languages)
@@ -42,6 +49,19 @@ def upstream_objective(
             for language, lines in _texts(corpus, languages)
         ]
     )
+
+
+def masked_sentences(
+    bundle: Bundle,
+    corpus: Corpus,
+    languages: Languages,
+    masking: MaskingSettings,
+    training: TrainingSettings,
+    seed: int,
+) -> MaskedSentences:
+    """The lines of each language of the corpus, for a masked language model."""
+    lines = [line for _, text in _texts(corpus, languages) for line in text]
+    return MaskedSentences(lines, bundle.encoder, masking, training.max_length, seed)
 
 
 def _texts(corpus: Corpus, languages: Languages) -> Iterator[tuple[str, Iterator[str]]]:

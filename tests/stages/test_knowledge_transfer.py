@@ -1,0 +1,184 @@
+"""A BERT from its corpora to the report: made into an encoder-decoder, and its vocabulary transferred."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.errors import UserError
+from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.step import in_order
+from subgraft.experiment.store import Store
+from subgraft.experiment.worker import Job, perform
+from subgraft.grafting.alignment import align
+from subgraft.grafting.generator import load_generator
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side
+from subgraft.settings import Runtime
+from toys import english, german, marian, publish_bert
+
+CONFIG = """\
+name: tiny
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}
+downstream: {corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}
+model: {family: bert, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
+pretrain: {max_steps: 4, batch_size: 500, precision: fp32}
+generator_training: {max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}
+finetune: {max_steps: 4, batch_size: 500, max_length: 40, precision: fp32, dev_sentences: 2}
+rows:
+  - {name: without, vocabulary: upstream}
+  - {name: mean, initialiser: mean}
+  - {name: patt+kd, initialiser: patt, kd_weight: 0.5}
+evaluation: {beam: 2, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+"""
+OTHERS = (
+    "rows=[{name: without, vocabulary: upstream}, {name: single, pretraining: none},"
+    " {name: task, pretraining: downstream-vocabulary},"
+    " {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}]"
+)
+
+
+def written(place: Path) -> Path:
+    """The configuration and its corpora."""
+    (place / "config.yaml").write_text(CONFIG)
+    for folder, count, seed in (("upstream", 120, 1), ("downstream", 60, 2)):
+        (place / folder).mkdir()
+        for split, size in (("train", count), ("dev", 4), ("test", 4)):
+            for language, lines in (("en", english(size, seed)), ("de", german(size, seed))):
+                (place / folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    return place / "config.yaml"
+
+
+def finish(config: Path, *changes: str) -> tuple[Pipeline, Store]:
+    pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+    for step in in_order([pipeline.report]):
+        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+    return pipeline, Store(config.parent / "home")
+
+
+@pytest.fixture(scope="module", params=["decoder", "encoder, decoder"])
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
+    return finish(written(tmp_path_factory.mktemp("bert")), f"sides=[{request.param}]")
+
+
+def by_name(pipeline: Pipeline) -> dict[str, RowSteps]:
+    return {steps.row.name: steps for steps in pipeline.rows}
+
+
+def test_the_sides_that_change_speak_the_tasks_vocabulary(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    changed = pipeline.experiment.sides
+    for name, steps in by_name(pipeline).items():
+        bundle = Bundle.load(store.path(steps.finetune))
+        assert bundle.model.config.model_type == "encoder-decoder"
+        sizes = {"encoder": len(bundle.encoder), "decoder": len(bundle.decoder)}
+        assert sizes == {each: 200 if each in changed and name != "without" else 150 for each in sizes}
+        assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
+    assert "bert, 1 layers of width 16" in (store.path(pipeline.report) / "report.md").read_text()
+
+
+def test_all_rows_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    rows = by_name(pipeline)
+    assert {id(steps.pretrained) for steps in rows.values()} == {id(pipeline.pretrained)}
+    bert, made = Bundle.load(store.path(pipeline.pretrained)), rows["without"].finetune.inputs["model"]
+    assert made.stage.name == "assemble" and made.inputs["model"] is pipeline.pretrained
+    upstream = side(bert.model, "decoder").input.weight
+    for name in ("mean", "patt+kd"):
+        transfer = rows[name].transfer
+        assert transfer is not None and transfer.inputs["model"].fingerprint == made.fingerprint
+        fitted = Bundle.load(store.path(transfer))
+        for each in ("encoder", "decoder"):
+            table = side(fitted.model, each).input.weight  # type: ignore[arg-type]
+            vocabulary = fitted.tokenizers[each]  # type: ignore[index]
+            origins = torch.from_numpy(align(bert.decoder, vocabulary).origins)
+            assert torch.equal(table[origins >= 0], upstream[origins[origins >= 0]])
+
+
+def test_one_generator_is_trained_on_masked_text_and_serves_every_side(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    step = by_name(pipeline)["patt+kd"].generator
+    assert step is not None and step.inputs["model"] is pipeline.pretrained
+    path = store.path(step)
+    record = json.loads((path / "record.json").read_text())
+    assert len(record["summary"]) == 1, "trained once"
+    curve = json.loads((path / f"curve.{pipeline.experiment.sides[0]}.json").read_text())
+    assert curve is not None
+    trained = [load_generator(path, name)[0].weight for name in pipeline.experiment.sides]
+    assert all(torch.equal(weight, trained[0]) for weight in trained)
+    assert trained[0].abs().sum() > 0
+
+
+def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    plain, other = (
+        by_name(Pipeline(load(config, Experiment, changes), tmp_path))["patt+kd"]
+        for changes in ([], ["upstream.masking={share: 0.3}"])
+    )
+    assert plain.pretrained is not None and other.pretrained is not None
+    assert plain.generator is not None and other.generator is not None
+    assert plain.pretrained.fingerprint != other.pretrained.fingerprint
+    assert plain.generator.recipe.model_dump()["masking"]["share"] == 0.15
+    translating = Pipeline(
+        load(config, Experiment, ["upstream.objective=translation", "model.family=marian"]), tmp_path
+    )
+    assert "masking" not in translating.pretrained.recipe.model_dump()
+
+
+def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path), OTHERS)
+    rows = by_name(pipeline)
+    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
+    assert sizes == {"without": 150, "single": 200, "task": 200, "independent": 200}
+    for name in ("single", "task"):
+        model = rows[name].finetune.inputs["model"]
+        assert model.stage.name == "assemble"
+        made = model.inputs["model"]
+        assert made.inputs["encoder"] is made.inputs["decoder"], "a BERT has one vocabulary"
+    assert rows["single"].pretrained is None
+
+
+@pytest.mark.parametrize("pretraining", [False, True])
+def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_path: Path) -> None:
+    publish_bert(tmp_path / "published", pretraining=pretraining)
+    settings = ("upstream.checkpoint=published", "sides=[encoder, decoder]")
+    pipeline, store = finish(written(tmp_path), *settings)
+    assert pipeline.pretrained.stage.name == "checkpoint"
+    for steps in pipeline.rows:
+        fitted = Bundle.load(store.path(steps.finetune))
+        assert len(fitted.decoder) == (150 if steps.row.name == "without" else 200)
+        assert fitted.conditioning(pipeline.experiment.languages).start == fitted.decoder.special["cls"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (["upstream.objective=translation"], "objective masked and model.family bert go together"),
+        (["model.family=marian"], "objective masked and model.family bert go together"),
+        (["upstream.vocabulary.kind=unigram"], "needs upstream.vocabulary.kind wordpiece"),
+        (["model.decoder_layers=2"], "encoder_layers 1 and decoder_layers 2 must be equal"),
+        (["model.activation_dropout=0.1"], "no activation_dropout"),
+        (["upstream.masking={masked: 0.8, random: 0.3}"], "more than the whole"),
+        (["upstream.checkpoint=published", "upstream.objective=translation"], "a bert model was not pretrained with"),
+        (["upstream.checkpoint=marian"], "a marian model was not pretrained with the objective masked"),
+        (["upstream.checkpoint=published", "finetune.max_length=60"], "beyond what the checkpoint takes"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], complaint: str, tmp_path: Path) -> None:
+    config = written(tmp_path)
+    publish_bert(tmp_path / "published", pretraining=False)
+    translating = Bundle.load(tmp_path / "published")
+    Bundle(marian(), translating.encoder, translating.decoder).save(tmp_path / "marian")
+    with pytest.raises(UserError, match=complaint):
+        assert Pipeline(load(config, Experiment, changes), tmp_path).report
