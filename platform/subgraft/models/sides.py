@@ -98,7 +98,7 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
 
 
 def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
-    """A model's own tables of some sides: SIDE.input, SIDE.output (the same where tied), SIDE.bias where it is trained."""
+    """A model's own tables of some sides: SIDE.input, SIDE.output (perhaps the same), SIDE.bias where it is trained."""
     found: dict[str, Tensor] = {}
     for name in names:
         tables = side(model, name)
