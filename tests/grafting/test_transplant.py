@@ -266,7 +266,7 @@ def test_a_bert_has_one_table_and_so_one_vocabulary() -> None:
 def test_both_sides_made_of_a_bert_speak_vocabularies_of_their_own(kind: str) -> None:
     model, source, _ = case("encoder-decoder")
     target = {"encoder": english_tokenizer(), "decoder": german_tokenizer(120, kind)}
-    result, reports = transplant(model, source, target, Method("random", seed=2))  # type: ignore[arg-type]
+    result, reports, _ = transplant(model, source, target, Method("random", seed=2))  # type: ignore[arg-type]
     assert reports["decoder"].scale == pytest.approx(0.02), "as Devlin et al. drew their weights"
     for name, vocabulary in target.items():
         found = side(result, name)  # type: ignore[arg-type]

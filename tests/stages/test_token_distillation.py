@@ -117,7 +117,7 @@ def test_a_transfer_takes_the_rows_and_gives_the_others_the_mean(inputs: dict[st
     summary: Any = transfer.run(made, given, tmp_path / "model", NOWHERE)
     after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
     vocabularies = {side: after.tokenizers[side] for side in BOTH}
-    means, _ = transplant(before.model, before.tokenizers, vocabularies, Method("mean"))
+    means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model
     for side in BOTH:
         found = DistilledRows.load(tmp_path / "out" / side)
         row, mean = side_of(after.model, side).input.weight, side_of(means, side).input.weight
