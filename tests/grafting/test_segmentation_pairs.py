@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.grafting.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.models.bundle import Bundle
+from subgraft.models.sides import BERT2BERT
+from subgraft.objectives.seq2seq import IGNORED
+from subgraft.objectives.translation import Translation
 from subgraft.settings import SideName, TrainingSettings
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
 from toys import german_tokenizer
@@ -52,7 +56,7 @@ def test_a_special_token_that_a_text_spells_out_ends_where_its_spelling_does() -
     assert len(text.partition(" ")[0]) in ends and ends[-1] == len(text)
 
 
-@pytest.mark.parametrize("family", ["marian", "mbart"])
+@pytest.mark.parametrize("family", ["marian", "mbart", BERT2BERT])
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_states_that_are_compared_have_read_the_same_text(family: str, side: SideName) -> None:
     bundle, target = upstream(family), new_vocabulary(family, side)
@@ -66,17 +70,38 @@ def test_states_that_are_compared_have_read_the_same_text(family: str, side: Sid
     )
     assert batch.counts == {"distillation": len(batch.meeting)}
     assert batch.meeting[:, 0].unique().tolist() == list(range(8))
-    ended = 0
+    begun = ended = 0
     for sentence, before, after in batch.meeting.tolist():
         read = teacher[sentence, : before + 1].tolist(), student[sentence, : after + 1].tolist()
         assert bundle.tokenizers[side].decode(read[0]) == target.decode(read[1])
         if side == "decoder":
             assert new.intersection(read[1]), "what comes before the first new token says nothing of it"
+        begun += len(read[1]) == 1 and read[1][0] == target.special.get("cls")
         ended += read[1][-1] == target.special["eos"]
-    assert ended == (0 if (family, side) == ("marian", "decoder") else 8)
+    assert ended == (8 if side == "encoder" or family == "mbart" else 0)
+    assert begun == (8 if (side, family) == ("encoder", BERT2BERT) else 0)
     unchanged = (batch.teacher.input_ids, batch.student.input_ids)
     if side == "decoder":
         assert (unchanged[0] == unchanged[1]).all()
+
+
+@pytest.mark.parametrize("family", ["marian", "mbart", BERT2BERT])
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_both_segmentations_are_read_as_the_model_reads_sentences(family: str, side: SideName) -> None:
+    """With all the special tokens of the family around them, in batches as finetuning has them."""
+    bundle, target = upstream(family), new_vocabulary(family, side)
+    everything = unseen(bundle, side, target)
+    after = replace(bundle, **{side: target})
+    batch = SegmentationPairs(SOME, bundle, side, target, LANGUAGES, training(), everything).batch(np.arange(2), 0)
+    for read, told in ((bundle, batch.teacher), (after, batch.student)):
+        form = read.conditioning(LANGUAGES)
+        examples = Translation(SOME, read.encoder, read.decoder, form, 40)
+        usual = [examples.example(index, 0) for index in range(len(SOME))]
+        lengths = told.attention_mask.sum(dim=1).tolist()
+        sources = [tokens[:length].tolist() for tokens, length in zip(told.input_ids, lengths, strict=True)]
+        targets = [tokens[tokens != IGNORED].tolist() for tokens in told.labels]
+        for source, labels, inputs in zip(sources, targets, told.decoder_input_ids.tolist(), strict=True):
+            assert any((source, labels, inputs[0]) == (e.source, e.target, e.start) for e in usual)
 
 
 def test_every_token_of_the_text_is_met_as_often_as_asked_and_no_sentence_is_taken_for_nothing() -> None:
@@ -105,3 +130,11 @@ def test_sentences_that_would_be_cut_are_left_out() -> None:
     assert 0 < len(found) <= sum(length < 20 for length in longest) < len(SOME)
     batch = found.batch(np.arange(len(found)), 0)
     assert batch.teacher.labels.shape[1] <= 20
+
+
+def test_what_stands_before_a_sentence_takes_its_room_too() -> None:
+    bundle, target = upstream(BERT2BERT), new_vocabulary(BERT2BERT, "encoder")
+    new = unseen(bundle, "encoder", target)
+    found = SegmentationPairs(SOME, bundle, "encoder", target, LANGUAGES, training(14), new)
+    batch = found.batch(np.arange(len(found)), 0)
+    assert len(found) and batch.teacher.input_ids.shape[1] <= 14 and batch.student.input_ids.shape[1] <= 14

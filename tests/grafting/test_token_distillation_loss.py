@@ -14,6 +14,7 @@ from subgraft.grafting.segmentation_pairs import SegmentationBatch, Segmentation
 from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.bundle import Bundle
+from subgraft.models.sides import BERT2BERT
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
@@ -25,7 +26,7 @@ from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import german, german_tokenizer
 
-CASES = [(family, side) for family in ("marian", "mbart") for side in ("encoder", "decoder")]
+CASES = [(family, side) for family in ("marian", "mbart", BERT2BERT) for side in ("encoder", "decoder")]
 
 
 def settings(steps: int = 1, rate: float = 0.01) -> TrainingSettings:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from subgraft.models.bundle import Bundle
+from subgraft.models.conditioning import Conditioning
 from subgraft.objectives.seq2seq import Example, Seq2SeqBatch, collate
 from subgraft.settings import Languages, SideName, TrainingSettings
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
@@ -77,18 +78,13 @@ class SegmentationPairs:
         self._new = frozenset(new)
         other = bundle.encoder if self._decoder else bundle.decoder
         self._tokenizers = other, bundle.tokenizers[side], target
-        self._room = training.max_length - self._longest_ending
+        self._room = training.max_length - max(self._before.around, self._after.around)
         order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
         met: Counter[int] = Counter()
         taken = dict(sorted(self._taken(pairs, order, per_token, met).items()))
         self.tokens = frozenset(met)
         self._sentences = list(taken.values())
         self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in taken.items()], dtype=np.int64)
-
-    @property
-    def _longest_ending(self) -> int:
-        forms = (self._before, self._after)
-        return max(len(ending) for form in forms for ending in (form.source_ending, form.target_ending))
 
     @property
     def _ends_read(self) -> int:
@@ -137,10 +133,11 @@ class SegmentationPairs:
         if first is None:
             return []
         places = meeting + [(before + i, len(after) + i) for i in range(self._ends_read)]
-        if not self._decoder:
-            return places
-        # What a decoder reads before the first new token knows nothing of it, and its start comes before the text.
-        return [(one + 1, two + 1) for one, two in places if two >= first]
+        if self._decoder:
+            # What a decoder reads before the first new token knows nothing of it, and its start comes before the text.
+            return [(one + 1, two + 1) for one, two in places if two >= first]
+        begins = len(self._before.source_beginning)
+        return [(i, i) for i in range(begins)] + [(one + begins, two + begins) for one, two in places]
 
     def __len__(self) -> int:
         return len(self._sentences)
@@ -151,17 +148,13 @@ class SegmentationPairs:
         sentences = [self._sentences[int(i)] for i in indices]
         meeting = [(row, *places) for row, sentence in enumerate(sentences) for places in sentence.meeting]
         return SegmentationBatch(
-            collate([self._example(s.other, s.before, after=False) for s in sentences], *self._paddings[0]),
-            collate([self._example(s.other, s.after, after=True) for s in sentences], *self._paddings[1]),
+            collate([self._example(s.other, s.before, self._before) for s in sentences], *self._paddings[0]),
+            collate([self._example(s.other, s.after, self._after) for s in sentences], *self._paddings[1]),
             torch.tensor(meeting, dtype=torch.long).reshape(-1, 3),
         )
 
-    def _example(self, other: list[int], body: list[int], after: bool) -> Example:
-        form = self._after if after else self._before
-        source, target = (other, body) if self._decoder else (body, other)
-        return Example(
-            [*source, *form.source_ending], [*target, *form.target_ending], form.start, len(source), len(target)
-        )
+    def _example(self, other: list[int], body: list[int], form: Conditioning) -> Example:
+        return Example.of(*((other, body) if self._decoder else (body, other)), form)
 
 
 def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:

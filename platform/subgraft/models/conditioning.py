@@ -22,6 +22,11 @@ class Conditioning:
     start: int
     source_beginning: tuple[int, ...] = ()
 
+    @property
+    def around(self) -> int:
+        """How many special tokens stand around a sentence, on the side that has more of them."""
+        return max(len(self.source_beginning) + len(self.source_ending), len(self.target_ending))
+
 
 def conditioning(model_type: str, source: Tokenizer, target: Tokenizer, languages: Languages) -> Conditioning:
     """The conditioning of a family: Marian starts with padding, mBART ends with and starts from language codes.

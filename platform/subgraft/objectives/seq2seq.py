@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from subgraft.models.conditioning import Conditioning
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states
 from subgraft.models.sides import Side, side
 from subgraft.objectives.cross_entropy import linear_cross_entropy
@@ -34,6 +35,18 @@ class Example:
     source_body: int
     target_body: int
     source_begins: int = 0
+
+    @classmethod
+    def of(cls, source: Sequence[int], target: Sequence[int], form: Conditioning) -> Example:
+        """Both sides' bodies with the special tokens that the model's family puts around them."""
+        return cls(
+            [*form.source_beginning, *source, *form.source_ending],
+            [*target, *form.target_ending],
+            form.start,
+            len(source),
+            len(target),
+            len(form.source_beginning),
+        )
 
 
 class Objective(Protocol):

@@ -31,8 +31,7 @@ class Translation:
         batch_unit: Literal["tokens", "characters"] = "tokens",
         sampling: Sampling | None = None,
     ) -> None:
-        around_source = len(conditioning.source_beginning) + len(conditioning.source_ending)
-        room = max_length - max(around_source, len(conditioning.target_ending))
+        room = max_length - conditioning.around
         sources = source.encode_batch([pair[0] for pair in pairs])
         targets = target.encode_batch([pair[1] for pair in pairs])
         self.cut = sum(max(len(s), len(t)) > room for s, t in zip(sources, targets, strict=True))
@@ -57,12 +56,4 @@ class Translation:
 
     def example(self, index: int, epoch: int) -> Example:
         source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)
-        form = self._conditioning
-        return Example(
-            [*form.source_beginning, *source, *form.source_ending],
-            [*target, *form.target_ending],
-            form.start,
-            len(source),
-            len(target),
-            len(form.source_beginning),
-        )
+        return Example.of(source, target, self._conditioning)
