@@ -70,7 +70,7 @@ class DistilledRows:
 
     def check(self, side: Side, source: Tokenizer, entries: Sequence[Entry], where: str) -> None:
         """Raises UserError where these are rows for another model or another new vocabulary."""
-        if (self.model, self.vocabulary) != (table_digest(side.input.weight), source.fingerprint):
+        if (self.model, self.vocabulary) != origin(side, source):
             raise UserError(f"these rows were distilled for another model's {side.name}", where=where, mend=_MEND)
         if not all(entry in self.tokenizer.ids for entry in entries):
             raise UserError("these rows were distilled for another new vocabulary", where=where, mend=_MEND)
@@ -94,7 +94,7 @@ def take_distilled(request: Request) -> NewRows:
     rows[known] = found.rows[[at for at in places if at is not None]].to(rows.dtype)
     lacking = [entry for entry, at in zip(request.entries, places, strict=True) if at is None]
     unknown = sum(not parts for parts in subwords(request.source, lacking))
-    return replace(means, input=rows, fallbacks={"subwords": len(lacking) - unknown, "mean": unknown})
+    return replace(means, input=rows, fallbacks={"subwords": len(lacking) - unknown, "mean": unknown}, matrix=None)
 
 
 def origin(side: Side, source: Tokenizer) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from subgraft.grafting.alignment import Alignment
 from subgraft.grafting.generator import RaggedSimilar
+from subgraft.grafting.ragged import ragged_ranges
 from subgraft.settings import SideName
 
 MATRICES = "matrices.safetensors"
@@ -58,7 +59,7 @@ def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
     tokens, weights = np.empty(offsets[-1], dtype=np.int64), np.ones(offsets[-1], dtype=np.float32)
     copied = np.flatnonzero(origins >= 0)
     tokens[offsets[copied]] = origins[copied]
-    places = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in new]) if len(new) else new
+    places = ragged_ranges(offsets[new], counts[new])
     tokens[places], weights[places] = rows.tokens.numpy(), rows.weights.numpy()
     return MixingMatrix(torch.from_numpy(offsets), torch.from_numpy(tokens), torch.from_numpy(weights))
 
