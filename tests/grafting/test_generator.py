@@ -126,3 +126,24 @@ def test_saved_generators_come_back_and_know_their_model(tmp_path: Path) -> None
         check_origin(found, table, "another", "here")
     with pytest.raises(UserError, match="not for the encoder"):
         load_generator(tmp_path, "encoder")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("generator.json", b"[]", "no description of a generator"),
+        ("generator.json", b'{"kind": "patt", "sides": {"decoder": {}}}', "a damaged generator"),
+        ("generator.safetensors", b"cut", "a damaged generator"),
+        ("generator.safetensors", None, "a damaged generator"),
+    ],
+)
+def test_a_damaged_generator_is_told(tmp_path: Path, name: str, content: bytes | None, complaint: str) -> None:
+    origin = GeneratorOrigin("table", "vocabulary", 7)
+    save_generators({"decoder": Generator("patt", DIMENSION)}, {"decoder": origin}, tmp_path)
+    assert load_generator(tmp_path, "decoder")[1] == origin
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=complaint):
+        load_generator(tmp_path, "decoder")

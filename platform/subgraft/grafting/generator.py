@@ -16,10 +16,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -160,7 +161,25 @@ def save_generators(generators: dict[str, Generator], origins: dict[str, Generat
 
 
 def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrigin]:
-    """The generator of one side. Raises UserError where the directory holds none for it."""
+    """The generator of one side. Raises UserError where the directory holds none for it, or one that is damaged."""
+    config = _read_description(directory)
+    if side not in config["sides"]:
+        raise UserError(
+            f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",
+            where=str(directory),
+            mend=f"Train one with sides that include {side}.",
+        )
+    try:
+        generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
+        generator.load_state_dict({"weight": load_file(directory / "generator.safetensors")[f"{side}.weight"]})
+        return generator, GeneratorOrigin(**config["sides"][side])
+    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
+        raise UserError(
+            f"a damaged generator: {error}", where=str(directory), mend="Train the generator again."
+        ) from error
+
+
+def _read_description(directory: Path) -> dict[str, Any]:
     described = directory / "generator.json"
     if not described.is_file():
         raise UserError(
@@ -170,16 +189,9 @@ def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrig
         config = json.loads(described.read_text())
     except ValueError as error:
         raise UserError(f"not JSON: {error}", where=str(described), mend="Train the generator again.") from error
-    if side not in config["sides"]:
-        raise UserError(
-            f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",
-            where=str(directory),
-            mend=f"Train one with sides that include {side}.",
-        )
-    generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
-    tensors = load_file(directory / "generator.safetensors")
-    generator.load_state_dict({"weight": tensors[f"{side}.weight"]})
-    return generator, GeneratorOrigin(**config["sides"][side])
+    if not isinstance(config, dict) or not isinstance(config.get("sides"), dict):
+        raise UserError("no description of a generator", where=str(described), mend="Train the generator again.")
+    return config
 
 
 def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
