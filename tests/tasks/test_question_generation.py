@@ -35,6 +35,7 @@ def test_the_answers_own_place_is_marked() -> None:
 
 def test_a_mark_that_the_passage_holds_already_is_set_apart() -> None:
     assert marked('He said "-what-" and Bo', 21, "Bo") == 'He said " -what- " and "- Bo -"'
+    assert marked("a <b> <Bo", 7, "Bo", marks=("<", ">")) == "a b < Bo >", "one character cannot be set apart"
 
 
 def write_squad(folder: Path, split: str, asked: Sequence[tuple[str, str, int]]) -> None:

@@ -55,11 +55,12 @@ def test_questions_without_an_answer_in_the_passage_are_dropped_and_counted(tmp_
         asked("Who?", ("Dee", 0)),
         asked("Impossible?"),
         asked("Empty?", ("", 3)),
+        asked("Blank?", (" ", 3)),
         asked("?", ("Cy", 25)),
     )
     found, counts = read(file)
     assert [question.text for question in found] == ["?"]
-    assert counts == {"answer_not_found": 1, "no_answer": 2}
+    assert counts == {"answer_not_found": 1, "no_answer": 3}
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,17 @@ class MarkedAnswer:
         passage, start, end = question.passage, question.start, question.end
         first, last = window(passage, start, end, self.settings.window)
         before, answer, after = (
-            self._unmarked(part.strip()) for part in (passage[first:start], passage[start:end], passage[end:last])
+            self._unmarked(part) for part in (passage[first:start], passage[start:end], passage[end:last])
         )
         opening, closing = self.settings.marks
         # Spaces around a mark, so that it is cut into the same pieces wherever it stands.
         return " ".join(part for part in (before, opening, answer, closing, after) if part), question.text
 
     def _unmarked(self, text: str) -> str:
-        """The text without anything that could be taken for a mark: its characters are set apart."""
+        """The text without anything that could be taken for a mark: its characters are set apart, a single one goes."""
         for mark in self.settings.marks:
-            text = text.replace(mark, " ".join(mark))
-        return text
+            text = text.replace(mark, " ".join(mark) if len(mark) > 1 else "")
+        return text.strip()
 
 
 def require_marks(marks: Sequence[str], tokenizer: Tokenizer, where: str) -> None:

@@ -54,7 +54,7 @@ def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
 def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tuple[int, int] | None:
     answer, where = next(_items(asked, "answers", place), (None, place))
     text = "" if answer is None else _field(answer, "text", str, where)
-    if not text:
+    if not text.strip():
         counts["no_answer"] += 1
         return None
     told = _field(answer, "answer_start", int, where)
