@@ -48,3 +48,11 @@ def test_methods_that_do_not_mix_have_no_matrix() -> None:
     both: dict[SideName, object] = {"encoder": english_tokenizer(), "decoder": german_tokenizer()}
     target = learn(german(400, 7), kind="bpe", size=140)
     assert not transplant(marian(), both, {"decoder": target}, Method("random")).matrices  # type: ignore[arg-type]
+
+
+def test_where_no_token_is_new_every_row_is_an_upstream_row() -> None:
+    model, source = marian(), german_tokenizer()
+    table = side(model, "decoder").input.weight.detach().clone()
+    both: dict[SideName, object] = {"encoder": english_tokenizer(), "decoder": source}
+    matrix = transplant(model, both, {"decoder": source}, Method("mean")).matrices["decoder"]  # type: ignore[arg-type]
+    torch.testing.assert_close(matrix.mix(table), table)

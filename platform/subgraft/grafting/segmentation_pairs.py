@@ -76,8 +76,7 @@ class SegmentationPairs:
         self._before, self._after = bundle.conditioning(languages), changed.conditioning(languages)
         self._paddings = bundle.padding, changed.padding
         self._new = frozenset(new)
-        other = bundle.encoder if self._decoder else bundle.decoder
-        self._tokenizers = other, bundle.tokenizers[side], target
+        self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
         self._room = training.max_length - max(self._before.around, self._after.around)
         order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
         met: Counter[int] = Counter()

@@ -92,19 +92,10 @@ def transplant(
         upstream = side(model, name)
         _check_source(source[name], upstream)
     token_ids = _token_ids(model, source, target)
-    together = shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])
-    tables: dict[SideName, Tables] = {}
-    reports: dict[SideName, TransplantReport] = {}
-    matrices: dict[SideName, MixingMatrix] = {}
-    for name in sorted(target):
-        if together and name == "encoder":
-            tables[name] = replace(tables["decoder"], output=None, bias=None)
-            reports[name] = replace(reports["decoder"], side=name, dropped=())
-            matrices |= {name: matrices["decoder"]} if "decoder" in matrices else {}
-        else:
-            graft = _graft(model, name, source[name], target[name], method)
-            tables[name], reports[name] = graft.tables, graft.report
-            matrices |= {name: graft.matrix} if graft.matrix else {}
+    grafts = _grafts(model, source, target, method)
+    tables = {name: graft.tables for name, graft in grafts.items()}
+    reports = {name: graft.report for name, graft in grafts.items()}
+    matrices = {name: graft.matrix for name, graft in grafts.items() if graft.matrix is not None}
     if "decoder" in target:
         tables["decoder"] = replace(tables["decoder"], padding_id=token_ids.padding)
         reports["decoder"] = replace(reports["decoder"], dropped=token_ids.dropped)
@@ -143,6 +134,17 @@ class _Graft(NamedTuple):
     matrix: MixingMatrix | None
 
 
+def _grafts(
+    model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer], method: Method
+) -> dict[SideName, _Graft]:
+    """Every side's graft; where both sides go on sharing one table, the decoder's."""
+    if not (shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])):
+        return {name: _graft(model, name, source[name], target[name], method) for name in sorted(target)}
+    made = _graft(model, "decoder", source["decoder"], target["decoder"], method)
+    shared = replace(made.tables, output=None, bias=None)
+    return {"decoder": made, "encoder": _Graft(shared, replace(made.report, side="encoder"), made.matrix)}
+
+
 def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> _Graft:
     """The tables of one side over the target vocabulary."""
     upstream = side(model, name)
@@ -161,7 +163,7 @@ def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: To
         distilled=None if method.distilled is None else method.distilled / name,
     )
     rows = initialiser(method.name)(request)
-    matrix = whole_matrix(alignment, rows.matrix) if rows.matrix else None
+    matrix = None if rows.matrix is None else whole_matrix(alignment, rows.matrix)
     return _Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
 
 

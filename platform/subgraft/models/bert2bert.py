@@ -73,3 +73,12 @@ def without_pooler(model: PreTrainedModel) -> None:
     """Take the encoder's pooler away, which transformers constructs whether a file has its weights or not."""
     encoder = model.get_encoder()
     encoder.pooler = None
+
+
+def prediction_head(model: PreTrainedModel) -> Any:
+    """What a BERT, or a decoder made of one, has between its top states and its predictions; None of other families.
+
+    That is: transform, projection (`decoder`) and bias.
+    """
+    whole = model.decoder if isinstance(model, EncoderDecoderModel) else model
+    return whole.cls.predictions if isinstance(whole, BertForMaskedLM | BertLMHeadModel) else None

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-calls
 """The sides of a model: where each family keeps its input table, its output projection and its bias.
 
-This is the only place that knows. Everything else asks for a `Side`, or hands over `Tables`.
+This is the only place that knows, but for a BERT's head. Everything else asks for a `Side`, or hands over `Tables`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from transformers import MarianMTModel, MBartForConditionalGeneration, PreTraine
 from transformers.initialization import no_init_weights
 
 from subgraft.errors import UserError
+from subgraft.models.bert2bert import prediction_head
 from subgraft.models.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
 from subgraft.settings import SideName
 
@@ -94,7 +94,7 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
     output = model.get_output_embeddings()
     bias = getattr(model, "final_logits_bias", output.bias)
     tied, padding_id = output.weight is table.weight, side_config(model, name).pad_token_id
-    return Side(name, table, output, bias, tied, padding_id, getattr(_bert_head(model), "transform", None))
+    return Side(name, table, output, bias, tied, padding_id, getattr(prediction_head(model), "transform", None))
 
 
 def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
@@ -114,20 +114,11 @@ def _input_table(model: PreTrainedModel, name: SideName) -> nn.Embedding:
     if model.config.model_type in ("gpt2", "bert"):
         table = model.get_input_embeddings()
     elif model.config.model_type == BERT2BERT:
-        part: Any = model.encoder if name == "encoder" else model.decoder
-        table = part.get_input_embeddings()
+        table = getattr(model, name).get_input_embeddings()
     else:
-        table = (model.model.encoder if name == "encoder" else model.model.decoder).embed_tokens
+        table = getattr(model.model, name).embed_tokens
     assert isinstance(table, nn.Embedding)
     return table
-
-
-def _bert_head(model: PreTrainedModel) -> Any:
-    """What a BERT has between its top states and its predictions: transform, projection (`decoder`) and bias."""
-    family, whole = model.config.model_type, cast(Any, model)
-    if family not in ("bert", BERT2BERT):
-        return None
-    return (whole if family == "bert" else whole.decoder).cls.predictions
 
 
 def shares_table(model: PreTrainedModel) -> bool:
@@ -160,7 +151,7 @@ def replace_tables(model: PreTrainedModel, tables: Mapping[SideName, Tables]) ->
     if model.config.model_type in ("gpt2", "bert", BERT2BERT):
         return _replace_in_place(model, tables)
     both: dict[SideName, Tables] = {
-        name: tables[name] if name in tables else _tables_of(side(model, name)) for name in side_names(model)
+        name: tables[name] if name in tables else _as_it_is(side(model, name)) for name in side_names(model)
     }
     shared = shares_table(model) and both["encoder"].input is both["decoder"].input
     rebuilt = _rebuild(model, both, shared)
@@ -168,7 +159,7 @@ def replace_tables(model: PreTrainedModel, tables: Mapping[SideName, Tables]) ->
     return rebuilt
 
 
-def _tables_of(side: Side) -> Tables:
+def _as_it_is(side: Side) -> Tables:
     output = None if side.output is None or side.tied else side.output.weight
     bias = None if side.bias is None else side.bias.flatten()
     return Tables(side.input.weight, output, bias, side.padding_id)
@@ -204,7 +195,7 @@ def _exchange(model: PreTrainedModel, name: SideName, new: Tables) -> None:
     if new.bias is not None:
         old.output.bias = nn.Parameter(new.bias.detach())
         # A second name of the same bias, or, of an untied model, one that nothing reads but that is saved.
-        _bert_head(model).bias = old.output.bias if old.tied else nn.Parameter(new.bias.detach().clone())
+        prediction_head(model).bias = old.output.bias if old.tied else nn.Parameter(new.bias.detach().clone())
 
 
 def _rebuild(model: PreTrainedModel, both: Mapping[SideName, Tables], shared: bool) -> PreTrainedModel:
@@ -241,20 +232,19 @@ def _rebuilt_config(
             f"vocabulary of {len(encoder.input)}",
             mend="Use a vocabulary whose padding token has a low id, as `subgraft vocab learn` makes them.",
         )
-    sizes = {
+    described = {
+        **model.config.to_dict(),
         "vocab_size": len(encoder.input),
         "decoder_vocab_size": len(decoder.input),
         "pad_token_id": decoder.padding_id,
         "encoder_pad_token_id": encoder.padding_id,
     }
-    described = {**model.config.to_dict(), **sizes}
     for derived in ("model_type", "architectures", "auto_map"):
         described.pop(derived, None)
     if model.config.model_type == "marian":
         described["share_encoder_decoder_embeddings"] = shared
         return MarianMTModel, type(model.config)(**described)
     if shared:
-        for name in ("decoder_vocab_size", "encoder_pad_token_id"):
-            described.pop(name)
+        del described["decoder_vocab_size"], described["encoder_pad_token_id"]
         return MBartForConditionalGeneration, type(model.config)(**described)
     return SplitMBartForConditionalGeneration, SplitMBartConfig(**described)
