@@ -95,7 +95,7 @@ def test_a_token_teaches_those_that_share_a_subword_with_it() -> None:
         assert bool(moved[i]) == bool(own & parts)
 
 
-def test_tied_tables_stay_tied_and_padding_stays_where_it_was() -> None:
+def test_tied_tables_are_one_and_the_models_own_is_left_alone() -> None:
     upstream, model, matrices = grafted("marian", ("decoder",))
     assert side(model, "decoder").tied
     attached = AttachedTables(Seq2SeqLoss(model), upstream, matrices)

@@ -11,7 +11,9 @@ from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.sides import side
 from subgraft.settings import SideName
 from subgraft.vocabulary.learn import learn
-from toys import english_tokenizer, german, german_tokenizer, marian
+from toys import english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
+
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
 @pytest.mark.parametrize("method", ["mean", "avg"])
@@ -56,3 +58,12 @@ def test_where_no_token_is_new_every_row_is_an_upstream_row() -> None:
     both: dict[SideName, object] = {"encoder": english_tokenizer(), "decoder": source}
     matrix = transplant(model, both, {"decoder": source}, Method("mean")).matrices["decoder"]  # type: ignore[arg-type]
     torch.testing.assert_close(matrix.mix(table), table)
+
+
+def test_the_matrix_of_a_table_that_both_sides_share_is_kept_for_both(tmp_path: Path) -> None:
+    both = dict.fromkeys(SIDES, multilingual_tokenizer())
+    target = learn(german(400, 7), kind="unigram", size=140, like=multilingual_tokenizer())
+    matrices = transplant(mbart(), both, dict.fromkeys(SIDES, target), Method("mean")).matrices
+    save_matrices(matrices, tmp_path)
+    for name in SIDES:
+        assert torch.equal(load_matrix(tmp_path, name).tokens, matrices["decoder"].tokens)

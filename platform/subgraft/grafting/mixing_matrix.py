@@ -66,7 +66,8 @@ def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
 
 def save_matrices(matrices: Mapping[SideName, MixingMatrix], directory: Path) -> None:
     tensors = {f"{side}.{part}": getattr(matrix, part) for side, matrix in matrices.items() for part in _PARTS}
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, directory / MATRICES)
+    # Copies, because sides may share one matrix, which safetensors would refuse.
+    save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, directory / MATRICES)
 
 
 def load_matrix(directory: Path, side: SideName) -> MixingMatrix:
