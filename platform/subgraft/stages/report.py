@@ -168,8 +168,9 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
 
 
 def _vocabulary_size(model: Path) -> int:
+    """Tokens of the decoder's vocabulary, wherever the family keeps their number."""
     config = json.loads((model / "config.json").read_text())
-    return int(config.get("decoder_vocab_size") or config["vocab_size"])
+    return int(config.get("decoder_vocab_size") or config.get("decoder", config)["vocab_size"])
 
 
 def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:
