@@ -19,6 +19,7 @@ from subgraft.settings import (
     ModelSettings,
     QuestionGenerationSettings,
     Runtime,
+    Seed,
     Settings,
     SideName,
     StaticEmbeddingSettings,
@@ -26,6 +27,7 @@ from subgraft.settings import (
     TokenDistillationSettings,
     TrainingSettings,
     UpstreamSettings,
+    VocabularyKind,
 )
 
 InitialiserName = Literal[
@@ -46,6 +48,8 @@ InitialiserName = Literal[
 ]
 # Initialisers whose every row is a mixture of upstream rows.
 MIXING = ("mean", "avg", "att", "patt")
+# Initialisers that take static embeddings as they are, which must then be as wide as the table.
+UNMAPPED = ("word2vec", "cbow")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
 
@@ -122,7 +126,7 @@ class Experiment(Settings):
         default=QuestionGenerationSettings(), exclude_if=lambda given: given == QuestionGenerationSettings()
     )
     languages: Languages
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
     corpora: dict[str, CorpusSource]
     cleaning: Cleaning = Cleaning()
@@ -154,9 +158,10 @@ class Experiment(Settings):
         for where, corpus in (("upstream", self.upstream.corpus), ("downstream", self.downstream.corpus)):
             if corpus not in self.corpora:
                 raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(self.corpora)}")
-        names = [row.name for row in self.rows]
-        if len(set(names)) != len(names):
-            raise ValueError("row names must be distinct")
+        given = {"row names": [row.name for row in self.rows], "seeds": self.seeds, "sides": self.sides}
+        for what, values in given.items():
+            if len(set(values)) != len(values):
+                raise ValueError(f"{what} must be distinct")
         return self
 
     @property
@@ -180,8 +185,9 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:
-        for where, training in (("pretrain", self.pretrain), ("generator_training", self.generator_training)):
-            if training.table_learning_rate is not None:
+        for where in ("pretrain", "generator_training", "token_distillation_training"):
+            training: TrainingSettings | None = getattr(self, where)
+            if training is not None and training.table_learning_rate is not None:
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
         return self
 
@@ -213,18 +219,18 @@ class Experiment(Settings):
         """What is measured beside the task needs something to be measured on."""
         if self.evaluation.upstream_sentences is not None and self.upstream.objective != "translation":
             raise ValueError(
-                "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained to denoise "
+                "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
                 "cannot translate before it is finetuned, so upstream.objective must be translation"
             )
-        if self.intrinsic is not None and all(row.initialiser is None for row in self.rows):
-            raise ValueError("intrinsic measures rows with an initialiser, and there is none")
+        if self.intrinsic is not None and all(row.initialiser in (None, "token-distillation") for row in self.rows):
+            raise ValueError("intrinsic measures rows with an initialiser other than token-distillation: there is none")
         return self
 
     @model_validator(mode="after")
     def _as_wide_as_the_table(self) -> Experiment:
         """A checkpoint's width is not known before it is there."""
         width = self.static_embeddings.dimensions
-        unmapped = [row.name for row in self.rows if row.initialiser in ("word2vec", "cbow")]
+        unmapped = [row.name for row in self.rows if row.initialiser in UNMAPPED]
         if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
             raise ValueError(
                 f"row {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -241,12 +247,21 @@ class Experiment(Settings):
             raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
         if (self.upstream.objective == "masked") != (self.model.family == "bert"):
             raise ValueError("upstream.objective masked and model.family bert go together: give both or neither")
-        if self.model.family == "bert" and self.upstream.vocabulary.kind != "wordpiece":
-            raise ValueError("model.family bert needs upstream.vocabulary.kind wordpiece, which has a mask token")
+        for where, kind in self._kinds_it_is_pretrained_with.items():
+            if self.model.family == "bert" and kind != "wordpiece":
+                raise ValueError(f"model.family bert needs {where}.kind wordpiece, which has a mask token")
         longest = max(self.pretrain.max_length, self.longest_after_pretraining)
         if longest > self.model.max_positions:
             raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")
         return self
+
+    @property
+    def _kinds_it_is_pretrained_with(self) -> dict[str, VocabularyKind]:
+        """Kinds of the vocabularies that any row's pretraining takes, by where they are given."""
+        ways = {row.pretraining for row in self.rows}
+        kinds = {"upstream.vocabulary": self.upstream.vocabulary.kind}
+        kinds |= {"downstream.vocabulary": self.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
+        return kinds | ({"joint_vocabulary": self.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
 
     @property
     def longest_after_pretraining(self) -> int:
