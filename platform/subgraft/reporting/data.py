@@ -95,6 +95,7 @@ class RowResult:
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
     transfer: None for a row that keeps the upstream vocabulary.
     family: what the row has in common with others of a sweep, in words; they differ by the two fields after it alone.
+    variant: that part of it which is not its initialiser's.
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         which is what every generator begins as; None without one.
     bins: tokens by confidence, where calibration was measured.
@@ -116,6 +117,7 @@ class RowResult:
     cut_outputs: int = 0
     transfer: TransferSummary | None = None
     family: str = ""
+    variant: str = ""
     vocabulary_size: int | None = None
     generator_steps: int | None = None
     bins: tuple[Bin, ...] = ()

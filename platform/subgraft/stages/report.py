@@ -136,6 +136,7 @@ def _row(key: str, inputs: Mapping[str, Path], design: Design) -> RowResult:
         cut_outputs=evaluation["cut_outputs"],
         transfer=_transfer(inputs.get(f"transfer/{key}")),
         family=design.family,
+        variant=design.variant,
         vocabulary_size=_vocabulary_size(finetuned),
         generator_steps=design.generator_steps,
         forgetting=_forgetting(inputs.get(f"upstream_before/{key}"), inputs.get(f"upstream_after/{key}")),
@@ -145,9 +146,13 @@ def _row(key: str, inputs: Mapping[str, Path], design: Design) -> RowResult:
 
 @dataclass(frozen=True)
 class Design:
-    """Where a row stands in a sweep: what it shares with others, and how long its generator was trained."""
+    """Where a row stands in a sweep: what it shares with others, and how long its generator was trained.
+
+    variant: what of the family is not the initialiser's.
+    """
 
     family: str
+    variant: str
     generator_steps: int | None
 
 
@@ -156,15 +161,16 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
     initialiser = row["initialiser"]
     parts = [initialiser or f"{row['vocabulary']} vocabulary"]
     parts += [f"λ {row['kd_weight']:g}"] if row["kd_weight"] else []
-    parts += [row["pretraining"]] if row["pretraining"] != "plain" else []
-    parts += [] if row["keep_seen"] else ["no seen rows kept"]
-    parts += [f"tables first {row['tables_first']:g}"] if row["tables_first"] else []
+    variant = [row["pretraining"]] if row["pretraining"] != "plain" else []
+    variant += [] if row["keep_seen"] else ["no seen rows kept"]
+    variant += [f"tables first {row['tables_first']:g}"] if row["tables_first"] else []
+    variant += ["attached"] if row["attached"] else []
     steps = None
     if initialiser in TRAINED_METHODS:
         steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
     elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
         steps = 0
-    return Design(", ".join(parts), steps)
+    return Design(", ".join(parts + variant), ", ".join(variant), steps)
 
 
 def _vocabulary_size(model: Path) -> int:
