@@ -194,7 +194,10 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
         (["upstream.checkpoint=published", "upstream.objective=translation"], "a bert model was not pretrained with"),
         (["upstream.checkpoint=marian"], "a marian model was not pretrained with the objective masked"),
         (["upstream.checkpoint=published", "finetune.max_length=60"], "beyond what the checkpoint takes"),
-        (["upstream.checkpoint=published", WORD2VEC, "static_embeddings.dimensions=32"], "rows have 16 dimensions, static embeddings 32"),
+        (
+            ["upstream.checkpoint=published", WORD2VEC, "static_embeddings.dimensions=32"],
+            "rows have 16 dimensions, static embeddings 32",
+        ),
         (["upstream.checkpoint=published", *TRAINED, "token_distillation.layer=9"], "layer 9 is beyond its"),
     ],
 )

@@ -74,7 +74,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
-    """What the configuration could not know of a checkpoint's size: its layers, and the width of its tables."""
+    """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
     used = {row.initialiser for row in experiment.rows}
     layer = experiment.token_distillation.layer
     depth = min(layer_count(config, side) for side in experiment.sides)
@@ -84,7 +84,8 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
     vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
     if used & set(UNMAPPED) and vectors != width:
         raise UserError(
-            f"its rows have {width} dimensions, static embeddings {vectors}, which {', '.join(UNMAPPED)} take as they are",
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(UNMAPPED)} take these "
+            "as they are",
             where=str(directory),
             mend=f"Say static_embeddings.dimensions: {width}.",
         )

@@ -21,7 +21,7 @@ from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.text.batches import BatchPlan
 from subgraft.text.corpus import Corpus
-from subgraft.training.loop import batch_plan
+from subgraft.training.schedule import batch_plan
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from subgraft.config import Experiment
 from subgraft.configfile import load
-from subgraft.stages.report import Design, design
+from subgraft.stages.report_rows import Design, design
 
 ROWS = (
     "rows=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
