@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Row
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.step import TEST_SET, Step
 from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.rows import Row
 from subgraft.settings import EvaluationSettings, SideName, TrainingSettings
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe

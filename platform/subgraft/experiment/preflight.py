@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from subgraft.config import UNMAPPED, Experiment
+from subgraft.config import Experiment
 from subgraft.errors import UserError
 from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.rows import UNMAPPED
 from subgraft.settings import Split
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
