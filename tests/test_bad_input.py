@@ -16,10 +16,10 @@ import pytest
 
 import toys
 from subgraft.cli import main
-from subgraft.config import InitialiserName
 from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.grafting.initialisers import METHODS
 from subgraft.models.bundle import Bundle
+from subgraft.rows import InitialiserName
 
 SCRIPT = Path(sys.executable).with_name("subgraft")
 CONFIG = """\
@@ -290,6 +290,19 @@ CONFIGURED = [
         "vocabulary: upstream}\nintrinsic: {tokens: 5}",
         ["intrinsic measures rows with an initialiser"],
     ),
+    (
+        "initialiser: avg}",
+        "initialiser: token-distillation}\nintrinsic: {tokens: 5}",
+        ["intrinsic measures rows with an initialiser other than token-distillation"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: token-distillation}\ntoken_distillation_training: {table_learning_rate: 0.1}",
+        ["token_distillation_training.table_learning_rate: only finetune"],
+    ),
+    ("name: tiny", "name: tiny\nseeds: [1, 1]", ["seeds must be distinct"]),
+    ("name: tiny", "name: tiny\nseeds: [-1]", ["config.yaml:2: seeds.0", "greater than or equal to 0"]),
+    ("name: tiny", "name: tiny\nsides: [decoder, decoder]", ["sides must be distinct"]),
     ("initialiser: avg", "initialiser: avg, tables_first: 1", ["rows.0.tables_first", "less than 1"]),
     ("corpus: downstream", "corpus: law", ["downstream.corpus 'law' is not among corpora: upstream, downstream"]),
     ("  downstream: {folder: pairs}", "  downstream: {folder: absent}", ["absent: no such file or folder"]),

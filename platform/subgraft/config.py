@@ -1,4 +1,4 @@
-"""What an experiment is: its rows, its settings, and what must hold between them. `configfile` reads it from YAML."""
+"""What an experiment is: its settings, and what must hold between them. `configfile` reads it from YAML."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.presets import with_preset
+from subgraft.rows import UNMAPPED, Row
 from subgraft.settings import (
     Cleaning,
     CorpusSource,
@@ -19,6 +20,7 @@ from subgraft.settings import (
     ModelSettings,
     QuestionGenerationSettings,
     Runtime,
+    Seed,
     Settings,
     SideName,
     StaticEmbeddingSettings,
@@ -26,86 +28,8 @@ from subgraft.settings import (
     TokenDistillationSettings,
     TrainingSettings,
     UpstreamSettings,
+    VocabularyKind,
 )
-
-InitialiserName = Literal[
-    "random",
-    "random-matched",
-    "mean",
-    "avg",
-    "att",
-    "patt",
-    "reconstruction",
-    "word2vec",
-    "word2vec-mapped",
-    "cbow",
-    "focus",
-    "wechsel",
-    "omp",
-    "token-distillation",
-]
-# Initialisers whose every row is a mixture of upstream rows.
-MIXING = ("mean", "avg", "att", "patt")
-PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
-
-
-class Row(Settings):
-    """One way of fitting the vocabulary: a line of the comparison.
-
-    kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
-    pretraining: how the model that the row begins with was made: the plain one; one pretrained with sampled
-    segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from nothing.
-    keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
-    tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
-    attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
-    vocabulary_size: of this row's downstream vocabulary, where it is not downstream.vocabulary.size.
-    generator_steps: of this row's generator, where it is not generator_training.max_steps.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
-    vocabulary: Literal["upstream", "downstream"] = "downstream"
-    initialiser: InitialiserName | None = None
-    kd_weight: Annotated[float, Field(ge=0)] | None = None
-    pretraining: PretrainingName = "plain"
-    keep_seen: bool = True
-    tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    attached: bool = False
-    vocabulary_size: Annotated[int, Field(ge=50)] | None = Field(default=None, exclude_if=lambda given: given is None)
-    generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
-
-    @property
-    def made_with_its_vocabulary(self) -> bool:
-        """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
-        return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Row:
-        if self.made_with_its_vocabulary and (self.initialiser is not None or self.vocabulary == "upstream"):
-            raise ValueError(
-                f"with `pretraining: {self.pretraining}` the model is made with its vocabulary: "
-                "give neither an initialiser nor `vocabulary: upstream`"
-            )
-        if self.initialiser is None and not (self.keep_seen and self.tables_first == 0):
-            raise ValueError("keep_seen and tables_first are for rows with an initialiser: the others get no new rows")
-        if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
-            raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
-        if self.attached and (self.initialiser not in MIXING or self.tables_first):
-            raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
-        if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
-            raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
-        if self.initialiser == "token-distillation" and not self.keep_seen:
-            raise ValueError("token-distillation learns new tokens beside seen ones: it needs `keep_seen: true`")
-        return self
-
-    @model_validator(mode="after")
-    def _swept(self) -> Row:
-        if self.generator_steps is not None and self.initialiser not in ("att", "patt"):
-            raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
-        if self.vocabulary_size is not None and (
-            self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary"
-        ):
-            raise ValueError("vocabulary_size is of a downstream vocabulary, which this row does not get")
-        return self
 
 
 class Experiment(Settings):
@@ -122,7 +46,7 @@ class Experiment(Settings):
         default=QuestionGenerationSettings(), exclude_if=lambda given: given == QuestionGenerationSettings()
     )
     languages: Languages
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (1,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
     corpora: dict[str, CorpusSource]
     cleaning: Cleaning = Cleaning()
@@ -154,9 +78,10 @@ class Experiment(Settings):
         for where, corpus in (("upstream", self.upstream.corpus), ("downstream", self.downstream.corpus)):
             if corpus not in self.corpora:
                 raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(self.corpora)}")
-        names = [row.name for row in self.rows]
-        if len(set(names)) != len(names):
-            raise ValueError("row names must be distinct")
+        given = {"row names": [row.name for row in self.rows], "seeds": self.seeds, "sides": self.sides}
+        for what, values in given.items():
+            if len(set(values)) != len(values):
+                raise ValueError(f"{what} must be distinct")
         return self
 
     @property
@@ -180,8 +105,9 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:
-        for where, training in (("pretrain", self.pretrain), ("generator_training", self.generator_training)):
-            if training.table_learning_rate is not None:
+        for where in ("pretrain", "generator_training", "token_distillation_training"):
+            training: TrainingSettings | None = getattr(self, where)
+            if training is not None and training.table_learning_rate is not None:
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
         return self
 
@@ -213,18 +139,18 @@ class Experiment(Settings):
         """What is measured beside the task needs something to be measured on."""
         if self.evaluation.upstream_sentences is not None and self.upstream.objective != "translation":
             raise ValueError(
-                "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained to denoise "
+                "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
                 "cannot translate before it is finetuned, so upstream.objective must be translation"
             )
-        if self.intrinsic is not None and all(row.initialiser is None for row in self.rows):
-            raise ValueError("intrinsic measures rows with an initialiser, and there is none")
+        if self.intrinsic is not None and all(row.initialiser in (None, "token-distillation") for row in self.rows):
+            raise ValueError("intrinsic measures rows with an initialiser other than token-distillation: there is none")
         return self
 
     @model_validator(mode="after")
     def _as_wide_as_the_table(self) -> Experiment:
         """A checkpoint's width is not known before it is there."""
         width = self.static_embeddings.dimensions
-        unmapped = [row.name for row in self.rows if row.initialiser in ("word2vec", "cbow")]
+        unmapped = [row.name for row in self.rows if row.initialiser in UNMAPPED]
         if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
             raise ValueError(
                 f"row {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -241,12 +167,21 @@ class Experiment(Settings):
             raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
         if (self.upstream.objective == "masked") != (self.model.family == "bert"):
             raise ValueError("upstream.objective masked and model.family bert go together: give both or neither")
-        if self.model.family == "bert" and self.upstream.vocabulary.kind != "wordpiece":
-            raise ValueError("model.family bert needs upstream.vocabulary.kind wordpiece, which has a mask token")
+        for where, kind in self._kinds_it_is_pretrained_with.items():
+            if self.model.family == "bert" and kind != "wordpiece":
+                raise ValueError(f"model.family bert needs {where}.kind wordpiece, which has a mask token")
         longest = max(self.pretrain.max_length, self.longest_after_pretraining)
         if longest > self.model.max_positions:
             raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")
         return self
+
+    @property
+    def _kinds_it_is_pretrained_with(self) -> dict[str, VocabularyKind]:
+        """Kinds of the vocabularies that any row's pretraining takes, by where they are given."""
+        ways = {row.pretraining for row in self.rows}
+        kinds = {"upstream.vocabulary": self.upstream.vocabulary.kind}
+        kinds |= {"downstream.vocabulary": self.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
+        return kinds | ({"joint_vocabulary": self.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
 
     @property
     def longest_after_pretraining(self) -> int:

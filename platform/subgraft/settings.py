@@ -12,6 +12,8 @@ VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
 UpstreamObjective = Literal["translation", "denoising", "masked"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 TaskName = Literal["translation", "question-generation", "text-to-text"]
+# Of as many bits as everything that draws from one takes.
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -263,7 +265,7 @@ class StaticEmbeddingSettings(Settings):
     min_ngram: Annotated[int, Field(ge=1)] = 3
     max_ngram: Annotated[int, Field(ge=1)] = 6
     ngram_buckets: Annotated[int, Field(ge=1)] = 50_000
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
 
     @model_validator(mode="after")
     def _ngrams_ordered(self) -> StaticEmbeddingSettings:
@@ -332,7 +334,7 @@ class UpstreamSettings(Settings):
     noise: NoiseSettings = NoiseSettings()
     masking: MaskingSettings = Field(default=MaskingSettings(), exclude_if=_as_published)
     sampling: SamplingSettings = SamplingSettings()
-    seed: int = 1
+    seed: Seed = 1
 
 
 class DownstreamSettings(Settings):
@@ -368,7 +370,7 @@ class IntrinsicSettings(Settings):
     """
 
     tokens: Annotated[int, Field(ge=1)] = 500
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
 
 
 class Runtime(Settings):

@@ -23,7 +23,7 @@ from subgraft.experiment.compare import compare, table
 from subgraft.experiment.delivery import Delivery
 from subgraft.experiment.events import Metrics
 from subgraft.experiment.outbox import Outbox, StartRun
-from subgraft.experiment.step import Step
+from subgraft.experiment.step import TEST_SET, Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.tracker import Tracker
 from subgraft.experiment.tracking import Server, serve, tracking_uri
@@ -135,6 +135,12 @@ def test_runs_are_compared(store: Store) -> None:
             step = Step(EVALUATE, row, Recipe(row=f"{name} {row}"), labels={"row": row, "seed": "1"})
             tracker.finished(step, store.publish(step, lambda out, bleu=bleu: {"BLEU": bleu}))
         tracker.close()
+    tracker = Tracker(store, "demo", print, name="forgetful")
+    own = {"row": "patt", "seed": "1"}
+    for name, labels in (("patt", own), ("after", own | {TEST_SET: "upstream"}), ("bert", {TEST_SET: "upstream"})):
+        step = Step(EVALUATE, f"evaluate {name}", Recipe(row=name), labels=labels)
+        tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
+    tracker.close()
     server = Server(store.home)
     rows = compare(server, ["tuesday", server.find("monday").id])
     assert [(row.run, row.row, row.figures["BLEU"]) for row in rows] == [
@@ -143,6 +149,7 @@ def test_runs_are_compared(store: Store) -> None:
         ("monday", "att", 20.0),
         ("monday", "patt", 20.0),
     ]
+    assert [row.row for row in compare(server, ["forgetful"])] == ["patt", "patt (upstream)", "evaluate bert"]
     console = Console(width=100, record=True, file=(store.home / "printed").open("w"))
     console.print(table(rows))
     assert re.search(r"tuesday +patt +1 +21", console.export_text())

@@ -21,7 +21,8 @@ from subgraft.objectives.translation import Translation
 from subgraft.settings import SideName, TokenDistillationSettings, TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Data, Trainer
+from subgraft.training.loop import Trainer
+from subgraft.training.schedule import Data
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import german, german_tokenizer

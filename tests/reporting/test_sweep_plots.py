@@ -36,6 +36,9 @@ def test_generators_begin_as_avg_of_the_same_vocabulary(wide_data: ReportData) -
     elsewhere = [replace(found["avg"], vocabulary_size=4000), found["patt+kd"], found["patt+kd-50"]]
     (series,) = step_series(elsewhere)
     assert [steps for steps, _ in series.points] == [50, 300]
+    attached = [replace(found["avg"], variant="attached"), found["patt+kd"], found["patt+kd-50"]]
+    (series,) = step_series(attached)
+    assert [steps for steps, _ in series.points] == [50, 300]
 
 
 def test_rows_that_differ_in_both_settings_are_no_series(wide_data: ReportData) -> None:

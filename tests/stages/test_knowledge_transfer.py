@@ -48,6 +48,14 @@ OTHERS = (
     " {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}]"
 )
 
+JOINT = "rows=[{name: without, vocabulary: upstream}, {name: joint, pretraining: joint-vocabulary}]"
+WORD2VEC = "rows=[{name: word2vec, initialiser: word2vec}]"
+# Rows whose stages look into the model for themselves.
+TRAINED = (
+    "rows=[{name: distilled, initialiser: token-distillation}, {name: attached, initialiser: avg, attached: true}]",
+    "token_distillation_training={max_steps: 2, batch_size: 300, max_length: 40, precision: fp32, dev_sentences: 2}",
+)
+
 
 def written(place: Path) -> Path:
     """The configuration and its corpora."""
@@ -149,6 +157,17 @@ def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
     assert rows["single"].pretrained is None
 
 
+@pytest.mark.parametrize("sides", ["decoder", "encoder, decoder"])
+def test_rows_are_distilled_and_stay_attached_in_a_bert(sides: str, tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path), *TRAINED, "token_distillation.layer=1", f"sides=[{sides}]")
+    for steps in by_name(pipeline).values():
+        assert len(Bundle.load(store.path(steps.finetune)).decoder) == 200
+    distilled = by_name(pipeline)["distilled"].distilled
+    assert distilled is not None
+    summary = json.loads((store.path(distilled) / "record.json").read_text())["summary"]
+    assert set(summary) == set(sides.split(", ")) and summary["decoder"]["trained"] > 0
+
+
 @pytest.mark.parametrize("pretraining", [False, True])
 def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_path: Path) -> None:
     publish_bert(tmp_path / "published", pretraining=pretraining)
@@ -167,12 +186,19 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
         (["upstream.objective=translation"], "objective masked and model.family bert go together"),
         (["model.family=marian"], "objective masked and model.family bert go together"),
         (["upstream.vocabulary.kind=unigram"], "needs upstream.vocabulary.kind wordpiece"),
+        (["downstream.vocabulary.kind=bpe", OTHERS], "needs downstream.vocabulary.kind wordpiece"),
+        ([JOINT], "needs joint_vocabulary.kind wordpiece"),
         (["model.decoder_layers=2"], "encoder_layers 1 and decoder_layers 2 must be equal"),
         (["model.activation_dropout=0.1"], "no activation_dropout"),
         (["upstream.masking={masked: 0.8, random: 0.3}"], "more than the whole"),
         (["upstream.checkpoint=published", "upstream.objective=translation"], "a bert model was not pretrained with"),
         (["upstream.checkpoint=marian"], "a marian model was not pretrained with the objective masked"),
         (["upstream.checkpoint=published", "finetune.max_length=60"], "beyond what the checkpoint takes"),
+        (
+            ["upstream.checkpoint=published", WORD2VEC, "static_embeddings.dimensions=32"],
+            "rows have 16 dimensions, static embeddings 32",
+        ),
+        (["upstream.checkpoint=published", *TRAINED, "token_distillation.layer=9"], "layer 9 is beyond its"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], complaint: str, tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ from subgraft.objectives.translation import Translation
 from subgraft.settings import Languages, ResegmentationSettings, SideName, TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
-from subgraft.training.loop import Data, Hooks, Trainer
+from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.schedule import Data
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 STEPS = 6

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from subgraft.settings import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Outcome, Trainer, learning_rate
+from subgraft.training.loop import Hooks, Outcome, Trainer
+from subgraft.training.schedule import learning_rate
 
 EXAMPLES = 64
 

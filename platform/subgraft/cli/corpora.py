@@ -92,7 +92,7 @@ class _Asked:
 def _asked(arguments: argparse.Namespace) -> _Asked:
     """The corpus that was named: in a configuration, built in, or a folder."""
     named: str = arguments.corpus
-    if ".yaml:" in named:
+    if ".yaml:" in named or ".yml:" in named:
         return _configured(named)
     if not named:
         raise UserError("expected a corpus, found ''", mend="`subgraft corpora list` shows what there is.")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from subgraft.cli.output import Commands, console
 
-LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "ray", "mlflow", "sacrebleu")
+LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "gensim", "ray", "mlflow", "sacrebleu")
 OPTIONAL = ("deepspeed", "mtdata")
 LEAST_FREE_GIGABYTES = 5
 

@@ -6,12 +6,10 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
 from subgraft.errors import UserError
-from subgraft.settings import TaskName
 
 
 def add_to(commands: Commands) -> None:
@@ -32,7 +30,6 @@ def add_to(commands: Commands) -> None:
     evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
     evaluate.add_argument("--hypotheses", type=Path, required=True, metavar="FILE")
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
-    evaluate.add_argument("--task", choices=get_args(TaskName), default="translation")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     evaluate.set_defaults(command=evaluate_text)
@@ -76,10 +73,10 @@ def _directory_of(model: str) -> str:
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.metrics.scores import check_parallel, corpus_scores
+    from subgraft.metrics.scores import corpus_scores
     from subgraft.text import reading
 
     hypotheses, references = (list(reading.lines(path)) for path in (arguments.hypotheses, arguments.references))
-    check_parallel(hypotheses, references, f"{arguments.hypotheses} and {arguments.references}")
-    for score in corpus_scores(hypotheses, references, arguments.language).values():
+    where = f"{arguments.hypotheses} and {arguments.references}"
+    for score in corpus_scores(hypotheses, references, arguments.language, where=where).values():
         print(f"{score.name}\t{score.value:.2f}\t{score.signature}")

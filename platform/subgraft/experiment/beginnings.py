@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Experiment, Row
+from subgraft.config import Experiment
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.step import Step
 from subgraft.files import file_digest
+from subgraft.rows import Row
 from subgraft.settings import Languages, MaskingSettings, SamplingSettings, SideName, Split, VocabularySettings
 from subgraft.stages.assemble import AssembleRecipe
 from subgraft.stages.build import BuildRecipe

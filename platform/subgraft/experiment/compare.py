@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.errors import UserError
+from subgraft.experiment.step import TEST_SET
 from subgraft.experiment.tracking import Server
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class ComparedRow:
 def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedRow]:
     """The finished stages of that kind in the runs given by name or id, in the order given.
 
+    A row's evaluation on the upstream test set is told from the one on the task's: `patt (upstream)`.
+
     Raises UserError for a run that is not there, or if none of the runs has such a stage.
     """
     rows = []
@@ -35,6 +38,7 @@ def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> lis
             if child.tags.get("stage") == stage and child.metrics:
                 tags = child.tags
                 row, seed = tags.get("row", child.name), tags.get("seed", "")
+                row += f" ({tags[TEST_SET]})" if "row" in tags and TEST_SET in tags else ""
                 rows.append(ComparedRow(run.name, row, seed, tags.get("cached") == "true", dict(child.metrics)))
     if not rows:
         raise UserError(f"none of these runs has a finished stage '{stage}'", where=", ".join(runs))

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Row
 from subgraft.experiment.beginnings import Beginnings
-from subgraft.experiment.step import Step
+from subgraft.experiment.step import TEST_SET, Step
 from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.rows import Row
 from subgraft.settings import EvaluationSettings, SideName, TrainingSettings
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
@@ -191,14 +191,15 @@ class Pipeline(Beginnings):
         )
         recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
 
-        def evaluated(model: Step, labels: Mapping[str, str]) -> Step:
+        def evaluated(model: Step, **labels: str) -> Step:
             inputs = {"model": model, "corpus": self.upstream_corpus}
-            return Step(stages.EVALUATE, f"evaluate {model.name} on the upstream test set", recipe, inputs, labels)
+            name = f"evaluate {model.name} on the upstream test set"
+            return Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels})
 
-        after = evaluated(finetune, {"row": row.name, "seed": str(seed)})
+        after = evaluated(finetune, row=row.name, seed=str(seed))
         found: dict[Moment, Step] = {"upstream_after": after}
         if pretrained:
-            found["upstream_before"] = evaluated(pretrained, {})
+            found["upstream_before"] = evaluated(pretrained)
         return found
 
     def _intrinsic(self, row: Row, transfer: Step) -> Step | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from subgraft.config import Experiment
 from subgraft.errors import UserError
@@ -11,7 +12,9 @@ from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.rows import UNMAPPED
 from subgraft.settings import Split
+from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
 
@@ -57,6 +60,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
             where=str(directory),
             mend="upstream.objective masked is for BERT, and BERT for nothing else.",
         )
+    _require_size(config, experiment, directory)
     longest = experiment.longest_after_pretraining
     if longest > (position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
@@ -68,3 +72,21 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
         if "mask" not in decoder.special:
             raise UserError("denoising needs a mask token, and the vocabulary has none", where=str(directory))
     return directory
+
+
+def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
+    """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
+    used = {row.initialiser for row in experiment.rows}
+    layer = experiment.token_distillation.layer
+    depth = min(layer_count(config, side) for side in experiment.sides)
+    if "token-distillation" in used and layer is not None and layer > depth:
+        raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
+    width = config.get("d_model") or config["hidden_size"]
+    vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
+    if used & set(UNMAPPED) and vectors != width:
+        raise UserError(
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(UNMAPPED)} take these "
+            "as they are",
+            where=str(directory),
+            mend=f"Say static_embeddings.dimensions: {width}.",
+        )

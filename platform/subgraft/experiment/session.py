@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from subgraft.experiment.runner import run
 from subgraft.experiment.store import Store, default_home
 from subgraft.experiment.tracker import Tracker
 from subgraft.reporting.terminal import terminal_table
+from subgraft.settings import Languages
 from subgraft.stages.fitting import CURVE
 from subgraft.stages.report import ReportRecipe, collect
 
@@ -93,13 +95,20 @@ class Session:
         inputs = {role: store.path(step) for role, step in report.inputs.items()}
         assert isinstance(report.recipe, ReportRecipe)
         name, languages = self.model_name, self.experiment.languages
-        pair = f"{languages.source}-{languages.target}"
-        commands = (
-            ("generate", f'echo "…" | subgraft generate --model models:/{name}@champion --languages {pair}'),
-            ("compare", f"subgraft compare {tracker.name}"),
-            ("MLflow page", "subgraft tracking"),
-        )
-        return Finished(terminal_table(collect(report.recipe, inputs)), store.path(report) / "report.html", commands)
+        table = terminal_table(collect(report.recipe, inputs))
+        commands = further_commands(name, languages, tracker.name, self.experiment.runtime.tracking_uri)
+        return Finished(table, store.path(report) / "report.html", commands)
+
+
+def further_commands(model: str, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
+    """What to look at next. Commands that read no configuration are told of a server that only one names."""
+    subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"
+    pair = f"{languages.source}-{languages.target}"
+    return (
+        ("generate", f'echo "…" | {subgraft} generate --model models:/{model}@champion --languages {pair}'),
+        ("compare", f"{subgraft} compare {run}"),
+        ("MLflow page", f"{subgraft} tracking" if uri is None or uri.startswith("sqlite:") else uri),
+    )
 
 
 def _dev_bleu(finetuned: Path) -> float:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from subgraft.stages.stage import Stage
 
 
+# A label of evaluations on another test set than the task's own.
+TEST_SET = "test_set"
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One thing to make.

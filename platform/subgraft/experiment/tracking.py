@@ -265,16 +265,8 @@ def is_refusal(error: Exception) -> bool:
     """Whether the server answered and will never accept this (rather than being away for a while)."""
     from mlflow.exceptions import MlflowException
 
-    refused = (
-        "INVALID_PARAMETER_VALUE",
-        "RESOURCE_DOES_NOT_EXIST",
-        "BAD_REQUEST",
-        "PERMISSION_DENIED",
-        "INVALID_STATE",
-    )
-    return isinstance(error, FileNotFoundError | KeyError) or (
-        isinstance(error, MlflowException) and error.error_code in refused
-    )
+    refused = isinstance(error, MlflowException) and error.error_code in REFUSALS
+    return refused or isinstance(error, FileNotFoundError | KeyError)
 
 
 def _quoted(name: str) -> str:

@@ -36,7 +36,11 @@ class Score:
 
 
 def corpus_scores(
-    hypotheses: Sequence[str], references: Sequence[str], language: str, metrics: Sequence[MetricName] = METRICS
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str,
+    metrics: Sequence[MetricName] = METRICS,
+    where: str = "",
 ) -> dict[str, Score]:
     """Score a test set, one reference per segment.
 
@@ -45,11 +49,12 @@ def corpus_scores(
         references: n detokenised references.
         language: the target language ("fr", "zh", "zh_CN" …); it chooses tokenizers and METEOR's stemmer.
         metrics: those that are wanted; TER and METEOR take seconds.
+        where: what an error names.
 
     Raises:
         UserError: there is nothing to score, or the counts differ.
     """
-    check_parallel(hypotheses, references)
+    check_parallel(hypotheses, references, where)
     return {name: _corpus_score(name, hypotheses, references, language) for name in metrics}
 
 

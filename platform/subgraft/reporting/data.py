@@ -95,6 +95,7 @@ class RowResult:
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
     transfer: None for a row that keeps the upstream vocabulary.
     family: what the row has in common with others of a sweep, in words; they differ by the two fields after it alone.
+    variant: that part of it which is not its initialiser's.
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         which is what every generator begins as; None without one.
     bins: tokens by confidence, where calibration was measured.
@@ -116,6 +117,7 @@ class RowResult:
     cut_outputs: int = 0
     transfer: TransferSummary | None = None
     family: str = ""
+    variant: str = ""
     vocabulary_size: int | None = None
     generator_steps: int | None = None
     bins: tuple[Bin, ...] = ()
@@ -206,7 +208,7 @@ class ReportData:
     model: the model in words ("Transformer, 6 + 6 layers of width 512").
     sources, references: the test set, n segments each.
     over_segmented: words of the references that the upstream vocabulary cuts into three pieces or more, with the
-        pieces (see `examples.over_segmented_words`).
+        pieces (see `words.over_segmented_words`).
     baseline: name of the row that the others are compared with, or None.
     rows: every row under every seed, in the order in which they are to be shown.
     """

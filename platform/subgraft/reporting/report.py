@@ -7,9 +7,11 @@ from pathlib import Path
 from subgraft.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import PLOTS, Document, Notice, Section, render_html, render_markdown
+from subgraft.reporting.findings import in_short
 from subgraft.reporting.further import calibration, forgetting, intrinsic_quality, quality_and_speed, sweeps
 from subgraft.reporting.numbers import count
-from subgraft.reporting.results import in_short, learning, results, translations
+from subgraft.reporting.results import learning, results
+from subgraft.reporting.side_by_side import translations
 
 GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
 

@@ -1,15 +1,13 @@
-"""The sections of a report that say what came out."""
+"""The sections of a report on scores, costs and learning curves."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from subgraft.metrics.calibration import BINS
 from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, MetricName
 from subgraft.reporting.data import ReportData
-from subgraft.reporting.document import Block, Bullets, Figure, Paragraph, Section
-from subgraft.reporting.examples import Examples, SideBySide, WordRecall, find_examples
+from subgraft.reporting.document import Figure, Section
 from subgraft.reporting.numbers import (
     MISSING,
     count,
@@ -17,7 +15,6 @@ from subgraft.reporting.numbers import (
     fixed,
     interval,
     millions,
-    percent,
     probability,
     signed,
 )
@@ -25,76 +22,9 @@ from subgraft.reporting.palette import MOST_COLOURED
 from subgraft.reporting.plots import plot_costs, plot_learning_curves, plot_scores
 from subgraft.reporting.summary import RowSummary, summarise
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
-from subgraft.reporting.words import is_spaceless
 
-SIGNIFICANT = 0.05
-# With more rows, the findings are told in groups.
-MOST_TOLD = 8
 # The scores that a comparison is told by; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
-
-
-def in_short(data: ReportData) -> Block:
-    """The findings in a few sentences, computed, with no row singled out by its luck."""
-    rows, gap = summarise(data), data.gap
-    ratio = gap.downstream_tokens_per_sentence / gap.upstream_tokens_per_sentence
-    items = [
-        text(
-            f"The upstream vocabulary lacks {percent(gap.unseen / max(1, gap.seen + gap.unseen))} of the downstream "
-            f"vocabulary's subwords. With the downstream one a target sentence takes "
-            f"{fixed(gap.downstream_tokens_per_sentence, 1)} tokens instead of "
-            f"{fixed(gap.upstream_tokens_per_sentence, 1)} (×{fixed(ratio)})."
-        )
-    ]
-    baseline = next((row for row in rows if row.name == data.baseline), None)
-    if baseline is not None:
-        items.append(
-            text(
-                "What the others are compared with is ",
-                Span(baseline.name, "strong"),
-                f": BLEU {fixed(baseline.metrics['BLEU'].mean)}, {_speed(baseline)}.",
-            )
-        )
-    compared = [row for row in rows if row.metrics["BLEU"].comparison]
-    items += [_difference(row) for row in compared] if len(compared) <= MOST_TOLD else _verdicts(compared)
-    return Bullets(tuple(items))
-
-
-def _verdicts(rows: Sequence[RowSummary]) -> list[Text]:
-    """Many rows by what is known of their difference, in the order of the table."""
-    verdicts = ("significantly higher", "significantly lower", "not significantly different")
-    groups: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
-    for row in rows:
-        comparison = row.metrics["BLEU"].comparison
-        assert comparison is not None
-        direction = "higher" if comparison.difference > 0 else "lower"
-        verdict = f"significantly {direction}" if comparison.p_value < SIGNIFICANT else "not significantly different"
-        groups[verdict].append(f"{row.name} ({signed(comparison.difference)})")
-    return [
-        text(Span(f"BLEU {verdict}", "strong"), f": {count(len(names))} of {len(rows)} rows, {', '.join(names)}.")
-        for verdict, names in groups.items()
-        if names
-    ]
-
-
-def _speed(row: RowSummary) -> str:
-    return f"{fixed(row.sentences_per_second, 1)} sentences per second"
-
-
-def _difference(row: RowSummary) -> Text:
-    comparison = row.metrics["BLEU"].comparison
-    assert comparison is not None
-    verdict = "significant" if comparison.p_value < SIGNIFICANT else "not significant"
-    return text(
-        Span(row.name, "strong"),
-        f": BLEU {signed(comparison.difference)} {interval(comparison.interval)}, {verdict} "
-        f"(p {_equals(comparison.p_value)}), {_speed(row)}.",
-    )
-
-
-def _equals(p_value: float) -> str:
-    written = probability(p_value)
-    return written if written.startswith("<") else f"= {written}"
 
 
 def results(data: ReportData) -> Section:
@@ -238,61 +168,3 @@ def learning(data: ReportData) -> Section:
             f" In colour, here and elsewhere, are the {MOST_COLOURED} rows with the best dev BLEU; others are grey."
         )
     return Section("Learning curves", (Figure("learning_curves", plot_learning_curves(data), caption),))
-
-
-def translations(data: ReportData) -> Section:
-    """Outputs side by side for over-segmented words, and how often each row gets such words."""
-    examples = find_examples(data)
-    unit = "subwords" if is_spaceless(data.languages[1]) else "words"
-    about = (
-        f"{count(len(data.over_segmented))} distinct {unit} of the test references are cut into three pieces or more "
-        "by the upstream vocabulary. The table counts how many of their occurrences each row's outputs contain. The "
-        "sentences below it are chosen by rule: those first in which most rows differ from the baseline."
-    )
-    blocks: list[Block] = [Paragraph(text(about)), _recall_table(data, examples)]
-    for shown, what in (
-        (examples.gained, "missed by the baseline, found by others"),
-        (examples.lost, "found by the baseline, missed by others"),
-    ):
-        blocks += [_side_by_side(example, what) for example in shown]
-    return Section("Outputs side by side", tuple(blocks))
-
-
-def _recall_table(data: ReportData, examples: Examples) -> Table:
-    columns = [
-        Column("row", "left"),
-        Column("words found"),
-        Column("of"),
-        Column("share"),
-        Column("gained on\nthe baseline"),
-        Column("lost to\nthe baseline"),
-    ]
-    rows = [_recall_cells(recall) for recall in examples.recalls]
-    return table(columns, rows, "Over-segmented words of the references found in the outputs, all seeds")
-
-
-def _recall_cells(recall: WordRecall) -> list[str]:
-    share = percent(recall.found / recall.total) if recall.total else MISSING
-    against = [MISSING if value is None else count(value) for value in (recall.gained, recall.lost)]
-    return [recall.name, count(recall.found), count(recall.total), share, *against]
-
-
-def _side_by_side(example: SideBySide, what: str) -> Table:
-    pieces = " ".join(example.pieces)
-    rows: list[list[str | Text]] = [
-        [text(Span("source", "faint")), example.source],
-        [text(Span("reference", "faint")), highlight(example.reference, example.word)],
-    ]
-    rows += [
-        [output.name, highlight(output.text, example.word) if output.has_word else output.text]
-        for output in example.outputs
-    ]
-    caption = f"{example.word} ({pieces}), {what}, seed {example.seed}"
-    return table([Column("", "left"), Column("", "left")], rows, caption)
-
-
-def highlight(sentence: str, word: str) -> Text:
-    """The sentence with every occurrence of the word marked; inside longer words only where it stands nowhere alone."""
-    alone = re.split(rf"(?<!\w)({re.escape(word)})(?!\w)", sentence)
-    parts = alone if len(alone) > 1 else re.split(f"({re.escape(word)})", sentence)
-    return tuple(Span(part, "mark" if index % 2 else "plain") for index, part in enumerate(parts) if part)

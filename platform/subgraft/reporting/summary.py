@@ -58,6 +58,7 @@ class RowSummary:
     parameters: int
     bill: Bill
     family: str
+    variant: str
     vocabulary_size: int | None
     generator_steps: int | None
     bins: tuple[Bin, ...]
@@ -102,6 +103,7 @@ def _summarise_row(
             finetuning=fmean(result.bill.finetuning for result in results),
         ),
         family=results[0].family,
+        variant=results[0].variant,
         vocabulary_size=results[0].vocabulary_size,
         generator_steps=results[0].generator_steps,
         bins=pooled_bins(results),

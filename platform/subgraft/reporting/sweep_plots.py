@@ -37,15 +37,20 @@ def size_series(rows: Sequence[RowSummary]) -> list[Series]:
 
 
 def step_series(rows: Sequence[RowSummary]) -> list[Series]:
-    """Rows that differ in how long their generator was trained alone; `avg` begins each such line."""
+    """Rows that differ in how long their generator was trained alone; the like `avg` begins each such line."""
     trained = _series([row for row in rows if row.generator_steps], lambda row: row.generator_steps, _size)
-    begun = {row.vocabulary_size: row for row in rows if row.generator_steps == 0}
+    begun = {_alike(row): row for row in rows if row.generator_steps == 0}
     return [
         Series(series.name, ((0, first), *series.points))
-        if (first := begun.get(series.points[0][1].vocabulary_size)) is not None
+        if (first := begun.get(_alike(series.points[0][1]))) is not None
         else series
         for series in trained
     ]
+
+
+def _alike(row: RowSummary) -> Hashable:
+    """What a generator's row and the `avg` that it began as have in common."""
+    return row.vocabulary_size, row.variant
 
 
 def _size(row: RowSummary) -> int | None:

@@ -23,7 +23,8 @@ from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
-from subgraft.training.loop import Data, Hooks, Outcome, Trainer
+from subgraft.training.loop import Hooks, Outcome, Trainer
+from subgraft.training.schedule import Data
 
 CURVE = "curve.json"
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.

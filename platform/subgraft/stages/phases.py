@@ -12,7 +12,8 @@ from pydantic import Field
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.settings import Settings, SideName, TrainingSettings
-from subgraft.training.loop import CurvePoint, Data, Outcome, batch_plan
+from subgraft.training.loop import CurvePoint, Outcome
+from subgraft.training.schedule import Data, batch_plan
 
 
 class FirstPhase(Settings):

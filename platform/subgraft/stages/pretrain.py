@@ -25,7 +25,7 @@ from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
-from subgraft.training.loop import Data
+from subgraft.training.schedule import Data
 
 
 class PretrainRecipe(Settings):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,14 +14,14 @@ from subgraft.grafting.distilled_rows import DistilledRows, origin
 from subgraft.grafting.segmentation_pairs import SegmentationPairs
 from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.models.bundle import Bundle
-from subgraft.models.sides import Side
+from subgraft.models.sides import BERT2BERT, Side
 from subgraft.models.sides import side as side_of
 from subgraft.settings import Languages, Settings, SideName, TokenDistillationSettings, TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.text.batches import BatchPlan
 from subgraft.text.corpus import Corpus
-from subgraft.training.loop import batch_plan
+from subgraft.training.schedule import batch_plan
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -56,7 +57,7 @@ class _Student:
     @classmethod
     def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: TokenDistillationRecipe) -> _Student:
         side, source = side_of(bundle.model, name), bundle.tokenizers[name]
-        layers: int = getattr(bundle.model.config, f"{name}_layers")
+        layers = layer_count(bundle.model.config.to_dict(), name)
         if (recipe.distillation.layer or 1) > layers:
             raise UserError(f"the model's {name} has no more than {layers} layers", where="token_distillation.layer")
         return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source))
@@ -91,6 +92,12 @@ class _Student:
             per_token,
             recipe.seed,
         )
+
+
+def layer_count(config: Mapping[str, Any], side: SideName) -> int:
+    """The layers of a side, by the config.json of an encoder-decoder, or of a BERT that becomes one."""
+    part = config[side] if config["model_type"] == BERT2BERT else config
+    return int(part.get(f"{side}_layers") or part["num_hidden_layers"])
 
 
 def _fitted(

@@ -6,29 +6,20 @@ state and two counters, and a resumed training is the uninterrupted one, bit for
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from subgraft.settings import TrainingSettings
-from subgraft.text.batches import BatchPlan, cut_by_size, share_of_worker
+from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
-from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
-
-
-class Data(Protocol):
-    """What is trained on: lengths [n] to compose batches by, and batches of given examples."""
-
-    @property
-    def lengths(self) -> np.ndarray: ...
-
-    def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
+from subgraft.training.engine import Engine, add_up, sum_over_workers
+from subgraft.training.schedule import Data, batch_plan, dropout_seed, evaluation_marks, learning_rate
 
 
 @dataclass(frozen=True)
@@ -84,12 +75,6 @@ class Outcome:
     seconds: float
 
 
-def learning_rate(settings: TrainingSettings, step: int) -> float:
-    """Linear warm-up to the peak, then inverse square root decay; `step` counts from 1."""
-    warmup = settings.warmup_steps
-    return settings.learning_rate * min(step / warmup, math.sqrt(warmup / step))
-
-
 class Trainer:
     """Trains a module that maps a batch to named loss sums, weighted by `weights` and normalised by global counts."""
 
@@ -134,7 +119,7 @@ class Trainer:
 
     def _run_epoch(self, batches: Sequence[np.ndarray]) -> None:
         progress, per_epoch = self._progress, len(batches)
-        marks = _evaluation_marks(per_epoch, self._settings.evaluations_per_epoch)
+        marks = evaluation_marks(per_epoch, self._settings.evaluations_per_epoch)
         while progress.position < per_epoch and not progress.finished:
             started = time.monotonic()
             means = self._update(batches[progress.position], progress.epoch)
@@ -152,7 +137,7 @@ class Trainer:
     def _update(self, indices: np.ndarray, epoch: int) -> dict[str, float]:
         """One optimizer step on one global batch; returns each loss's mean over its items."""
         settings, engine = self._settings, self._engine
-        torch.manual_seed(_mixed(self._seed, self._progress.step, engine.rank))
+        torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
         # A worker without a part of a micro-batch computes an example at weight nought: workers act in step.
@@ -247,23 +232,3 @@ class Trainer:
         self._best = {k.removeprefix("best."): t for k, t in tensors.items() if k.startswith("best.")}
         self._engine.load_state({k: t for k, t in tensors.items() if not k.startswith("best.")}, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
-
-
-def batch_plan(data: Data, settings: TrainingSettings, seed: int) -> BatchPlan:
-    """The batches of a training, epoch by epoch."""
-    return BatchPlan(np.minimum(data.lengths, settings_limit(settings)), settings.batch_size, seed)
-
-
-def settings_limit(settings: TrainingSettings) -> int:
-    """The most one example can cost: sequences are cut at max_length tokens."""
-    return settings.max_length if settings.batch_unit == "tokens" else settings.batch_size
-
-
-def _evaluation_marks(per_epoch: int, evaluations: int) -> set[int]:
-    """Positions within an epoch after which the module is evaluated; its end is always one."""
-    return {max(1, round(per_epoch * (i + 1) / evaluations)) for i in range(evaluations)}
-
-
-def _mixed(seed: int, step: int, rank: int) -> int:
-    """A seed for dropout at one step on one worker."""
-    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,90 @@
+"""The rows of an experiment: the ways of fitting a vocabulary that there are, and what goes with what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.settings import Settings
+
+InitialiserName = Literal[
+    "random",
+    "random-matched",
+    "mean",
+    "avg",
+    "att",
+    "patt",
+    "reconstruction",
+    "word2vec",
+    "word2vec-mapped",
+    "cbow",
+    "focus",
+    "wechsel",
+    "omp",
+    "token-distillation",
+]
+# Initialisers whose every row is a mixture of upstream rows.
+MIXING = ("mean", "avg", "att", "patt")
+# Initialisers that take static embeddings as they are, which must then be as wide as the table.
+UNMAPPED = ("word2vec", "cbow")
+PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
+
+
+class Row(Settings):
+    """One way of fitting the vocabulary: a line of the comparison.
+
+    kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
+    pretraining: how the model that the row begins with was made: the plain one; one pretrained with sampled
+    segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from nothing.
+    keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
+    tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
+    attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
+    vocabulary_size: of this row's downstream vocabulary, where it is not downstream.vocabulary.size.
+    generator_steps: of this row's generator, where it is not generator_training.max_steps.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
+    vocabulary: Literal["upstream", "downstream"] = "downstream"
+    initialiser: InitialiserName | None = None
+    kd_weight: Annotated[float, Field(ge=0)] | None = None
+    pretraining: PretrainingName = "plain"
+    keep_seen: bool = True
+    tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    attached: bool = False
+    vocabulary_size: Annotated[int, Field(ge=50)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @property
+    def made_with_its_vocabulary(self) -> bool:
+        """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
+        return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Row:
+        if self.made_with_its_vocabulary and (self.initialiser is not None or self.vocabulary == "upstream"):
+            raise ValueError(
+                f"with `pretraining: {self.pretraining}` the model is made with its vocabulary: "
+                "give neither an initialiser nor `vocabulary: upstream`"
+            )
+        if self.initialiser is None and not (self.keep_seen and self.tables_first == 0):
+            raise ValueError("keep_seen and tables_first are for rows with an initialiser: the others get no new rows")
+        if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
+            raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
+        if self.attached and (self.initialiser not in MIXING or self.tables_first):
+            raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
+        if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
+            raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
+        if self.initialiser == "token-distillation" and not self.keep_seen:
+            raise ValueError("token-distillation learns new tokens beside seen ones: it needs `keep_seen: true`")
+        return self
+
+    @model_validator(mode="after")
+    def _swept(self) -> Row:
+        if self.generator_steps is not None and self.initialiser not in ("att", "patt"):
+            raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
+        if self.vocabulary_size is not None and (
+            self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary"
+        ):
+            raise ValueError("vocabulary_size is of a downstream vocabulary, which this row does not get")
+        return self

@@ -1,0 +1,47 @@
+"""What a training does at which step, as functions of its settings and seed: batches, learning rates, evaluations."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from subgraft.settings import TrainingSettings
+from subgraft.text.batches import BatchPlan
+from subgraft.training.engine import Batch
+
+
+class Data(Protocol):
+    """What is trained on: lengths [n] to compose batches by, and batches of given examples."""
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
+
+
+def learning_rate(settings: TrainingSettings, step: int) -> float:
+    """Linear warm-up to the peak, then inverse square root decay; `step` counts from 1."""
+    warmup = settings.warmup_steps
+    return settings.learning_rate * min(step / warmup, math.sqrt(warmup / step))
+
+
+def batch_plan(data: Data, settings: TrainingSettings, seed: int) -> BatchPlan:
+    """The batches of a training, epoch by epoch."""
+    return BatchPlan(np.minimum(data.lengths, _limit(settings)), settings.batch_size, seed)
+
+
+def _limit(settings: TrainingSettings) -> int:
+    """The most one example can cost: sequences are cut at max_length tokens."""
+    return settings.max_length if settings.batch_unit == "tokens" else settings.batch_size
+
+
+def evaluation_marks(per_epoch: int, evaluations: int) -> set[int]:
+    """Positions within an epoch after which the module is evaluated; its end is always one."""
+    return {max(1, round(per_epoch * (i + 1) / evaluations)) for i in range(evaluations)}
+
+
+def dropout_seed(seed: int, step: int, rank: int) -> int:
+    """A seed for dropout at one step on one worker."""
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)

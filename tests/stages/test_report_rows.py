@@ -1,0 +1,26 @@
+"""What the report says of a row by its settings alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.stages.report_rows import Design, design
+
+ROWS = (
+    "rows=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
+    " {name: avg, initialiser: avg}, {name: avg-attached, initialiser: avg, attached: true},"
+    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false}]"
+)
+
+
+def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(repository: Path) -> None:
+    experiment = load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS]).model_dump(mode="json")
+    assert {row["name"]: design(row, experiment) for row in experiment["rows"]} == {
+        "mean": Design("mean", "", None),
+        "attached": Design("mean, attached", "attached", None),
+        "avg": Design("avg", "", 0),
+        "avg-attached": Design("avg, attached", "attached", 0),
+        "patt": Design("patt, λ 0.5, no seen rows kept", "no seen rows kept", 7),
+    }
