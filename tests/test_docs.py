@@ -22,15 +22,15 @@ def _blocks(page: Path, language: str) -> Iterator[str]:
     yield from re.findall(pattern, page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
-def _tree(repository: Path) -> set[str]:
+def _tree(repository: Path) -> list[str]:
     """Every file of the README's tree, as a path; folders end in a slash."""
     (block,) = _blocks(repository / "README.md", "text")
-    named: set[str] = set()
+    named: list[str] = []
     above: list[str] = []
     for line in block.splitlines():
         depth = (len(line) - len(line.lstrip())) // 2
         name = line.split()[0]
-        named.add("".join([*above[:depth], name]))
+        named.append("".join([*above[:depth], name]))
         above[depth:] = [name]
     return named
 
@@ -51,8 +51,13 @@ def _must_be_named(path: str) -> bool:
 
 
 def test_the_tree_names_every_file(repository: Path) -> None:
-    missing = {path for path in _tracked(repository) if _must_be_named(path)} - _tree(repository)
+    missing = {path for path in _tracked(repository) if _must_be_named(path)} - set(_tree(repository))
     assert not missing
+
+
+def test_the_tree_names_every_file_once(repository: Path) -> None:
+    named = _tree(repository)
+    assert [name for name in named if named.count(name) > 1] == []
 
 
 def test_the_tree_names_no_file_that_is_not_there(repository: Path) -> None:

@@ -1,11 +1,23 @@
-"""What a run tells its user to look at next."""
+"""What a run needs before it begins, and what it tells its user to look at next."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from subgraft.errors import UserError
+from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.session import further_commands
-from subgraft.settings import Languages
+from subgraft.settings import Languages, Runtime
+
+
+def test_a_missing_deepspeed_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "deepspeed", raising=False)
+    require_libraries(Runtime())
+    with pytest.raises(UserError, match=r"runtime\.zero_stage: DeepSpeed is not installed"):
+        require_libraries(Runtime(zero_stage=2))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.rows import UNMAPPED
-from subgraft.settings import Split
+from subgraft.settings import Runtime, Split
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
@@ -37,6 +38,13 @@ def require_corpus(
     if source.on_disk:
         for split in source.splits:
             source.size(split)
+
+
+def require_libraries(runtime: Runtime) -> None:
+    """Raises UserError where the runtime asks for DeepSpeed and it is not installed here."""
+    if runtime.zero_stage is not None and find_spec("deepspeed") is None:
+        mend = "pip install 'subgraft[deepspeed]', or leave it out."
+        raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", mend=mend)
 
 
 def require_checkpoint(model: str, experiment: Experiment) -> Path:

@@ -12,6 +12,7 @@ from subgraft.config import Experiment
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import Plan, make_plan
+from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import display_for
 from subgraft.experiment.runner import run
 from subgraft.experiment.store import Store, default_home
@@ -56,6 +57,7 @@ class Session:
 
     def run(self, console: Console, address: str | None = None) -> Finished:
         """Make everything that is not there yet, record it, and register the models."""
+        require_libraries(self.experiment.runtime)
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written
         display = display_for(console)
         store = Store(self._home, display.say)
