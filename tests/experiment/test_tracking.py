@@ -23,6 +23,7 @@ from subgraft.experiment.compare import compare, table
 from subgraft.experiment.delivery import Delivery
 from subgraft.experiment.events import Metrics
 from subgraft.experiment.outbox import Outbox, StartRun
+from subgraft.experiment.registry import Registry
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.tracker import Tracker
@@ -178,19 +179,19 @@ def check_registry(store: Store, uri: str | None) -> None:
     register(store, uri, first, "candidate", "champion")
     register(store, uri, second, "candidate")
     register(store, uri, first, "candidate")
-    server = Server(store.home, uri)
-    assert server.version("demo-en-de", store.find(first).digest) == 1
-    assert server.version("demo-en-de", store.find(second).digest) == 2
+    registry = Registry(Server(store.home, uri))
+    assert registry.with_digest("demo-en-de", store.find(first).digest).number == 1
+    assert registry.with_digest("demo-en-de", store.find(second).digest).number == 2
     for name, value in (("@champion", 1.0), ("@candidate", 1.0), ("/2", 2.0)):
-        directory = server.resolve(f"models:/demo-en-de{name}")
+        directory = registry.resolve(f"models:/demo-en-de{name}")
         assert load_file(directory / "model.safetensors")["weight"][0] == value
         assert (directory / "decoder" / "tokenizer.json").read_text() == "{}"
     for missing in ("models:/demo-en-de@absent", "models:/absent/1", "models:/demo-en-de/77"):
         with pytest.raises(UserError, match="models:/demo-en-de@champion"):
-            server.resolve(missing)
-    (server.resolve("models:/demo-en-de/2") / "model.safetensors").write_bytes(b"damaged")
+            registry.resolve(missing)
+    (registry.resolve("models:/demo-en-de/2") / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(OperationalError, match="not the ones that were registered"):
-        server.resolve("models:/demo-en-de/2")
+        registry.resolve("models:/demo-en-de/2")
 
 
 def test_models_are_registered_once_and_found_again(store: Store) -> None:

@@ -10,13 +10,14 @@ from typing import get_args
 
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
+from subgraft.cli.registered import HELP, local_model
 from subgraft.errors import UserError
 from subgraft.settings import TaskName
 
 
 def add_to(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
-    generate.add_argument("--model", required=True, help="a directory, a hub id, or models:/NAME@ALIAS")
+    generate.add_argument("--model", required=True, help=HELP)
     generate.add_argument("--input", type=Path, metavar="FILE", help="one sentence per line; default: standard input")
     generate.add_argument("--beam", type=whole(1), default=4, help="beam size (default 4)")
     generate.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
@@ -47,7 +48,7 @@ def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.settings import EvaluationSettings
     from subgraft.stages.evaluate import translator
 
-    bundle = Bundle.load(_directory_of(arguments.model))
+    bundle = Bundle.load(local_model(arguments.model))
     if "encoder" not in bundle.tokenizers:
         raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
     settings = EvaluationSettings(beam=arguments.beam, batch_size=arguments.batch_size)
@@ -63,16 +64,6 @@ def _standard_input() -> Iterator[str]:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             raise UserError("not UTF-8", where=f"standard input:{number}", mend="Convert the text to UTF-8.") from None
-
-
-def _directory_of(model: str) -> str:
-    """Where a model is: registered ones are fetched from the registry."""
-    if not model.startswith("models:/"):
-        return model
-    from subgraft.cli.experiments import recorded
-
-    with recorded() as server:
-        return str(server.resolve(model))
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:

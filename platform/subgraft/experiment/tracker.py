@@ -92,17 +92,29 @@ class Tracker:
         self._note(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
         self._note(EndRun(step.fingerprint, status, _now()))
 
-    def register(self, step: Step, model: str, aliases: Sequence[str], tags: Mapping[str, str] | None = None) -> None:
+    def register(
+        self,
+        step: Step,
+        model: str,
+        aliases: Sequence[str],
+        tags: Mapping[str, str] | None = None,
+        *,
+        card: str = "",
+        evaluation: Step | None = None,
+    ) -> None:
         """Make a step's artifact a version of a registered model (the same content only once), and set aliases.
 
-        The step must have been observed in this run. The model is a plain directory; nothing in it is executed.
+        The step must have been observed in this run. The model is a plain directory; nothing in it is executed. Its
+        card and the texts of its evaluation travel with it, where they are given.
         """
         record = self._store.find(step)
         if record is None:
             raise ValueError(f"{step.name} has no artifact")
         described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
+        directory = str(self._store.path(step))
+        texts = str(self._store.path(evaluation)) if evaluation else ""
         self._note(
-            RegisterModel(step.fingerprint, model, str(self._store.path(step)), record.digest, list(aliases), described)
+            RegisterModel(step.fingerprint, model, directory, record.digest, list(aliases), described, card, texts)
         )
 
     def close(self, status: str = "FINISHED") -> bool:
