@@ -46,7 +46,7 @@ class Surplus:
     @property
     def size(self) -> int:
         """Bytes."""
-        return sum(one.size for one in (*self.artifacts, *self.work))
+        return sum(one.size for one in self.artifacts) + sum(one.size for one in self.work)
 
 
 def needed_by(target: Step) -> set[str]:

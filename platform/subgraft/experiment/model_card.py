@@ -7,7 +7,7 @@ Model Cards for Model Reporting, 2019, for what belongs into one).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,9 +94,9 @@ class Chosen:
         experiment, steps = self.pipeline.experiment, self.steps
         pair, trained = experiment.languages, len(self.pipeline.rows)
         yield f"# {self.model}\n"
-        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is row `{steps.row.name}`, seed"
-        yield f"{steps.seed}, of the experiment `{experiment.name}`: of {trained} trained models the best by dev"
-        yield "BLEU. The test set chose nothing. Which licence the model may be given depends on the data's, below.\n"
+        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
+        yield f"seed {steps.seed} of the experiment `{experiment.name}`: of {trained} finetuned models the best by dev"
+        yield "BLEU. The test set chose nothing. What licence the model can have depends on those of the data, below.\n"
         yield "```sh"
         yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
         yield "```\n"
@@ -161,5 +161,5 @@ def _digest(record: Record | None) -> str:
     return record.digest if record else MISSING
 
 
-def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     return table_markdown(table([Column(heading, "left") for heading in headings], rows)) + "\n"
