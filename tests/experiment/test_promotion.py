@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from safetensors.numpy import save_file
 
+from subgraft.cli import main
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.promotion import Requirement, promote
 from subgraft.experiment.registry import CANDIDATE, CARD, CHAMPION, Registry
@@ -131,6 +133,30 @@ def test_only_a_better_candidate_takes_the_place(registry: Registry, register: C
 def test_a_level_that_nothing_can_reach_is_refused() -> None:
     with pytest.raises(UserError, match=r"no p-value is below 0\.001"):
         Requirement(level=0.001, samples=500)
+
+
+def test_the_exit_code_says_what_came_of_it(
+    store: Store,
+    registry: Registry,
+    register: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(store.home))
+    register("told", "first", outputs(30))
+    register("told", "second", outputs(29))
+    capsys.readouterr()
+    assert main(["models", "promote", "told"]) == 1
+    ended = capsys.readouterr()
+    assert re.fullmatch(r"told: version 2 is not significantly better, nothing is moved: BLEU \+.*\n", ended.out)
+    assert ended.err == ""
+    register("told", "third", outputs(3))
+    assert main(["models", "promote", "models:/told"]) == 0
+    assert "version 3 is the champion now: BLEU +" in capsys.readouterr().out
+    assert registry.version("told").number == 3
+    assert main(["models", "promote", "told", "--level", "0.0001"]) == 2
+    assert main(["models", "promote", "told", "--level", "5"]) == 2
+    assert registry.version("told").number == 3
 
 
 @pytest.mark.parametrize(

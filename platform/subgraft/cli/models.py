@@ -85,10 +85,9 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
     if (arguments.model is None) != (arguments.sources is None):
         raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
-    references = list(reading.lines(arguments.references))
-    given = arguments.hypotheses or arguments.sources
-    hypotheses = list(reading.lines(given))
-    check_parallel(hypotheses, references, f"{given} and {arguments.references}")
+    kind = "hypotheses" if arguments.model is None else "sources"
+    hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
+    check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
     if arguments.model is not None:
         hypotheses = _outputs(arguments, hypotheses)
     for score in corpus_scores(hypotheses, references, arguments.language).values():
