@@ -73,8 +73,8 @@ class Chosen:
 
     @property
     def _signatures(self) -> Mapping[str, str]:
-        signatures: Mapping[str, str] = self._evaluated.get("signatures", {})
-        return signatures
+        signatures = self._evaluated.get("signatures", {})
+        return {name: str(signatures[name]) for name in METRICS if name in signatures}
 
     def _test(self, name: str) -> float:
         return float(self._evaluated[name])

@@ -28,6 +28,8 @@ from subgraft.experiment.tracking import tracking_uri
 
 PARENT = "invocation"
 ARTIFACTS = "artifacts"
+# Tags that say which step a run is of.
+IDENTITY = ("stage", "fingerprint", "git_commit")
 
 
 class Tracker:
@@ -158,7 +160,12 @@ class Tracker:
         files = [str(name) for name in summary.pop(ARTIFACTS, ())]
         flat = flatten(summary)
         numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
-        texts = {name: str(value) for name, value in flat.items() if name not in numbers}
+        # A vocabulary's summary has a fingerprint of its own, which must not take the place of the step's.
+        texts = {
+            f"summary.{name}" if name in IDENTITY else name: str(value)
+            for name, value in flat.items()
+            if name not in numbers
+        }
         points = [(name, value, now, 0) for name, value in {**numbers, "seconds": record.seconds}.items()]
         self._note(LogMetrics(run, points))
         self._note(SetTags(run, {"device": record.provenance.device, "digest": record.digest, **texts}))
