@@ -23,6 +23,7 @@ from subgraft.experiment.compare import compare, table
 from subgraft.experiment.delivery import Delivery
 from subgraft.experiment.events import Metrics
 from subgraft.experiment.outbox import Outbox, StartRun
+from subgraft.experiment.registry import CARD, TEXTS, Registry
 from subgraft.experiment.step import TEST_SET, Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.tracker import Tracker
@@ -175,8 +176,21 @@ def model(store: Store, row: str, value: float) -> Step:
 def register(store: Store, uri: str | None, step: Step, *aliases: str) -> None:
     tracker = Tracker(store, "demo", print, uri=uri)
     tracker.finished(step, store.find(step))
-    tracker.register(step, "demo-en-de", aliases, {"task": "translation"})
+    tracker.register(step, "demo-en-de", aliases, {"task": "translation"}, card="# A card\n", evaluation=texts(store))
     assert tracker.close()
+
+
+def texts(store: Store) -> Step:
+    """An evaluation with the texts that travel with a model."""
+
+    def write(out: Path) -> dict[str, object]:
+        for name in TEXTS:
+            (out / name).write_text(f"{name}\n")
+        return {}
+
+    step = Step(EVALUATE, "texts", Recipe(row="texts"))
+    store.publish(step, write)
+    return step
 
 
 def check_registry(store: Store, uri: str | None) -> None:
@@ -185,19 +199,27 @@ def check_registry(store: Store, uri: str | None) -> None:
     register(store, uri, first, "candidate", "champion")
     register(store, uri, second, "candidate")
     register(store, uri, first, "candidate")
-    server = Server(store.home, uri)
-    assert server.version("demo-en-de", store.find(first).digest) == 1
-    assert server.version("demo-en-de", store.find(second).digest) == 2
+    registry = Registry(Server(store.home, uri))
+    assert registry.with_digest("demo-en-de", store.find(first).digest).number == 1
+    assert registry.with_digest("demo-en-de", store.find(second).digest).number == 2
     for name, value in (("@champion", 1.0), ("@candidate", 1.0), ("/2", 2.0)):
-        directory = server.resolve(f"models:/demo-en-de{name}")
+        directory = registry.resolve(f"models:/demo-en-de{name}")
         assert load_file(directory / "model.safetensors")["weight"][0] == value
         assert (directory / "decoder" / "tokenizer.json").read_text() == "{}"
+        assert (directory / CARD).read_text() == "# A card\n"
+        evaluation = registry.evaluation(registry.version(f"demo-en-de{name}"))
+        assert [(evaluation / text).read_text() for text in TEXTS] == [f"{text}\n" for text in TEXTS]
     for missing in ("models:/demo-en-de@absent", "models:/absent/1", "models:/demo-en-de/77"):
         with pytest.raises(UserError, match="models:/demo-en-de@champion"):
-            server.resolve(missing)
-    (server.resolve("models:/demo-en-de/2") / "model.safetensors").write_bytes(b"damaged")
+            registry.resolve(missing)
+    assert [(one.number, one.aliases) for one in registry.versions()] == [(2, ()), (1, ("candidate", "champion"))]
+    pulled = store.home / f"pulled {'http' if uri else 'sqlite'}"
+    pulled.mkdir()
+    registry.pull("models:/demo-en-de/2", pulled)
+    assert load_file(pulled / "model.safetensors")["weight"][0] == 2.0
+    (registry.resolve("models:/demo-en-de/2") / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(OperationalError, match="not the ones that were registered"):
-        server.resolve("models:/demo-en-de/2")
+        registry.resolve("models:/demo-en-de/2")
 
 
 def test_models_are_registered_once_and_found_again(store: Store) -> None:

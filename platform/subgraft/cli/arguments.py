@@ -60,3 +60,14 @@ def language_pair(text: str) -> Languages:
     if text == pair.source:
         raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en-en, found '{text}'")
     return pair
+
+
+def fraction(text: str) -> float:
+    """A type of argument: a number above 0 and below 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, found '{text}'")
+    return value

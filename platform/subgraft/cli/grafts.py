@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory, new_file, require_absent
+from subgraft.cli.registered import HELP, local_model
 from subgraft.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def add_to(commands: Commands) -> None:
     similar.set_defaults(command=find_similar)
 
     embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
-    embed.add_argument("--model", required=True, help="a directory or hub id")
+    embed.add_argument("--model", required=True, help=HELP)
     embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
     embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
     embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
@@ -42,7 +43,7 @@ def add_to(commands: Commands) -> None:
     assemble.set_defaults(command=assemble_model)
 
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
-    transfer.add_argument("--model", required=True, help="a directory or hub id")
+    transfer.add_argument("--model", required=True, help=HELP)
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
     transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; the README has all")
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
@@ -122,7 +123,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     from subgraft.models.sides import side
 
     require_absent(arguments.out)
-    bundle = Bundle.load(arguments.model)
+    bundle = Bundle.load(local_model(arguments.model))
     if arguments.side not in bundle.tokenizers:
         raise UserError(f"this model has no {arguments.side}", where=arguments.model)
     tokenizer = bundle.tokenizers[arguments.side]
@@ -198,7 +199,7 @@ def transfer_model(arguments: argparse.Namespace) -> None:
     )
     with new_directory(arguments.out) as out:
         target = dict.fromkeys(sides, load_vocabulary(arguments.vocab))
-        reports = transfer(arguments.model, target, method, out)
+        reports = transfer(local_model(arguments.model), target, method, out)
     for side, report in reports.items():
         told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
         print(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")

@@ -4,53 +4,70 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
+from subgraft.cli.registered import HELP, local_model
 from subgraft.errors import UserError
+from subgraft.settings import TaskName
 
 
 def add_to(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
-    generate.add_argument("--model", required=True, help="a directory, a hub id, or models:/NAME@ALIAS")
+    generate.add_argument("--model", required=True, help=HELP)
     generate.add_argument("--input", type=Path, metavar="FILE", help="one sentence per line; default: standard input")
-    generate.add_argument("--beam", type=whole(1), default=4, help="beam size (default 4)")
-    generate.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
-    generate.add_argument(
+    _add_generation(generate)
+    generate.set_defaults(command=generate_text)
+
+    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
+    outputs = evaluate.add_mutually_exclusive_group(required=True)
+    outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
+    outputs.add_argument("--model", help=f"{HELP}, which translates --sources first")
+    evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
+    evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
+    _add_generation(evaluate)
+    evaluate.add_argument("--task", choices=get_args(TaskName), help="of what; the scores are the same for all")
+    language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
+    evaluate.add_argument("--language", default="", help=language)
+    evaluate.set_defaults(command=evaluate_text)
+
+
+def _add_generation(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--beam", type=whole(1), default=4, help="beam size (default 4)")
+    command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
+    command.add_argument(
         "--languages",
         type=language_pair,
         default="en-de",
         metavar="SOURCE-TARGET",
         help="of models with language codes (default: en-de)",
     )
-    generate.set_defaults(command=generate_text)
-
-    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
-    evaluate.add_argument("--hypotheses", type=Path, required=True, metavar="FILE")
-    evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
-    language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
-    evaluate.add_argument("--language", default="", help=language)
-    evaluate.set_defaults(command=evaluate_text)
 
 
 def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.text import reading
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
+    for line in _outputs(arguments, lines):
+        print(line)
+
+
+def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
+    """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
     # These take seconds to load; a mistake in the text is told at once.
     from subgraft.models.bundle import Bundle
     from subgraft.settings import EvaluationSettings
     from subgraft.stages.evaluate import translator
 
-    bundle = Bundle.load(_directory_of(arguments.model))
+    bundle = Bundle.load(local_model(arguments.model))
     if "encoder" not in bundle.tokenizers:
         raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
     settings = EvaluationSettings(beam=arguments.beam, batch_size=arguments.batch_size)
     translate = translator(bundle, arguments.languages, settings)
-    for line in translate(lines, arguments.batch_size):
-        print(line)
+    return translate(lines, arguments.batch_size)
 
 
 def _standard_input() -> Iterator[str]:
@@ -62,21 +79,16 @@ def _standard_input() -> Iterator[str]:
             raise UserError("not UTF-8", where=f"standard input:{number}", mend="Convert the text to UTF-8.") from None
 
 
-def _directory_of(model: str) -> str:
-    """Where a model is: registered ones are fetched from the registry."""
-    if not model.startswith("models:/"):
-        return model
-    from subgraft.cli.experiments import recorded
-
-    with recorded() as server:
-        return str(server.resolve(model))
-
-
 def evaluate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.metrics.scores import corpus_scores
+    from subgraft.metrics.scores import check_parallel, corpus_scores
     from subgraft.text import reading
 
-    hypotheses, references = (list(reading.lines(path)) for path in (arguments.hypotheses, arguments.references))
-    where = f"{arguments.hypotheses} and {arguments.references}"
-    for score in corpus_scores(hypotheses, references, arguments.language, where=where).values():
+    if (arguments.model is None) != (arguments.sources is None):
+        raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
+    kind = "hypotheses" if arguments.model is None else "sources"
+    hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
+    check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
+    if arguments.model is not None:
+        hypotheses = _outputs(arguments, hypotheses)
+    for score in corpus_scores(hypotheses, references, arguments.language).values():
         print(f"{score.name}\t{score.value:.2f}\t{score.signature}")

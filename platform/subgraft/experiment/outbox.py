@@ -62,7 +62,10 @@ class LogArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class RegisterModel:
-    """A directory that becomes a version of a registered model, unless a version with this digest is there already."""
+    """A directory that becomes a version of a registered model, unless a version with this digest is there already.
+
+    card: its model card.  evaluation: the directory of its evaluation, of which the texts travel with the version.
+    """
 
     run: str
     model: str
@@ -70,6 +73,8 @@ class RegisterModel:
     digest: str
     aliases: Sequence[str]
     tags: Mapping[str, str]
+    card: str = ""
+    evaluation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

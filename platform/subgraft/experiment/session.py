@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from subgraft.config import Experiment
 from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import Plan, make_plan
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import display_for
+from subgraft.experiment.registry import CANDIDATE, CHAMPION
 from subgraft.experiment.runner import run
 from subgraft.experiment.store import Store, default_home
 from subgraft.experiment.tracker import Tracker
@@ -84,7 +86,13 @@ class Session:
     def _register(self, store: Store, tracker: Tracker) -> None:
         # Chosen by dev scores alone: the test set chooses nothing.
         best = max(self.pipeline.rows, key=lambda steps: _dev_bleu(store.path(steps.finetune)))
-        tracker.register(best.finetune, self.model_name, ("candidate", "champion"))
+        dev_bleu = _dev_bleu(store.path(best.finetune))
+        chosen = Chosen.of(self.model_name, self.pipeline, best, dev_bleu, store)
+        evaluation = best.evaluate if store.find(best.evaluate) else None
+        aliases = (CANDIDATE, CHAMPION)
+        tracker.register(
+            best.finetune, self.model_name, aliases, chosen.tags(), card=chosen.card(), evaluation=evaluation
+        )
 
     @property
     def model_name(self) -> str:

@@ -28,6 +28,8 @@ from subgraft.experiment.tracking import tracking_uri
 
 PARENT = "invocation"
 ARTIFACTS = "artifacts"
+# Tags that say which step a run is of.
+IDENTITY = ("stage", "fingerprint", "git_commit")
 
 
 class Tracker:
@@ -92,17 +94,29 @@ class Tracker:
         self._note(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
         self._note(EndRun(step.fingerprint, status, _now()))
 
-    def register(self, step: Step, model: str, aliases: Sequence[str], tags: Mapping[str, str] | None = None) -> None:
+    def register(
+        self,
+        step: Step,
+        model: str,
+        aliases: Sequence[str],
+        tags: Mapping[str, str] | None = None,
+        *,
+        card: str = "",
+        evaluation: Step | None = None,
+    ) -> None:
         """Make a step's artifact a version of a registered model (the same content only once), and set aliases.
 
-        The step must have been observed in this run. The model is a plain directory; nothing in it is executed.
+        The step must have been observed in this run. The model is a plain directory; nothing in it is executed. Its
+        card and the texts of its evaluation travel with it, where they are given.
         """
         record = self._store.find(step)
         if record is None:
             raise ValueError(f"{step.name} has no artifact")
         described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
+        directory = str(self._store.path(step))
+        texts = str(self._store.path(evaluation)) if evaluation else ""
         self._note(
-            RegisterModel(step.fingerprint, model, str(self._store.path(step)), record.digest, list(aliases), described)
+            RegisterModel(step.fingerprint, model, directory, record.digest, list(aliases), described, card, texts)
         )
 
     def close(self, status: str = "FINISHED") -> bool:
@@ -146,7 +160,12 @@ class Tracker:
         files = [str(name) for name in summary.pop(ARTIFACTS, ())]
         flat = flatten(summary)
         numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
-        texts = {name: str(value) for name, value in flat.items() if name not in numbers}
+        # A vocabulary's summary has a fingerprint of its own, which must not take the place of the step's.
+        texts = {
+            f"summary.{name}" if name in IDENTITY else name: str(value)
+            for name, value in flat.items()
+            if name not in numbers
+        }
         points = [(name, value, now, 0) for name, value in {**numbers, "seconds": record.seconds}.items()]
         self._note(LogMetrics(run, points))
         self._note(SetTags(run, {"device": record.provenance.device, "digest": record.digest, **texts}))

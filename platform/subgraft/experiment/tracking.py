@@ -1,4 +1,4 @@
-"""The tracking server and model registry: the only file that imports MLflow.
+"""The tracking server: the only file that imports MLflow. The model registry (registry.py) speaks through it.
 
 By default both are an SQLite file, <home>/mlflow.db, with artifacts under <home>/mlartifacts. Models are plain
 directories (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
@@ -20,16 +20,14 @@ from urllib.parse import unquote, urlparse
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
-from subgraft.experiment.record import content_digest, file_entries
+from subgraft.experiment.registry import Registry
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-    from mlflow.entities.model_registry import ModelVersion
 
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
-DIGEST = "subgraft.digest"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -39,7 +37,6 @@ ENVIRONMENT = {
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes that serve its other features
 }
-CHAMPION = "champion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class Server:
         self.home = home.absolute()
         self.home.mkdir(parents=True, exist_ok=True)
         self.uri = tracking_uri(self.home, uri)
-        self._client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
         self._experiments: dict[str, str] = {}
 
     @contextlib.contextmanager
@@ -95,17 +92,17 @@ class Server:
             case LogArtifacts():
                 self._log_artifacts(runs[operation.run], operation)
             case RegisterModel():
-                self._register(runs[operation.run], operation)
+                Registry(self).register(runs[operation.run], operation)
             case EndRun():
-                self._client.set_terminated(runs[operation.run], operation.status, operation.time)
+                self.client.set_terminated(runs[operation.run], operation.status, operation.time)
 
     def find(self, run: str) -> TrackedRun:
         """A parent run by id, or the newest one by name, over all experiments. Raises UserError with what there is."""
-        experiments = [experiment.experiment_id for experiment in self._client.search_experiments()]
-        named = self._client.search_runs(
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        named = self.client.search_runs(
             experiments, f"attributes.run_name = '{_quoted(run)}'", order_by=["attributes.start_time DESC"]
         )
-        recent = self._client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        recent = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
         for found in (*named, *recent):
             if PARENT not in found.data.tags and run in (found.info.run_id, found.info.run_name):
                 return _tracked(found)
@@ -115,10 +112,10 @@ class Server:
 
     def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
         """The stages of a run, in the order they were begun."""
-        experiments = [self._client.get_run(run.id).info.experiment_id]
+        experiments = [self.client.get_run(run.id).info.experiment_id]
         token: str | None = None
         while token != "":
-            page = self._client.search_runs(
+            page = self.client.search_runs(
                 experiments,
                 f"tags.`{PARENT}` = '{run.id}'",
                 order_by=["attributes.start_time ASC"],
@@ -127,23 +124,24 @@ class Server:
             yield from (_tracked(found) for found in page)
             token = page.token or ""
 
-    def resolve(self, uri: str) -> Path:
-        """The local directory of models:/NAME@ALIAS or models:/NAME/VERSION, fetched where it is remote, and verified.
+    def recent(self, count: int) -> list[TrackedRun]:
+        """The newest parent runs over all experiments, the newest first."""
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        return [_tracked(run) for run in found if PARENT not in run.data.tags][:count]
 
-        Raises UserError when there is no such model, OperationalError when its files are not those registered.
-        """
-        version = self._version(uri)
-        directory = self._fetch(version)
-        entries = tuple(entry for entry in file_entries(directory))
-        declared = version.tags.get(DIGEST)
-        if declared is not None and content_digest(entries) != declared:
-            raise OperationalError("the model's files are not the ones that were registered", where=str(directory))
-        return directory
+    def fetch(self, source: str, target: Path) -> Path:
+        """The directory of artifacts at a URI: where it is, if on this machine, else a copy made at `target`."""
+        from mlflow.artifacts import download_artifacts
 
-    def version(self, model: str, digest: str) -> int | None:
-        """The version of a registered model with this content digest, or None."""
-        versions = self._client.search_model_versions(f"name='{model}'")
-        return next((int(found.version) for found in versions if found.tags.get(DIGEST) == digest), None)
+        if urlparse(source).scheme in ("", "file"):
+            return Path(unquote(urlparse(source).path))
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as beside:
+                fetched = Path(download_artifacts(artifact_uri=source, dst_path=beside, tracking_uri=self.uri))
+                shutil.move(fetched, target)
+        return target
 
     def _start(self, operation: StartRun, runs: Mapping[str, str]) -> str:
         from mlflow.entities import Param
@@ -152,24 +150,24 @@ class Server:
         if operation.parent is not None:
             tags[PARENT] = runs[operation.parent]
         first = dict(list(tags.items())[: BATCH["tags"]])
-        created = self._client.create_run(
+        created = self.client.create_run(
             self._experiment(operation.experiment), operation.time, first, run_name=operation.name
         )
         run_id: str = created.info.run_id
         params = [Param(name, value[:LONGEST_VALUE]) for name, value in operation.params.items()]
         for start in range(0, len(params), BATCH["params"]):
-            self._client.log_batch(run_id, params=params[start : start + BATCH["params"]])
+            self.client.log_batch(run_id, params=params[start : start + BATCH["params"]])
         return run_id
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
-            found = self._client.get_experiment_by_name(name)
+            found = self.client.get_experiment_by_name(name)
             if found is not None:
                 self._experiments[name] = found.experiment_id
             else:
                 local = self.uri.startswith("sqlite:")
                 location = (self.home / "mlartifacts").as_uri() if local else None
-                self._experiments[name] = self._client.create_experiment(name, artifact_location=location)
+                self._experiments[name] = self.client.create_experiment(name, artifact_location=location)
         return self._experiments[name]
 
     def _log_metrics(self, run_id: str, operation: LogMetrics) -> None:
@@ -177,70 +175,19 @@ class Server:
 
         points = [Metric(str(name), float(value), int(time), int(step)) for name, value, time, step in operation.points]
         for start in range(0, len(points), BATCH["metrics"]):
-            self._client.log_batch(run_id, metrics=points[start : start + BATCH["metrics"]])
+            self.client.log_batch(run_id, metrics=points[start : start + BATCH["metrics"]])
 
     def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
         from mlflow.entities import RunTag
 
         values = [RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()]
         for start in range(0, len(values), BATCH["tags"]):
-            self._client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
+            self.client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
 
     def _log_artifacts(self, run_id: str, operation: LogArtifacts) -> None:
         for name in operation.files:
             folder = Path(name).parent.as_posix()
-            self._client.log_artifact(run_id, str(Path(operation.directory) / name), None if folder == "." else folder)
-
-    def _register(self, run_id: str, operation: RegisterModel) -> None:
-        from mlflow.exceptions import MlflowException
-
-        try:
-            self._client.create_registered_model(operation.model)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-        version = self.version(operation.model, operation.digest)
-        if version is None:
-            self._client.log_artifacts(run_id, operation.directory, "model")
-            source = f"{self._client.get_run(run_id).info.artifact_uri}/model"
-            tags = {**operation.tags, DIGEST: operation.digest}
-            version = int(self._client.create_model_version(operation.model, source, run_id, tags).version)
-        held = self._client.get_registered_model(operation.model).aliases
-        for alias in operation.aliases:
-            # The first champion is whoever comes first; to take its place is a decision that no training makes.
-            if alias == CHAMPION and alias in held:
-                continue
-            self._client.set_registered_model_alias(operation.model, alias, str(version))
-
-    def _version(self, uri: str) -> ModelVersion:
-        from mlflow.exceptions import MlflowException
-
-        name, _, alias = uri.removeprefix("models:/").partition("@")
-        try:
-            if alias:
-                return self._client.get_model_version_by_alias(name, alias)
-            name, _, number = name.partition("/")
-            return self._client.get_model_version(name, number)
-        except MlflowException as error:
-            models = self._client.search_registered_models()
-            known = [f"models:/{model.name}@{alias}" for model in models for alias in sorted(model.aliases)]
-            raise UserError(
-                f"there is no registered model {uri}", where=self.uri, mend=f"models: {', '.join(known) or 'none'}"
-            ) from error
-
-    def _fetch(self, version: ModelVersion) -> Path:
-        from mlflow.artifacts import download_artifacts
-
-        source: str = self._client.get_model_version_download_uri(version.name, version.version)
-        if urlparse(source).scheme in ("", "file"):
-            return Path(unquote(urlparse(source).path))
-        target = self.home / "registry" / version.name / str(version.version)
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as beside:
-                fetched = Path(download_artifacts(artifact_uri=source, dst_path=beside, tracking_uri=self.uri))
-                shutil.move(fetched, target)
-        return target
+            self.client.log_artifact(run_id, str(Path(operation.directory) / name), None if folder == "." else folder)
 
 
 def serve(home: Path, port: int, uri: str | None = None) -> None:

@@ -95,13 +95,15 @@ def signature(name: MetricName, language: str) -> str:
     return str(metric.get_signature())
 
 
-def check_parallel(hypotheses: Sequence[str], references: Sequence[str], where: str = "") -> None:
-    """Raise UserError unless there are as many hypotheses as references, and at least one."""
+def check_parallel(
+    hypotheses: Sequence[str], references: Sequence[str], where: str = "", kind: str = "hypotheses"
+) -> None:
+    """Raise UserError unless there are as many hypotheses (or of that kind) as references, and at least one."""
     if len(hypotheses) != len(references):
         raise UserError(
-            f"{len(hypotheses)} hypotheses but {len(references)} references",
+            f"{len(hypotheses)} {kind} but {len(references)} references",
             where=where,
             mend="the two must agree line by line",
         )
     if not references:
-        raise UserError("there is nothing to score: no hypotheses and no references", where=where)
+        raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

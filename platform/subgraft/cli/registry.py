@@ -1,0 +1,128 @@
+"""subgraft models list | show | promote | pull: the registered models."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.cli.arguments import fraction, whole
+from subgraft.cli.output import Commands, console, new_directory
+from subgraft.errors import UserError
+
+if TYPE_CHECKING:
+    from subgraft.experiment.promotion import Requirement, Verdict
+
+MODEL = "a registered model: models:/NAME@ALIAS, models:/NAME/VERSION, or its champion, models:/NAME"
+NOT_BETTER = 1
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("models", help="the registered models").add_subparsers(required=True)
+    listing = group.add_parser("list", help="versions with their aliases, rows and scores")
+    listing.set_defaults(command=list_models)
+
+    show = group.add_parser("show", help="everything that is recorded about a version, and its card")
+    show.add_argument("model", metavar="NAME[@ALIAS|/VERSION]", help=MODEL)
+    show.set_defaults(command=show_model)
+
+    pull = group.add_parser("pull", help="copy a version into a directory, verified")
+    pull.add_argument("model", metavar="models:/NAME@ALIAS", help=MODEL)
+    pull.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    pull.set_defaults(command=pull_model)
+
+    promote = group.add_parser("promote", help="make the candidate the champion, if it is significantly better")
+    promote.add_argument("model", metavar="NAME")
+    promote.add_argument("--level", type=fraction, default=0.05, help="of significance (default 0.05)")
+    promote.add_argument("--samples", type=whole(100, 100_000), default=1000, help="of the bootstrap (default 1000)")
+    promote.add_argument("--seed", type=whole(0), default=1, help="of the bootstrap (default 1)")
+    promote.set_defaults(command=promote_model)
+
+
+def list_models(arguments: argparse.Namespace) -> None:
+    from rich.table import Table
+
+    from subgraft.cli.experiments import recorded
+    from subgraft.experiment.registry import Registry
+    from subgraft.reporting.numbers import fixed
+
+    del arguments
+    table = Table(box=None, pad_edge=False)
+    for heading in ("model", "version", "aliases", "row", "seed", "dev BLEU", "test BLEU", "registered"):
+        table.add_column(heading, justify="right" if "BLEU" in heading else "left")
+    with recorded() as server:
+        versions = Registry(server).versions()
+    for one in versions:
+        scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
+        aliases, told = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
+        row, seed = one.tags.get("row", ""), one.tags.get("seed", "")
+        table.add_row(one.model, str(one.number), aliases, row, seed, *scores, told)
+    if not versions:
+        print("no model is registered here")
+        return
+    console().print(table, highlight=False)
+
+
+def show_model(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.experiments import recorded
+    from subgraft.experiment.registry import CARD, Registry
+
+    with recorded() as server:
+        registry = Registry(server)
+        version = registry.version(arguments.model)
+        directory = registry.resolve(version.uri)
+    told = {
+        "model": version.uri,
+        "aliases": ", ".join(version.aliases) or "none",
+        "registered": version.created.isoformat(timespec="seconds"),
+        "run": version.run_id,
+        "files": str(directory),
+        **dict(sorted(version.tags.items())),
+    }
+    width = max(map(len, told))
+    for name, value in told.items():
+        print(f"{name:{width}}  {value}")
+    card = directory / CARD
+    print(f"\n{card.read_text(encoding='utf-8')}" if card.is_file() else "\nIt was registered without a model card.")
+
+
+def pull_model(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.experiments import recorded
+    from subgraft.experiment.registry import Registry
+
+    with new_directory(arguments.out) as out, recorded() as server:
+        version = Registry(server).pull(arguments.model, out)
+    print(f"{version.uri} written to {arguments.out}")
+
+
+def promote_model(arguments: argparse.Namespace) -> int:
+    from subgraft.cli.experiments import recorded
+    from subgraft.experiment.promotion import Requirement, promote
+    from subgraft.experiment.registry import SCHEME, Registry
+
+    name = arguments.model.removeprefix(SCHEME)
+    if "@" in name or "/" in name:
+        raise UserError("a model's name was expected, without alias or version", where=arguments.model)
+    requirement = Requirement(arguments.level, arguments.samples, arguments.seed)
+    with recorded() as server:
+        verdict = promote(Registry(server), name, requirement)
+    print(_told(name, verdict, requirement))
+    return 0 if verdict.promoted or verdict.comparison is None else NOT_BETTER
+
+
+def _told(name: str, verdict: Verdict, requirement: Requirement) -> str:
+    """What came of a promotion, in one line."""
+    from subgraft.reporting.numbers import interval, signed
+
+    candidate, champion, found = verdict.candidate, verdict.champion, verdict.comparison
+    if champion is None:
+        return f"{name}: version {candidate.number} is the champion now; there was none to compare it with"
+    if found is None:
+        return f"{name}: version {candidate.number} is the champion already"
+    outcome = "is the champion now" if verdict.promoted else "is not significantly better, nothing is moved"
+    return (
+        f"{name}: version {candidate.number} {outcome}: BLEU {signed(found.difference)} {interval(found.interval)} "
+        f"against version {champion.number}, p = {json.dumps(round(found.p_value, 4))}, level {requirement.level:g} "
+        f"({found.sentences:,} test sentences, {requirement.samples:,} samples, seed {requirement.seed})"
+    )

@@ -1,0 +1,165 @@
+"""What travels with a registered model: a card for people, and tags for machines.
+
+The card is README.md beside the weights, with the metadata block that the Hugging Face hub reads (Mitchell et al.,
+Model Cards for Model Reporting, 2019, for what belongs into one).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
+from subgraft.experiment.record import Record
+from subgraft.experiment.step import Step, in_order
+from subgraft.experiment.store import Store
+from subgraft.metrics.scores import METRICS
+from subgraft.reporting.numbers import MISSING, count, duration, fixed
+from subgraft.reporting.table import Column, table, table_markdown
+from subgraft.stages.corpus import CorpusRecipe
+from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.text.licences import licences
+
+PURPOSES = {"translation": "translation"}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The row and seed that dev scores chose, with what is on record about every step behind it."""
+
+    model: str
+    pipeline: Pipeline
+    steps: RowSteps
+    dev_bleu: float
+    records: Mapping[str, Record]
+
+    @classmethod
+    def of(cls, model: str, pipeline: Pipeline, steps: RowSteps, dev_bleu: float, store: Store) -> Chosen:
+        """Read the records; a step whose artifact is no longer there has none."""
+        behind = in_order([steps.finetune, steps.evaluate])
+        found = ((step.fingerprint, store.find(step)) for step in behind)
+        records = {fingerprint: record for fingerprint, record in found if record is not None}
+        return cls(model, pipeline, steps, dev_bleu, records)
+
+    def tags(self) -> dict[str, str]:
+        """What `models list` and a promotion go by."""
+        experiment = self.pipeline.experiment
+        decoding = experiment.evaluation.model_dump(mode="json")
+        return {
+            "experiment": experiment.name,
+            "task": experiment.task,
+            "source_language": experiment.languages.source,
+            TARGET_LANGUAGE: experiment.languages.target,
+            "recipe": json.dumps(self.steps.row.model_dump(mode="json", exclude_defaults=True)),
+            CHOSEN_BY: BY_DEV,
+            "dev.BLEU": f"{self.dev_bleu:.4f}",
+            **{f"test.{name}": f"{self._test(name):.4f}" for name in METRICS if self._evaluated},
+            **{f"signature.{name}": told for name, told in self._signatures.items()},
+            **{name: str(decoding[name]) for name in DECODING},
+        }
+
+    def card(self) -> str:
+        """The model card, in Markdown."""
+        parts = (self._front_matter, self._heading, self._scores, self._data, self._vocabularies, self._made)
+        return "\n".join(line for part in parts for line in part())
+
+    @property
+    def _evaluated(self) -> Mapping[str, Any]:
+        record = self.records.get(self.steps.evaluate.fingerprint)
+        return record.summary if record else {}
+
+    @property
+    def _signatures(self) -> Mapping[str, str]:
+        signatures = self._evaluated.get("signatures", {})
+        return {name: str(signatures[name]) for name in METRICS if name in signatures}
+
+    def _test(self, name: str) -> float:
+        return float(self._evaluated[name])
+
+    def _front_matter(self) -> Iterator[str]:
+        experiment = self.pipeline.experiment
+        languages = dict.fromkeys((experiment.languages.source, experiment.languages.target))
+        yield "---"
+        yield f"language: {json.dumps(list(languages))}"
+        yield "library_name: transformers"
+        yield f"pipeline_tag: {PURPOSES.get(experiment.task, 'text2text-generation')}"
+        yield "tags: [subgraft]"
+        yield "license: unknown"
+        yield "---\n"
+
+    def _heading(self) -> Iterator[str]:
+        experiment, steps = self.pipeline.experiment, self.steps
+        pair, trained = experiment.languages, len(self.pipeline.rows)
+        yield f"# {self.model}\n"
+        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
+        yield f"seed {steps.seed} of the experiment `{experiment.name}`: of {trained} finetuned models the best by dev"
+        yield "BLEU. The test set chose nothing. What licence the model can have depends on those of the data, below.\n"
+        yield "```sh"
+        yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
+        yield "```\n"
+
+    def _scores(self) -> Iterator[str]:
+        evaluation = self.pipeline.experiment.evaluation
+        yield "## Scores\n"
+        rows = [("dev", "BLEU", fixed(self.dev_bleu), "greedy, on the first dev sentences; it chose the weights")]
+        rows += [("test", name, fixed(self._test(name)), told) for name, told in self._signatures.items()]
+        yield _table(("split", "score", "value", "signature"), rows)
+        yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
+        yield "bytes as the source. Text unlike this test set was not tried.\n"
+
+    def _data(self) -> Iterator[str]:
+        yield "## Data\n"
+        rows = []
+        for step, record in self._of_stage("corpus"):
+            recipe = step.recipe
+            assert isinstance(recipe, CorpusRecipe)
+            sizes = record.summary.get("sizes", {}) if record else {}
+            told = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
+            codes = f"{recipe.languages.source}-{recipe.languages.target}"
+            rows.append((step.name, codes, told, "; ".join(licences(recipe.identity)), _digest(record)))
+        yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
+
+    def _vocabularies(self) -> Iterator[str]:
+        yield "## Vocabulary\n"
+        rows = []
+        for step, record in self._of_stage("vocabulary"):
+            recipe = step.recipe
+            assert isinstance(recipe, VocabularyRecipe)
+            size = count(int(record.summary["size"])) if record else MISSING
+            rows.append((step.name, recipe.settings.kind, size, _digest(record)))
+        yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
+
+    def _made(self) -> Iterator[str]:
+        row = self.steps.row
+        finetuned = self.records[self.steps.finetune.fingerprint]
+        yield "## How it was made\n"
+        yield f"Initialiser of new tokens: {row.initialiser or 'none, there are none'}. The row's settings:\n"
+        yield f"```json\n{json.dumps(row.model_dump(mode='json', exclude_defaults=True))}\n```\n"
+        rows = [
+            (step.name, step.fingerprint[:12], _digest(record), duration(record.seconds) if record else MISSING)
+            for step, record in self._steps()
+        ]
+        yield _table(("step", "fingerprint", "SHA-256", "time"), rows)
+        made = finetuned.provenance
+        versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+        yield f"Finetuned on {made.device}, {finetuned.finished}, commit {made.git_commit or 'unknown'}."
+        yield f"With {versions}."
+        yield "`record.json` beside this file has every setting.\n"
+
+    def _steps(self) -> list[tuple[Step, Record | None]]:
+        steps = in_order([self.steps.finetune, self.steps.evaluate])
+        return [(step, self.records.get(step.fingerprint)) for step in steps]
+
+    def _of_stage(self, stage: str) -> list[tuple[Step, Record | None]]:
+        return [(step, record) for step, record in self._steps() if step.stage.name == stage]
+
+
+def _digest(record: Record | None) -> str:
+    return record.digest if record else MISSING
+
+
+def _table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    return table_markdown(table([Column(heading, "left") for heading in headings], rows)) + "\n"

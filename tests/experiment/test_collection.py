@@ -1,0 +1,213 @@
+"""What a store lists, and what is taken from it: never what somebody needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from subgraft.cli import main
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.errors import OperationalError
+from subgraft.experiment.claim import Claim
+from subgraft.experiment.collection import in_use, needed_by, remove, surplus
+from subgraft.experiment.inventory import UNREADABLE, artifacts, work_directories
+from subgraft.experiment.outbox import Outbox, StartRun
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.record import RECORD, Record
+from subgraft.experiment.step import Step, in_order
+from subgraft.experiment.store import Store
+from subgraft.experiment.tracker import PARENT, Tracker
+from subgraft.settings import Settings
+from subgraft.stages.stage import Stage
+
+LATER = timedelta(minutes=5)
+
+
+class Recipe(Settings):
+    name: str
+
+
+def nothing(recipe, inputs, out, context):
+    return {}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    return Store(tmp_path / "home")
+
+
+def publish(store: Store, step: Step, size: int = 1000) -> Step:
+    """An artifact, with a finished work directory beside it."""
+
+    def write(out: Path) -> dict[str, object]:
+        (out / "weights").write_bytes(bytes(size))
+        return {"fingerprint": "of what it holds, as of a vocabulary"}
+
+    store.publish(step, write)
+    (store.work(step)).mkdir(parents=True, exist_ok=True)
+    (store.work(step) / "events.jsonl").write_text("{}\n")
+    return step
+
+
+def step(store: Store, name: str, **inputs: Step) -> Step:
+    return publish(store, Step(Stage("corpus", 1, nothing), name, Recipe(name=name), inputs))
+
+
+def left(store: Store) -> set[str]:
+    return {artifact.name for artifact in artifacts(store.home)}
+
+
+@contextmanager
+def living(store: Store, *uses: Step) -> Iterator[None]:
+    """A run that is going on in another process, which has named the steps that it uses."""
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from subgraft.experiment.outbox import Outbox, StartRun\n"
+        "outbox = Outbox.create(Path(sys.argv[1]))\n"
+        "for run in sys.argv[2:]: outbox.append(StartRun(run, None, 'demo', run, {}, {}, 1))\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(store.home / "tracking"), PARENT, *(use.fingerprint for use in uses)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield
+    finally:
+        process.communicate()
+
+
+def test_what_is_not_kept_goes_with_its_work_directory(store: Store) -> None:
+    first = step(store, "first")
+    kept = step(store, "kept", corpus=first)
+    other = step(store, "other")
+    (store.work(other) / "checkpoint").write_bytes(bytes(5000))
+    unfinished = store.home / "work" / "ab12"
+    unfinished.mkdir()
+    (unfinished / "checkpoint").write_bytes(bytes(7))
+
+    found = surplus(store.home, needed_by(kept))
+    assert [one.name for one in found.artifacts] == ["other"]
+    size = sum(path.stat().st_size for folder in (store.path(other), store.work(other)) for path in folder.iterdir())
+    assert found.size == size > 6000
+    assert left(store) == {"first", "kept", "other"}, "nothing is done yet"
+
+    assert remove(store.home, found) == size
+    assert left(store) == {"first", "kept"} and store.find(other) is None
+    assert not store.work(other).exists() and store.work(kept).exists() and unfinished.exists()
+    assert not list((store.home / "store" / ".partial").iterdir())
+    assert [one.finished for one in work_directories(store.home)].count(False) == 1
+    assert remove(store.home, found) == 0, "what has gone frees nothing"
+
+
+def test_what_is_young_stays(store: Store) -> None:
+    step(store, "young")
+    now = datetime.now(UTC)
+    assert surplus(store.home, set(), now - LATER).artifacts == ()
+    assert len(surplus(store.home, set(), now + LATER).artifacts) == 1
+
+
+def test_a_step_that_a_living_process_is_at_is_left_alone(store: Store) -> None:
+    busy, idle = step(store, "busy"), step(store, "idle")
+    claim = Claim.take(store.home / "work" / f"{busy.fingerprint}.claim")
+    found = surplus(store.home, set())
+    assert found.claimed == ("busy",) and [one.name for one in found.artifacts] == ["idle"]
+    late = Claim.take(store.home / "work" / f"{idle.fingerprint}.claim")  # after it was found
+    assert remove(store.home, found) == 0 and left(store) == {"busy", "idle"}
+    for each in (claim, late):
+        each.release()
+    assert remove(store.home, surplus(store.home, set())) > 0 and left(store) == set()
+
+
+def test_what_a_living_run_uses_stays_and_what_was_finished_meanwhile(store: Store) -> None:
+    used, other = step(store, "used"), step(store, "other")
+    _make_older(store, used)
+    _make_older(store, other)
+    with living(store, used):
+        step(store, "new")
+        assert [one.name for one in surplus(store.home, set()).artifacts] == ["other"]
+    # The process is gone, but what it noted has not been delivered: its files are still to be sent.
+    assert {one.name for one in surplus(store.home, set()).artifacts} == {"other", "new"}
+    with living(store), pytest.raises(OperationalError, match="a run is just beginning"):
+        surplus(store.home, set())
+
+
+def _make_older(store: Store, made: Step) -> None:
+    """As if it had been finished an hour ago; its record is written anew, with the digest of its text."""
+    path = store.path(made) / RECORD
+    record = Record.from_json(path.read_text())
+    earlier = datetime.fromisoformat(record.finished) - timedelta(hours=1)
+    path.write_text(replace(record, finished=earlier.isoformat()).to_json())
+
+
+def test_a_dead_runs_claim_is_no_claim(store: Store) -> None:
+    step(store, "any")
+    outbox = Outbox.create(store.home / "tracking")
+    outbox.append(StartRun(PARENT, None, "demo", "run", {}, {}, 1))
+    outbox.keep()
+    assert in_use(store.home).since is None
+    assert len(surplus(store.home, set()).artifacts) == 1
+
+
+def test_a_damaged_record_is_listed_and_removed(store: Store) -> None:
+    damaged = step(store, "damaged")
+    (store.path(damaged) / "record.json").write_text("{")
+    assert left(store) == {UNREADABLE}
+    assert remove(store.home, surplus(store.home, {"0" * 64})) > 1000
+
+
+def test_a_removal_that_was_killed_is_swept(store: Store) -> None:
+    away = store.home / "store" / ".partial" / "removed-0123-4567"
+    away.mkdir(parents=True)
+    (away / "weights").write_text("")
+    os.utime(away, (0, 0))
+    store.sweep()
+    assert not away.exists()
+
+
+def test_the_commands_tell_first_and_remove_when_told(
+    store: Store, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = repository / "configs" / "quickstart.yaml"
+    steps = in_order([Pipeline(load(config, Experiment), config.parent).report])
+    of_another = next(one for one in steps if one.name == "finetune pretrain-finetune seed 2")
+    for each in in_order([of_another]):
+        publish(store, each)
+    tracker = Tracker(store, "demo", print, name="monday")
+    tracker.cached(of_another, store.find(of_another))
+    assert tracker.close()
+
+    assert main(["store", "list"]) == 0
+    listed = capsys.readouterr().out
+    (line,) = [line for line in listed.splitlines() if "seed 2" in line]
+    assert line.startswith("finetune") and of_another.fingerprint[:12] in line and line.rstrip().endswith("monday")
+
+    before = left(store)
+    keep = ["store", "gc", "--keep", str(config), "seeds=[1]"]
+    assert main(keep) == 0
+    told = capsys.readouterr().out
+    assert "1 artifacts and 1 finished work directories would be removed" in told and "--apply" in told
+    assert left(store) == before
+    assert main([*keep, "--older-than", "1", "--apply"]) == 0
+    assert left(store) == before, "it is of today"
+    assert main([*keep, "--apply"]) == 0
+    assert before - left(store) == {of_another.name}
+    assert main([*keep[:-1], "--apply"]) == 0
+    assert "removed 0 artifacts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["seeds=[1]"], ["absent"], ["absent.yaml"]])
+def test_nothing_is_removed_on_a_mistake(store: Store, words: list[str]) -> None:
+    step(store, "any")
+    assert main(["store", "gc", "--apply", "--keep", *words]) == 2
+    assert left(store) == {"any"}
