@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.errors import UserError
-from subgraft.files import file_digest
 from subgraft.settings import ColumnFiles, Split
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
-from subgraft.text.places import SPLITS
-from subgraft.text.resolved import FilesSource
+from subgraft.text.resolved import PairFilesSource
 
 
 def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
@@ -61,28 +59,14 @@ def _cell(cells: Mapping[int | str, object], column: int | str, where: str) -> s
 
 
 @dataclass(frozen=True)
-class ColumnsSource(FilesSource):
-    """A file of pairs for each split. There are always two sides, in one language or two."""
+class ColumnsSource(PairFilesSource):
+    """Pairs in the columns of a file for each split."""
 
-    files: Mapping[Split, Path]
     columns: ColumnFiles
-
-    on_disk = True
-
-    @property
-    def monolingual(self) -> bool:
-        return False
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.files)
 
     def _origin(self) -> dict[str, object]:
         form = self.columns.model_dump(mode="json", exclude={"folder", "files"})
-        return {"columns": form, "files": {split: file_digest(self.files[split]) for split in self.splits}}
-
-    def paths(self, split: Split) -> tuple[Path, ...]:
-        return (self.files[split],)
+        return {"columns": form, "files": self._digests}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         return pairs(self.files[split], self.columns)

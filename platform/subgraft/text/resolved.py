@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from subgraft.errors import UserError
+from subgraft.files import file_digest
 from subgraft.settings import Languages, Split
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
@@ -100,3 +101,27 @@ class FilesSource(ResolvedSource):
             mend = "Parallel files must agree line by line."
             raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", mend=mend)
         return counts[0]
+
+
+@dataclass(frozen=True)
+class PairFilesSource(FilesSource):
+    """A file of pairs for each split. There are always two sides, in one language or two."""
+
+    files: Mapping[Split, Path]
+
+    on_disk = True
+
+    @property
+    def monolingual(self) -> bool:
+        return False
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split in self.files)
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return (self.files[split],)
+
+    @property
+    def _digests(self) -> dict[Split, str]:
+        return {split: file_digest(self.files[split]) for split in self.splits}

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from subgraft.errors import UserError
-from subgraft.files import file_digest
 from subgraft.settings import Split
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
-from subgraft.text.places import SPLITS
-from subgraft.text.resolved import FilesSource
+from subgraft.text.resolved import PairFilesSource
 
 T = TypeVar("T")
 
@@ -98,28 +96,14 @@ def _items(holder: object, name: str, where: str) -> Iterator[tuple[Any, str]]:
 
 
 @dataclass(frozen=True)
-class SquadSource(FilesSource):
-    """Questions in a file for each split, as the pairs that a task makes of them. There are always two sides."""
+class SquadSource(PairFilesSource):
+    """Questions in a file for each split, as the pairs that a task makes of them."""
 
-    files: Mapping[Split, Path]
     pairing: Pairing
     _read: dict[Split, tuple[list[Question], Counter[str]]] = field(default_factory=dict, init=False, repr=False)
 
-    on_disk = True
-
-    @property
-    def monolingual(self) -> bool:
-        return False
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.files)
-
     def _origin(self) -> dict[str, object]:
-        return {"squad": {split: file_digest(self.files[split]) for split in self.splits}}
-
-    def paths(self, split: Split) -> tuple[Path, ...]:
-        return (self.files[split],)
+        return {"squad": self._digests}
 
     def remarks(self, split: Split) -> Mapping[str, int]:
         return self._questions(split)[1]
