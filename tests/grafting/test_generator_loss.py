@@ -18,14 +18,15 @@ from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
-def _simulator(name: SideName) -> Simulator:
+def _simulator(name: SideName, max_positions: int | None = None) -> Simulator:
     source, target = english_tokenizer(), german_tokenizer()
     form = conditioning("marian", source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
     examples = Translation(pairs, source, target, form, max_length=40)
     tokenizer = target if name == "decoder" else source
     settings = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
-    return Simulator(examples, tokenizer, name, settings, 10, 1, (source.special["pad"], target.special["pad"]))
+    padding = source.special["pad"], target.special["pad"]
+    return Simulator(examples, tokenizer, name, settings, 10, 1, padding, max_positions)
 
 
 def _loss(name: SideName, kd_weight: float = 0.5) -> GeneratorLoss:
@@ -109,3 +110,15 @@ def test_simulation_is_a_function_of_seed_epoch_and_index() -> None:
     assert first.resegmented.labels.shape != other.resegmented.labels.shape or not torch.equal(
         first.resegmented.labels, other.resegmented.labels
     )
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_simulated_sentences_fit_into_the_model(name: SideName) -> None:
+    """Splitting makes sentences longer; where the model ends, they stay as they are."""
+
+    def longest(simulator: Simulator) -> int:
+        batch = simulator.batch(np.arange(60), 0).resegmented
+        return (batch.decoder_input_ids if name == "decoder" else batch.input_ids).shape[1]
+
+    free = longest(_simulator(name))
+    assert longest(_simulator(name, free - 1)) < free

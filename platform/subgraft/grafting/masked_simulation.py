@@ -41,7 +41,10 @@ class MaskedGeneratorBatch:
 
 
 class MaskedSimulator:
-    """Turns sentences into generator batches; what is simulated and hidden is a function of (seed, epoch, index)."""
+    """Turns sentences into generator batches; what is simulated and hidden is a function of (seed, epoch, index).
+
+    max_positions: the longest sequence that the model takes; splitting makes sentences longer.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,9 @@ class MaskedSimulator:
         settings: ResegmentationSettings,
         max_similar: int,
         seed: int,
+        max_positions: int | None = None,
     ) -> None:
+        self._longest = None if max_positions is None else max_positions - 2  # its beginning and its end
         self._sentences = sentences
         self._size = len(tokenizer)
         self._padding = tokenizer.special["pad"]
@@ -67,7 +72,7 @@ class MaskedSimulator:
         masking = self._sentences.masking
         bodies = [self._sentences.body(int(index)) for index in indices]
         randomness = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
-        results = [self._resegment(body, drawn) for body, drawn in zip(bodies, randomness, strict=True)]
+        results = [self._resegment(body, drawn, self._longest) for body, drawn in zip(bodies, randomness, strict=True)]
         new, changed = number_new(results, self._size)
         return MaskedGeneratorBatch(
             collate([masking.whole(body) for body in bodies], self._padding),

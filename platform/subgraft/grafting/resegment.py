@@ -47,8 +47,13 @@ class Resegmenter:
         self._ids = tokenizer.ids
         self._size = len(tokenizer)
 
-    def __call__(self, tokens: Sequence[int], generator: np.random.Generator) -> Resegmentation:
-        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay as they are."""
+    def __call__(
+        self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
+    ) -> Resegmentation:
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay as they are.
+
+        A sentence that would become longer than `longest` tokens stays as it is altogether.
+        """
         draws = generator.random((len(tokens), self.settings.max_merge))
         out = _Writer(self._ids, self._size)
         position = 0
@@ -59,6 +64,13 @@ class Resegmenter:
             else:
                 out.write(1, self._cut(tokens[position], draws[position, -1], generator), keep=tokens[position])
             position += taken
+        result = out.finish()
+        return result if longest is None or len(result.tokens) <= longest else self._unchanged(tokens)
+
+    def _unchanged(self, tokens: Sequence[int]) -> Resegmentation:
+        out = _Writer(self._ids, self._size)
+        for token in tokens:
+            out.write(1, [], keep=token)
         return out.finish()
 
     def _merged(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:

@@ -85,7 +85,10 @@ class SimilarCache:
 
 
 class Simulator:
-    """Turns examples into generator batches; what is simulated is a function of (seed, epoch, index)."""
+    """Turns examples into generator batches; what is simulated is a function of (seed, epoch, index).
+
+    max_positions: the longest sequence that the model takes; splitting makes sentences longer.
+    """
 
     def __init__(
         self,
@@ -96,7 +99,9 @@ class Simulator:
         max_similar: int,
         seed: int,
         padding: tuple[int, int],
+        max_positions: int | None = None,
     ) -> None:
+        self._max_positions = max_positions
         self._objective = objective
         self._side = side
         self._seed = seed
@@ -113,7 +118,9 @@ class Simulator:
         """The generator batch of the examples at `indices`."""
         examples = [self._objective.example(int(index), epoch) for index in indices]
         results = [
-            self._resegment(self._body(example), np.random.default_rng([self._seed, epoch, int(index), 1]))
+            self._resegment(
+                self._body(example), np.random.default_rng([self._seed, epoch, int(index), 1]), self._longest(example)
+            )
             for example, index in zip(examples, indices, strict=True)
         ]
         new, bodies = number_new(results, self._size)
@@ -125,6 +132,13 @@ class Simulator:
             own_tokens(results, new),
             span_pairs(results, examples[0].source_begins if self._side == "encoder" else 0),
         )
+
+    def _longest(self, example: Example) -> int | None:
+        """How many tokens the body of the example may have."""
+        if self._max_positions is None:
+            return None
+        whole = example.target if self._side == "decoder" else example.source
+        return self._max_positions - (len(whole) - len(self._body(example)))
 
     def _body(self, example: Example) -> list[int]:
         if self._side == "decoder":

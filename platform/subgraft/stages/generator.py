@@ -82,7 +82,9 @@ def _seq2seq(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Traini
 
     def prepare(generator: Generator, name: SideName) -> tuple[GeneratorLoss, Data]:
         tokenizer, similar = bundle.tokenizers[name], settings.max_similar
-        data = Simulator(objective, tokenizer, name, settings.resegmentation, similar, seed, bundle.padding)
+        data = Simulator(
+            objective, tokenizer, name, settings.resegmentation, similar, seed, bundle.padding, bundle.max_positions
+        )
         smoothing, position = training.label_smoothing, settings.distillation_position
         return GeneratorLoss(bundle.model, generator, sides, name, recipe.kd_weight, smoothing, position), data
 
@@ -97,7 +99,7 @@ def _masked(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Trainin
 
     def prepare(generator: Generator, name: SideName) -> tuple[MaskedGeneratorLoss, Data]:
         tokenizer, similar = bundle.tokenizers[name], settings.max_similar
-        data = MaskedSimulator(sentences, tokenizer, settings.resegmentation, similar, seed)
+        data = MaskedSimulator(sentences, tokenizer, settings.resegmentation, similar, seed, bundle.max_positions)
         # The decoder's side is the one that knows the projection.
         side = side_of(bundle.model, "decoder")
         return MaskedGeneratorLoss(bundle.model, generator, side, recipe.kd_weight, training.label_smoothing), data
