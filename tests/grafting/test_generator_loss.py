@@ -11,6 +11,7 @@ from subgraft.grafting.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
+from subgraft.objectives.seq2seq import Seq2SeqBatch
 from subgraft.objectives.translation import Translation
 from subgraft.settings import Languages, ResegmentationSettings, SideName
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
@@ -18,13 +19,13 @@ from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
-def _simulator(name: SideName, max_positions: int | None = None) -> Simulator:
+def _simulator(name: SideName, merge_rate: float = 0.4, max_positions: int | None = None) -> Simulator:
     source, target = english_tokenizer(), german_tokenizer()
     form = conditioning("marian", source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
     examples = Translation(pairs, source, target, form, max_length=40)
     tokenizer = target if name == "decoder" else source
-    settings = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
+    settings = ResegmentationSettings(merge_rate=merge_rate, split_rate=0.3)
     padding = source.special["pad"], target.special["pad"]
     return Simulator(examples, tokenizer, name, settings, 10, 1, padding, max_positions)
 
@@ -116,9 +117,10 @@ def test_simulation_is_a_function_of_seed_epoch_and_index() -> None:
 def test_simulated_sentences_fit_into_the_model(name: SideName) -> None:
     """Splitting makes sentences longer; where the model ends, they stay as they are."""
 
-    def longest(simulator: Simulator) -> int:
-        batch = simulator.batch(np.arange(60), 0).resegmented
+    def longest(batch: Seq2SeqBatch) -> int:
         return (batch.decoder_input_ids if name == "decoder" else batch.input_ids).shape[1]
 
-    free = longest(_simulator(name))
-    assert longest(_simulator(name, free - 1)) < free
+    free = _simulator(name, merge_rate=0).batch(np.arange(60), 0)
+    limit = longest(free.original)
+    assert longest(free.resegmented) > limit
+    assert longest(_simulator(name, merge_rate=0, max_positions=limit).batch(np.arange(60), 0).resegmented) == limit
