@@ -106,10 +106,11 @@ def test_what_was_forgotten_is_told_but_not_of_a_model_from_nothing(finished: tu
 def test_held_out_tokens_are_made_again_where_there_is_an_initialiser(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     measured = {steps.row.name: steps.intrinsic for steps in pipeline.rows if steps.intrinsic}
-    assert list(measured) == ["independent"]
-    quality = json.loads((store.path(measured["independent"]) / "intrinsic.json").read_text())["decoder"]
-    assert 0 < quality["tokens"] <= 3
-    assert -1 <= quality["cosine"] <= 1 and 0 < quality["reciprocal_rank"] <= 1
+    assert list(measured) == ["independent", "attached"]
+    for step in measured.values():
+        quality = json.loads((store.path(step) / "intrinsic.json").read_text())["decoder"]
+        assert 0 < quality["tokens"] <= 3
+        assert -1 <= quality["cosine"] <= 1 and 0 < quality["reciprocal_rank"] <= 1
     assert "Held-out tokens of the decoder" in (store.path(pipeline.report) / "report.md").read_text()
 
 
