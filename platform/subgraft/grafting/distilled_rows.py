@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from subgraft.errors import UserError
 from subgraft.grafting.generator import table_digest
 from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.subword_mean import mix_subwords, subwords
+from subgraft.grafting.token_tensors import load_beside, save_beside
 from subgraft.models.sides import Side
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 
-_ROWS = "distilled_rows.safetensors"
-RECORD = "distilled_rows.json"
-_FORMAT = 1
+_NAME = "distilled_rows"
 _MEND = "Give the output of a token-distillation step for this model and this vocabulary."
 
 
@@ -43,29 +39,13 @@ class DistilledRows:
     vocabulary: str
 
     def save(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self.tokenizer.save(directory)
-        save_file({"tokens": self.tokens.contiguous(), "rows": self.rows.contiguous()}, directory / _ROWS)
-        (directory / _ROWS).chmod(0o644)  # safetensors leaves files that only their owner can read
-        record = {
-            "format": _FORMAT,
-            "model": self.model,
-            "upstream": self.vocabulary,
-            "vocabulary": self.tokenizer.fingerprint,
-        }
-        (directory / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        tensors = {"tokens": self.tokens, "rows": self.rows}
+        save_beside(directory, _NAME, self.tokenizer, tensors, {"model": self.model, "upstream": self.vocabulary})
 
     @classmethod
     def load(cls, directory: Path) -> DistilledRows:
         """Raises UserError where `directory` holds none, or none that this version can read."""
-        try:
-            record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
-            tensors = load_file(directory / _ROWS)
-        except (OSError, ValueError, SafetensorError):
-            raise UserError("no distilled rows here", where=str(directory), mend=_MEND) from None
-        tokenizer = Tokenizer.load(directory)
-        if record.get("format") != _FORMAT or record.get("vocabulary") != tokenizer.fingerprint:
-            raise UserError("distilled rows that do not belong to the vocabulary beside them", where=str(directory))
+        tokenizer, tensors, record = load_beside(directory, _NAME, "distilled rows", _MEND)
         return cls(tokenizer, tensors["tokens"], tensors["rows"], record["model"], record["upstream"])
 
     def check(self, side: Side, source: Tokenizer, entries: Sequence[Entry], where: str) -> None:

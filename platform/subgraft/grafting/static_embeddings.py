@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from subgraft.errors import UserError
+from subgraft.grafting.token_tensors import load_beside, not_of_its_vocabulary, save_beside
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 
-_VECTORS = "static_embeddings.safetensors"
-RECORD = "static_embeddings.json"
-_FORMAT = 1
+_NAME, _WHAT = "static_embeddings", "static embeddings"
+RECORD = f"{_NAME}.json"
 
 
 @dataclass(frozen=True)
@@ -50,25 +47,15 @@ class StaticEmbeddings:
         return token if self.known[token] else None
 
     def save(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self.tokenizer.save(directory)
-        save_file({"vectors": self.vectors.contiguous(), "known": self.known}, directory / _VECTORS)
-        (directory / _VECTORS).chmod(0o644)  # safetensors leaves files that only their owner can read
-        record = {"format": _FORMAT, "vocabulary": self.tokenizer.fingerprint, "settings": self.settings}
-        (directory / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        tensors = {"vectors": self.vectors, "known": self.known}
+        save_beside(directory, _NAME, self.tokenizer, tensors, {"settings": self.settings})
 
     @classmethod
     def load(cls, directory: Path) -> StaticEmbeddings:
         """Raises UserError where `directory` holds none, or none that this version can read."""
-        try:
-            record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
-            tensors = load_file(directory / _VECTORS)
-        except (OSError, ValueError, SafetensorError):
-            raise UserError("no static embeddings here", where=str(directory), mend=HOW_TO_MAKE) from None
-        tokenizer = Tokenizer.load(directory)
-        sound = record.get("format") == _FORMAT and record.get("vocabulary") == tokenizer.fingerprint
-        if not sound or tensors["known"].shape != (len(tokenizer),) or len(tensors["vectors"]) != len(tokenizer):
-            raise UserError("static embeddings that do not belong to the vocabulary beside them", where=str(directory))
+        tokenizer, tensors, record = load_beside(directory, _NAME, _WHAT, HOW_TO_MAKE)
+        if tensors["known"].shape != (len(tokenizer),) or len(tensors["vectors"]) != len(tokenizer):
+            raise not_of_its_vocabulary(_WHAT, directory)
         return cls(tokenizer, tensors["vectors"].float(), tensors["known"].to(torch.bool), record["settings"])
 
 
