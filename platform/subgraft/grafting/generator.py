@@ -116,18 +116,16 @@ def _ragged_softmax(scores: Tensor, similar: RaggedSimilar) -> Tensor:
 
 def mix(table: Tensor, weights: Tensor, similar: RaggedSimilar) -> Tensor:
     """Rows [n, k] mixed from any table [V, k] by the weights [nnz]; a token without similar ones gets the mean row."""
-    mixed = F.embedding_bag(
-        similar.token_ids,
-        table,
-        similar.offsets,
-        mode="sum",
-        per_sample_weights=weights.to(table.dtype),
-        include_last_offset=True,
-    )
+    mixed = weighted_sums(table, similar.offsets, similar.token_ids, weights.to(table.dtype))
     empty = similar.counts == 0
     if bool(empty.any()):
         mixed = torch.where(empty[:, None], table.mean(dim=0), mixed)
     return mixed
+
+
+def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
+    """Sums [n, k] of weighted rows of a table [V, k], ragged by offsets [n+1]; an empty one is zero."""
+    return F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
 
 
 def table_digest(table: Tensor) -> str:

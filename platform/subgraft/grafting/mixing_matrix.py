@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from subgraft.grafting.alignment import Alignment
-from subgraft.grafting.generator import RaggedSimilar
+from subgraft.grafting.generator import RaggedSimilar, weighted_sums
 from subgraft.grafting.ragged import ragged_ranges
 from subgraft.settings import SideName
 
@@ -39,14 +38,9 @@ class MixingMatrix:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def to(self, device: torch.device | str) -> MixingMatrix:
-        return MixingMatrix(self.offsets.to(device), self.tokens.to(device), self.weights.to(device))
-
     def mix(self, table: Tensor) -> Tensor:
         """The rows [size, d] mixed from a table [V, d]; gradients reach the table."""
-        return F.embedding_bag(
-            self.tokens, table, self.offsets, mode="sum", per_sample_weights=self.weights, include_last_offset=True
-        )
+        return weighted_sums(table, self.offsets, self.tokens, self.weights)
 
 
 def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
