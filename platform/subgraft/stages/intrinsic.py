@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.grafting.intrinsic import measure
-from subgraft.grafting.transplant import Method
 from subgraft.models.bundle import Bundle
 from subgraft.settings import IntrinsicSettings, Settings, SideName
 from subgraft.stages.context import Context, Json
+from subgraft.stages.transfer import method_of
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 QUALITY = "intrinsic.json"
@@ -30,8 +30,7 @@ class IntrinsicRecipe(Settings):
 def run(recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     bundle = Bundle.load(inputs["model"])
-    static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
-    method = Method(recipe.method, inputs.get("generator"), recipe.max_similar, recipe.seed, static=static)
+    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs)
     sample = recipe.sample
     found: dict[str, Json] = {}
     for side in recipe.sides:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -37,12 +37,22 @@ class TransferRecipe(Settings):
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    static = {side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs}
-    generator = inputs.get("generator")
-    distilled = inputs.get("distilled")
-    method = Method(recipe.method, generator, recipe.max_similar, recipe.seed, recipe.keep_seen, static, distilled)
+    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs, recipe.keep_seen)
     reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
+
+
+def method_of(
+    name: str,
+    sides: Iterable[SideName],
+    max_similar: int,
+    seed: int,
+    inputs: Mapping[str, Path],
+    keep_seen: bool = True,
+) -> Method:
+    """A method with what it needs among a step's inputs."""
+    static = {side: inputs[key] for side in sides if (key := f"static/{side}") in inputs}
+    return Method(name, inputs.get("generator"), max_similar, seed, keep_seen, static, inputs.get("distilled"))
 
 
 def transfer(
