@@ -8,20 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from small_experiments import finish, written
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.step import in_order
 from subgraft.experiment.store import Store
-from subgraft.experiment.worker import Job, perform
 from subgraft.grafting.alignment import align
 from subgraft.grafting.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings import Runtime
-from toys import english, german, marian, publish_bert
+from toys import marian, publish_bert
 
 CONFIG = """\
 name: tiny
@@ -57,27 +54,9 @@ TRAINED = (
 )
 
 
-def written(place: Path) -> Path:
-    """The configuration and its corpora."""
-    (place / "config.yaml").write_text(CONFIG)
-    for folder, count, seed in (("upstream", 120, 1), ("downstream", 60, 2)):
-        (place / folder).mkdir()
-        for split, size in (("train", count), ("dev", 4), ("test", 4)):
-            for language, lines in (("en", english(size, seed)), ("de", german(size, seed))):
-                (place / folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
-    return place / "config.yaml"
-
-
-def finish(config: Path, *changes: str) -> tuple[Pipeline, Store]:
-    pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-    for step in in_order([pipeline.report]):
-        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return pipeline, Store(config.parent / "home")
-
-
 @pytest.fixture(scope="module", params=["decoder", "encoder, decoder"])
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
-    return finish(written(tmp_path_factory.mktemp("bert")), f"sides=[{request.param}]")
+    return finish(written(tmp_path_factory.mktemp("bert"), CONFIG), f"sides=[{request.param}]")
 
 
 def by_name(pipeline: Pipeline) -> dict[str, RowSteps]:
@@ -129,7 +108,7 @@ def test_one_generator_is_trained_on_masked_text_and_serves_every_side(finished:
 
 
 def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> None:
-    config = written(tmp_path)
+    config = written(tmp_path, CONFIG)
     plain, other = (
         by_name(Pipeline(load(config, Experiment, changes), tmp_path))["patt+kd"]
         for changes in ([], ["upstream.masking={share: 0.3}"])
@@ -145,7 +124,7 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
 
 
 def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
-    pipeline, store = finish(written(tmp_path), OTHERS)
+    pipeline, store = finish(written(tmp_path, CONFIG), OTHERS)
     rows = by_name(pipeline)
     sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
     assert sizes == {"without": 150, "single": 200, "task": 200, "independent": 200}
@@ -159,7 +138,7 @@ def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sides", ["decoder", "encoder, decoder"])
 def test_rows_are_distilled_and_stay_attached_in_a_bert(sides: str, tmp_path: Path) -> None:
-    pipeline, store = finish(written(tmp_path), *TRAINED, "token_distillation.layer=1", f"sides=[{sides}]")
+    pipeline, store = finish(written(tmp_path, CONFIG), *TRAINED, "token_distillation.layer=1", f"sides=[{sides}]")
     for steps in by_name(pipeline).values():
         assert len(Bundle.load(store.path(steps.finetune)).decoder) == 200
     distilled = by_name(pipeline)["distilled"].distilled
@@ -172,7 +151,7 @@ def test_rows_are_distilled_and_stay_attached_in_a_bert(sides: str, tmp_path: Pa
 def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_path: Path) -> None:
     publish_bert(tmp_path / "published", pretraining=pretraining)
     settings = ("upstream.checkpoint=published", "sides=[encoder, decoder]")
-    pipeline, store = finish(written(tmp_path), *settings)
+    pipeline, store = finish(written(tmp_path, CONFIG), *settings)
     assert pipeline.pretrained.stage.name == "checkpoint"
     for steps in pipeline.rows:
         fitted = Bundle.load(store.path(steps.finetune))
@@ -202,7 +181,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], complaint: str, tmp_path: Path) -> None:
-    config = written(tmp_path)
+    config = written(tmp_path, CONFIG)
     publish_bert(tmp_path / "published", pretraining=False)
     translating = Bundle.load(tmp_path / "published")
     Bundle(marian(), translating.encoder, translating.decoder).save(tmp_path / "marian")

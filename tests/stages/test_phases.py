@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,39 +10,17 @@ from safetensors.torch import load_file
 
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings import Cleaning, CorpusSource, Languages, Runtime, TrainingSettings
+from subgraft.settings import Cleaning, CorpusSource, Languages, TrainingSettings
 from subgraft.stages.finetune import FinetuneRecipe, run
 from subgraft.stages.phases import FirstPhase, joined, take_over_tables, train_tables_alone
 from subgraft.text.corpus import build
 from subgraft.training.loop import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
+from watched import KilledError, Watched
 
 LANGUAGES = Languages(source="en", target="de")
 STEPS = 8
 TABLE = "model.decoder.embed_tokens.weight"
-
-
-class KilledError(Exception):
-    """Stands for a kill: raised in the middle of a training."""
-
-
-class Watched:
-    """The context of a stage that may be killed once a step is reported; it keeps every step."""
-
-    def __init__(self, work: Path, die_at: int | None) -> None:
-        self.work = work
-        self.die_at = die_at
-        self.runtime = Runtime(checkpoint_seconds=1e-6)
-        self.steps: list[int] = []
-
-    def progress(self, done: int, total: int, what: str) -> None:
-        pass
-
-    def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        if "train_loss" in values:
-            self.steps.append(step)
-            if step == self.die_at:
-                raise KilledError
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from small_experiments import finish, written
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import Record
-from subgraft.experiment.step import in_order
 from subgraft.experiment.store import Store
-from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
-from subgraft.settings import Runtime
-from toys import english, german
 
 CONFIG = """\
 name: tiny
@@ -51,16 +45,7 @@ evaluation:
 @pytest.fixture(scope="module", params=["marian", "mbart"])
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
     place = tmp_path_factory.mktemp(request.param)
-    (place / "config.yaml").write_text(CONFIG)
-    for folder, count, seed in (("upstream", 120, 1), ("downstream", 60, 2)):
-        (place / folder).mkdir()
-        for split, size in (("train", count), ("dev", 4), ("test", 4)):
-            for language, lines in (("en", english(size, seed)), ("de", german(size, seed))):
-                (place / folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
-    pipeline = Pipeline(load(place / "config.yaml", Experiment, [f"model.family={request.param}"]), place)
-    for step in in_order([pipeline.report]):
-        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return pipeline, Store(place / "home")
+    return finish(written(place, CONFIG), f"model.family={request.param}")
 
 
 def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipeline, Store]) -> None:

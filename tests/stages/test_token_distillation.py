@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +14,16 @@ from subgraft.grafting.distilled_rows import DistilledRows
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings import Cleaning, CorpusSource, Runtime, SideName, TokenDistillationSettings, TrainingSettings
+from subgraft.settings import Cleaning, CorpusSource, SideName, TokenDistillationSettings, TrainingSettings
 from subgraft.stages import transfer
 from subgraft.stages.token_distillation import TokenDistillationRecipe, run
 from subgraft.stages.transfer import TransferRecipe
 from subgraft.text.corpus import build
+from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")
 STEPS = 6
 NOWHERE: Any = None  # a transfer does not look at its context
-
-
-class KilledError(Exception):
-    """Stands for a kill: raised in the middle of a training."""
-
-
-class Watched:
-    """The context of a stage that may be killed once a step is reported; it keeps every step."""
-
-    def __init__(self, work: Path, die_at: int | None) -> None:
-        self.work = work
-        self.die_at = die_at
-        self.runtime = Runtime(checkpoint_seconds=1e-6)
-        self.steps: list[int] = []
-
-    def progress(self, done: int, total: int, what: str) -> None:
-        pass
-
-    def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        if "train_distillation" in values:
-            self.steps.append(step)
-            if step == self.die_at:
-                raise KilledError
 
 
 @pytest.fixture(scope="module", params=["marian", "mbart"])
@@ -75,7 +52,7 @@ def distil(
     place: Path, inputs: dict[str, Path], sides: tuple[SideName, ...] = ("decoder",), die_at: int | None = None
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
-    context = Watched(place / "work", die_at)
+    context = Watched(place / "work", die_at, "train_distillation")
     return dict(run(recipe(sides), inputs, place / "out", context)), context.steps
 
 

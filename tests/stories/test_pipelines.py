@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from whole_runs import run_config
 
 SMALL = (
     "corpora.everyday.limit={train: 800, dev: 20, test: 20}",
@@ -44,21 +43,7 @@ FEW = (
 
 
 def _run(repository: Path, home: Path, *settings: str) -> str:
-    return _run_config(repository / "configs" / "quickstart.yaml", home, *SMALL, *settings)
-
-
-def _run_config(config: Path, home: Path, *settings: str) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-m", "subgraft", "run", str(config), *settings],
-        env=os.environ | {"SUBGRAFT_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout
-    return ended.stdout
+    return run_config(repository / "configs" / "quickstart.yaml", home, *SMALL, *settings)
 
 
 def _artifacts(home: Path, stage: str) -> dict[str, Path]:
@@ -118,7 +103,7 @@ def test_what_a_model_of_monolingual_text_knows_is_transferred(
     monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
     config, rows = repository / "configs" / f"table3-{family}.yaml", ("without", "mean", "patt+kd")
     model = f"model={{family: {family}, {SHAPE}}}"
-    _run_config(config, tmp_path / "first", *FEW, model)
+    run_config(config, tmp_path / "first", *FEW, model)
     _check(tmp_path / "first", ("decoder",), rows)
     finetuned = _artifacts(tmp_path / "first", "finetune")
     described = {row: json.loads((finetuned[f"finetune {row} seed 1"] / "config.json").read_text()) for row in rows}
@@ -133,5 +118,5 @@ def test_what_a_model_of_monolingual_text_knows_is_transferred(
         assert families == {"without": "mbart", "mean": "split_mbart", "patt+kd": "split_mbart"}
     (pretrained,) = _artifacts(tmp_path / "first", "pretrain").values()
     checkpoint = (f"upstream.checkpoint={pretrained}", "sides=[encoder, decoder]")
-    _run_config(config, tmp_path / "second", *FEW, model, *checkpoint)
+    run_config(config, tmp_path / "second", *FEW, model, *checkpoint)
     _check(tmp_path / "second", ("encoder", "decoder"), rows)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from task_files import SPLITS, write_everyday, write_task
+from whole_runs import run_config
 
 SMALL = (
     "corpora.everyday={files: {train: [everyday.txt]}}",
@@ -37,18 +35,9 @@ def test_questions_are_learnt_and_scored(repository: Path, tmp_path: Path) -> No
     for split, count in SPLITS.items():
         write_task(tmp_path, split, count)
     home = tmp_path / "home"
-    ended = subprocess.run(
-        [sys.executable, "-m", "subgraft", "run", str(tmp_path / "questions.yaml"), *SMALL],
-        env=os.environ | {"SUBGRAFT_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout
-    assert all(row in ended.stdout for row in ROWS)
-    assert "questions-en-en@champion" in ended.stdout
+    printed = run_config(tmp_path / "questions.yaml", home, *SMALL)
+    assert all(row in printed for row in ROWS)
+    assert "questions-en-en@champion" in printed
     scored = [json.loads(path.read_text()) for path in (home / "store" / "evaluate").glob("*/evaluation.json")]
     assert [evaluation["sentences"] for evaluation in scored] == [SPLITS["test"]] * len(ROWS)
     (report,) = (home / "store" / "report").glob("*/report.md")

@@ -1,0 +1,32 @@
+"""A stage's context that looks on, and that may kill the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.settings import Runtime
+
+
+class KilledError(Exception):
+    """Stands for a kill: raised in the middle of a training."""
+
+
+class Watched:
+    """The context of a stage that may be killed once a step is reported; it keeps every step that reports `metric`."""
+
+    def __init__(self, work: Path, die_at: int | None, metric: str = "train_loss") -> None:
+        self.work = work
+        self.die_at = die_at
+        self.metric = metric
+        self.runtime = Runtime(checkpoint_seconds=1e-6)
+        self.steps: list[int] = []
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        pass
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        if self.metric in values:
+            self.steps.append(step)
+            if step == self.die_at:
+                raise KilledError
