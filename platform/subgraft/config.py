@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from subgraft.presets import with_preset
 from subgraft.rows import UNMAPPED, Row
+from subgraft.search_settings import SearchSettings, require_searchable
 from subgraft.settings import (
     Cleaning,
     CorpusSource,
@@ -36,7 +37,8 @@ class Experiment(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
     task, question_generation: left out of what the report records where they say what has always been so.
-    token_distillation_training: there where a row needs it, and in no fingerprint elsewhere.
+    token_distillation_training: there where a row needs it, and in no fingerprint elsewhere.  search: what
+    `subgraft search` does; the other commands pass over it.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -66,6 +68,7 @@ class Experiment(Settings):
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
     intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    search: SearchSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     runtime: Runtime = Runtime()
 
     @model_validator(mode="before")
@@ -116,6 +119,12 @@ class Experiment(Settings):
         attached = [row.name for row in self.rows if row.attached]
         if attached and self.runtime.zero_stage == 3:
             raise ValueError(f"row {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
+        return self
+
+    @model_validator(mode="after")
+    def _searchable(self) -> Experiment:
+        if self.search is not None:
+            require_searchable(self.search, self.rows)
         return self
 
     @model_validator(mode="after")

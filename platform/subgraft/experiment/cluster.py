@@ -7,9 +7,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from subgraft.errors import OperationalError
 from subgraft.settings import Runtime
+
+if TYPE_CHECKING:
+    from ray.client_builder import ClientContext
+    from ray._private.worker import BaseContext
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 ENVIRONMENT = {
@@ -31,8 +36,10 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def cluster(runtime: Runtime, address: str | None = None) -> Iterator[None]:
+def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
     """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
+
+    What it yields is where the dashboard is, as host:port, if there is one that this process has been told of.
 
     Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine
     only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError when no
@@ -44,30 +51,30 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[None]:
     import ray
 
     if ray.is_initialized():
-        yield
+        yield ""
         return
     try:
         if address:
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+            context = ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         else:
-            _start(runtime)
+            context = _start(runtime)
     except Exception as error:  # a node that does not come up in time is no more than an Exception
         mend = "Run the same command again; a busy machine may have been too slow."
         raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", mend=mend) from error
     try:
-        yield
+        yield context.dashboard_url or ""
     finally:
         ray.shutdown()
 
 
-def _start(runtime: Runtime) -> None:
+def _start(runtime: Runtime) -> BaseContext:
     import ray
 
     # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
     # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it.
     if not runtime.dashboard:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    ray.init(
+    return ray.init(
         "local",
         include_dashboard=runtime.dashboard,
         dashboard_host="127.0.0.1",

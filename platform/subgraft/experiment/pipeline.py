@@ -73,7 +73,7 @@ class Pipeline(Beginnings):
     @cached_property
     def rows(self) -> tuple[RowSteps, ...]:
         """Every row under every seed."""
-        return tuple(self._row(row, seed) for row in self.experiment.rows for seed in self.experiment.seeds)
+        return tuple(self.row(row, seed) for row in self.experiment.rows for seed in self.experiment.seeds)
 
     @cached_property
     def report(self) -> Step:
@@ -142,7 +142,8 @@ class Pipeline(Beginnings):
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
-    def _row(self, row: Row, seed: int) -> RowSteps:
+    def row(self, row: Row, seed: int) -> RowSteps:
+        """The steps of any row, whether the experiment has it or not."""
         experiment = self.experiment
         labels = {"row": row.name, "seed": str(seed)}
         model = self.begins_with(row, seed)

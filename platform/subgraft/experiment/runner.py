@@ -29,8 +29,11 @@ def run(
     observers: Sequence[Observer] = (),
     *,
     address: str | None = None,
+    provenance: Provenance | None = None,
 ) -> dict[str, Record]:
     """Make the targets and whatever they need; records of all steps there are now, by fingerprint.
+
+    provenance: of the process that asked for it, where that is not this one.
 
     When everything is cached, Ray is not started. After a failure the steps that run at that time are let finish,
     nothing new starts, and the first failure is raised: a stage's UserError as it is, or an OperationalError.
@@ -46,7 +49,7 @@ def run(
         with cluster(runtime, address):
             if address is None and "RAY_ADDRESS" not in os.environ:  # a cluster elsewhere may grow
                 _check_local(plan, store, runtime)
-            records.update(_Drive(store, plan, runtime, observers).run())
+            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here()).run())
     return records
 
 
@@ -82,6 +85,7 @@ class _Drive:
     plan: Plan
     runtime: Runtime
     observers: Sequence[Observer]
+    provenance: Provenance
     running: dict[Any, _Running] = field(default_factory=dict)
     made: dict[str, Record] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
@@ -89,14 +93,13 @@ class _Drive:
     def run(self) -> Mapping[str, Record]:
         import ray
 
-        provenance = Provenance.here()
         waiting = list(self.plan.to_run)
         try:
             while self.running or (waiting and not self.failures):
                 if not self.failures:
                     for step in [step for step in waiting if self._is_ready(step)]:
                         waiting.remove(step)
-                        self._submit(step, provenance)
+                        self._submit(step)
                 finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
                 for running in self.running.values():
                     self._follow(running)
@@ -113,10 +116,10 @@ class _Drive:
         there = self.plan.cached.keys() | self.made.keys()
         return all(source.fingerprint in there for source in step.inputs.values())
 
-    def _submit(self, step: Step, provenance: Provenance) -> None:
+    def _submit(self, step: Step) -> None:
         import ray
 
-        job = job_for(step, self.store, self.runtime, provenance)
+        job = job_for(step, self.store, self.runtime, self.provenance)
         tail = EventTail(self.store.work(step) / EVENTS)
         running = _Running(step, tail)
         for event in tail.read():  # an earlier attempt's: its curve is part of this step's
@@ -125,7 +128,11 @@ class _Drive:
         # A distributed step's own task only waits for its workers, which have the resources.
         options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else _capped(job)
         task = ray.remote(perform).options(
-            name=step.name, max_retries=self.runtime.max_failures, retry_exceptions=False, **options
+            name=step.name,
+            max_retries=self.runtime.max_failures,
+            retry_exceptions=False,
+            scheduling_strategy="DEFAULT",  # not within the placement group of a trial that asks for the step
+            **options,
         )
         self.running[task.remote(job)] = running
 

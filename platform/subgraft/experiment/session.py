@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.config import Experiment
-from subgraft.errors import OperationalError, UserError
+from subgraft.errors import UserError
 from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import Plan, make_plan
@@ -21,7 +20,7 @@ from subgraft.experiment.store import Store, default_home
 from subgraft.experiment.tracker import Tracker
 from subgraft.reporting.terminal import terminal_table
 from subgraft.settings import Languages
-from subgraft.stages.fitting import CURVE
+from subgraft.stages.fitting import best_dev_bleu
 from subgraft.stages.report import ReportRecipe, collect
 
 if TYPE_CHECKING:
@@ -85,8 +84,8 @@ class Session:
 
     def _register(self, store: Store, tracker: Tracker) -> None:
         # Chosen by dev scores alone: the test set chooses nothing.
-        best = max(self.pipeline.rows, key=lambda steps: _dev_bleu(store.path(steps.finetune)))
-        dev_bleu = _dev_bleu(store.path(best.finetune))
+        best = max(self.pipeline.rows, key=lambda steps: best_dev_bleu(store.path(steps.finetune)))
+        dev_bleu = best_dev_bleu(store.path(best.finetune))
         chosen = Chosen.of(self.model_name, self.pipeline, best, dev_bleu, store)
         evaluation = best.evaluate if store.find(best.evaluate) else None
         aliases = (CANDIDATE, CHAMPION)
@@ -119,11 +118,3 @@ def further_commands(model: str, languages: Languages, run: str, uri: str | None
         ("compare", f"{subgraft} compare {run}"),
         ("MLflow page", f"{subgraft} tracking" if uri is None or uri.startswith("sqlite:") else uri),
     )
-
-
-def _dev_bleu(finetuned: Path) -> float:
-    """The best dev BLEU of a finetuning, which is that of the weights it kept."""
-    curve = json.loads((finetuned / CURVE).read_text())
-    if not curve:
-        raise OperationalError("a finetuning without dev scores", where=str(finetuned))
-    return max(float(point["values"]["bleu"]) for point in curve)

@@ -59,6 +59,7 @@ class Tracker:
         self._lost = False
         self._last_start = 0
         self._begun: set[str] = set()
+        self._above: dict[str, str] = {}
         self._seen: set[tuple[str, str, int]] = set()
         self._provenance = Provenance.here()
         described = {"argv": " ".join(self._provenance.argv), "git_commit": self._provenance.git_commit or ""}
@@ -93,6 +94,23 @@ class Tracker:
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
         self._note(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
         self._note(EndRun(step.fingerprint, status, _now()))
+
+    def begin(self, run: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """Begin a child that is no stage, under a name of its own; `measure` and `end` belong to it."""
+        self._start(run, PARENT, run, params, tags)
+
+    def measure(self, run: str, values: Mapping[str, float], step: int = 0) -> None:
+        """Points of its curves."""
+        self._note(LogMetrics(run, [(name, float(value), _now(), step) for name, value in values.items()]))
+
+    def end(self, run: str, status: str, tags: Mapping[str, str]) -> None:
+        """status: FINISHED, FAILED or KILLED."""
+        self._note(SetTags(run, tags))
+        self._note(EndRun(run, status, _now()))
+
+    def nest(self, step: Step, run: str) -> None:
+        """Show a stage below a child that was begun, unless it is shown already."""
+        self._above.setdefault(step.fingerprint, run)
 
     def register(
         self,
@@ -145,7 +163,8 @@ class Tracker:
             "git_commit": self._provenance.git_commit or "",
         }
         recipe = step.recipe.model_dump(mode="json")
-        self._start(step.fingerprint, PARENT, step.name, recipe, {**identity, **step.labels, **tags})
+        parent = self._above.get(step.fingerprint, PARENT)
+        self._start(step.fingerprint, parent, step.name, recipe, {**identity, **step.labels, **tags})
 
     def _start(
         self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]

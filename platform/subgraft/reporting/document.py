@@ -83,11 +83,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A title, a line below it, and sections."""
+    """A title, a line below it, and sections. refresh: after how many seconds a browser is to load the page again."""
 
     title: str
     subtitle: str
     sections: tuple[Section, ...]
+    refresh: int | None = None
 
     @property
     def figures(self) -> tuple[Figure, ...]:

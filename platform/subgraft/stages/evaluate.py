@@ -1,4 +1,7 @@
-"""FinetunedModel and Corpus → Evaluation: translations of the test set, their scores, calibration, speed and size."""
+"""FinetunedModel and Corpus → Evaluation: translations of the test set, their scores, calibration, speed and size.
+
+A search measures its trials by the same stage, on the dev set.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -36,16 +40,20 @@ class Length:
 
 
 class EvaluateRecipe(Settings):
-    """speed: whether generation is timed; left out of the fingerprint where it is, as it is without saying."""
+    """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
+
+    Both are left out of the fingerprint where they are as they are without saying.
+    """
 
     languages: Languages
     evaluation: EvaluationSettings
     speed: bool = Field(default=True, exclude_if=bool)
+    split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
 
 
 def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
-    pairs = list(corpus.pairs("test"))[: settings.test_sentences]
+    pairs = list(corpus.pairs(recipe.split))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     translate = translator(bundle, recipe.languages, settings)
     hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)

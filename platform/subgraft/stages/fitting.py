@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from subgraft.errors import OperationalError
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
@@ -97,6 +98,14 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
     return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": round(outcome.seconds, 1)}
+
+
+def best_dev_bleu(finetuned: Path) -> float:
+    """The best dev BLEU of a finetuning, which is that of the weights it kept."""
+    curve = json.loads((finetuned / CURVE).read_text())
+    if not curve:
+        raise OperationalError("a finetuning without dev scores", where=str(finetuned))
+    return max(float(point["values"]["bleu"]) for point in curve)
 
 
 class DevScores:

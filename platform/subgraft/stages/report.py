@@ -36,7 +36,7 @@ class ReportRecipe(Settings):
 
     @classmethod
     def of(cls, experiment: Experiment) -> ReportRecipe:
-        return cls(experiment=experiment.model_dump(mode="json", exclude={"runtime", "corpora"}))
+        return cls(experiment=experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search"}))
 
 
 def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

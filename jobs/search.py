@@ -1,0 +1,13 @@
+"""A search as a job of a Ray cluster: `ray job submit --working-dir . -- python jobs/search.py CONFIG [key=value …]`.
+
+Ray tells a job its cluster by RAY_ADDRESS, which `subgraft search` obeys. What runs is the subgraft installed there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from subgraft.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["search", *sys.argv[1:]]))

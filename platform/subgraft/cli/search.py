@@ -1,0 +1,57 @@
+"""subgraft search: hyperparameters of a row, tried out and judged on dev."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.cli.output import Commands, console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from subgraft.reporting.search_data import SearchData
+
+
+def add_to(commands: Commands) -> None:
+    one = commands.add_parser("search", help="search for hyperparameters of a row; what was tried is not tried again")
+    one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
+    one.add_argument("overrides", nargs="*", metavar="key=value", help="as in search.trials=40")
+    one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
+    one.set_defaults(command=search)
+
+
+def search(arguments: argparse.Namespace) -> None:
+    """Raises OperationalError where a trial failed, once the others are told."""
+    from subgraft.cli.experiments import load_experiment
+    from subgraft.errors import OperationalError
+    from subgraft.search.session import SearchSession
+
+    experiment = load_experiment(arguments.config, arguments.overrides)
+    found = SearchSession(experiment, arguments.config.absolute().parent).run(console(), arguments.address)
+    data = found.page.data({trial.number: trial for trial in found.trials})
+    console().print(_best(data))
+    console().print(f"\n{data.rows}", highlight=False, markup=False)
+    console().print(f"page         {found.page.path}", highlight=False)
+    for command in data.commands:
+        console().print(f"{command.purpose.partition(':')[0]:12} {command.line}", highlight=False, markup=False)
+    if found.failed:
+        first = found.failed[0]
+        told = f"{len(found.failed)} of {len(found.trials)} trials failed; {first.name}: {first.said}"
+        raise OperationalError(told, mend="Run the same command again: it does these again, and no others.")
+
+
+def _best(data: SearchData) -> Table:
+    from rich.table import Table
+
+    from subgraft.reporting.search_data import best
+
+    shown = Table(box=None, pad_edge=False)
+    for heading in ("trial", *data.parameters, *data.objectives):
+        shown.add_column(heading, justify="right")
+    for trial in best(data.trials, data.objectives):
+        values = [trial.values.get(name, "–") for name in data.parameters]
+        found = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
+        shown.add_row(str(trial.number), *map(str, values), *found)
+    return shown

@@ -1,0 +1,87 @@
+"""What the page of a search is made of: its trials, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from subgraft.reporting.data import Command
+
+Value: TypeAlias = str | int | float
+# finished: measured.  stopped: by ASHA.  refused: its settings cannot be.  failed: to be done again.
+State = Literal["running", "finished", "stopped", "refused", "failed"]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial: what was tried, and what came of it so far.
+
+    values: by the row's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
+    evaluation, as far as it was watched.  made: its steps that no other trial had made, with their seconds.  shared:
+    how many others it took over.  said: why it was refused or failed.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    state: State = "running"
+    objectives: Mapping[str, float] = field(default_factory=dict)
+    curve: Sequence[tuple[int, float]] = ()
+    seconds: float = 0.0
+    made: Mapping[str, float] = field(default_factory=dict)
+    shared: int = 0
+    said: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the trial's row."""
+        return f"trial-{self.number}"
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """A search as its page shows it. importance: of each parameter, by objective; `rows`: the best as a configuration.
+
+    wanted: how many trials there are to be.
+    """
+
+    name: str
+    languages: tuple[str, str]
+    parameters: tuple[str, ...]
+    objectives: tuple[str, ...]
+    wanted: int
+    trials: tuple[TrialResult, ...]
+    importance: Mapping[str, Mapping[str, float]]
+    rows: str
+    commands: tuple[Command, ...]
+    generated: bool
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to come."""
+        return len(ended(self.trials)) >= self.wanted
+
+
+def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
+    """The trials that need not be done again."""
+    return tuple(trial for trial in trials if trial.state in ("finished", "stopped", "refused"))
+
+
+def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[TrialResult, ...]:
+    """The finished trials that no other beats or equals in every objective and beats in one, the first objective's
+    best first; more is better in all. Of trials that are equal in all, the first.
+    """
+    finished = [trial for trial in trials if trial.state == "finished"]
+    points = {trial.number: tuple(trial.objectives[name] for name in objectives) for trial in finished}
+
+    def is_beaten(trial: TrialResult) -> bool:
+        own = points[trial.number]
+        return any(
+            all(other >= mine for other, mine in zip(point, own, strict=True))
+            and (point != own or number < trial.number)
+            for number, point in points.items()
+            if number != trial.number
+        )
+
+    front = [trial for trial in finished if not is_beaten(trial)]
+    return tuple(sorted(front, key=lambda trial: points[trial.number], reverse=True))

@@ -1,0 +1,1 @@
+"""Hyperparameter search: Ray Tune over an experiment's runner, Optuna as its sampler."""

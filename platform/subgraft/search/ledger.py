@@ -1,0 +1,59 @@
+"""The trials of a search as JSON lines: all that a later invocation needs to carry on.
+
+Tune would keep its own state as pickles, and unpickle them; nothing is here. A trial has a line when it begins and one
+when it ends. One that only began, or failed, is done again, under its number and with its values.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from subgraft.experiment.disk import space_needed
+from subgraft.reporting.search_data import TrialResult, ended
+
+
+class Ledger:
+    """The file of one search, written by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def trials(self) -> dict[int, TrialResult]:
+        """What is known of every trial, by its number; a line torn by a kill is passed over."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return {}
+        found = (_parse(line) for line in lines)
+        return {trial.number: trial for trial in found if trial is not None}
+
+    def note(self, trial: TrialResult) -> None:
+        """Remember a trial as it stands, so that it lasts. Raises OperationalError when the disk is full."""
+        with space_needed(self.path.parent), self.path.open("ab") as stream:
+            if stream.tell() and not self._is_whole():
+                stream.write(b"\n")
+            stream.write(json.dumps(asdict(trial), ensure_ascii=False).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _is_whole(self) -> bool:
+        return self.path.read_bytes().endswith(b"\n")
+
+
+def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
+    """The trials that began and did not come to an end, by their number."""
+    done = {trial.number for trial in ended(tuple(trials.values()))}
+    return [trial for number, trial in sorted(trials.items()) if number not in done]
+
+
+def _parse(line: str) -> TrialResult | None:
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        return TrialResult(**{**fields, "curve": tuple((int(at), float(bleu)) for at, bleu in fields["curve"])})
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,53 @@
+"""The page of a search, written anew whenever a trial begins or ends, in one piece."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.reporting.data import Command
+from subgraft.reporting.search_data import SearchData, TrialResult, best
+from subgraft.reporting.search_page import render
+from subgraft.search.space import as_yaml, searched, template, trial_row
+from subgraft.search.study import importances
+
+
+class Page:
+    """Where it is and what it is of. dashboard: where Ray's is, once a search runs and has one."""
+
+    def __init__(self, pipeline: Pipeline, folder: Path, tracking: str) -> None:
+        self.path = folder / "search.html"
+        self.dashboard = ""
+        self._pipeline = pipeline
+        self._tracking = tracking
+
+    def write(self, trials: Mapping[int, TrialResult]) -> None:
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        beside.write_text(render(self.data(trials)), encoding="utf-8")
+        beside.replace(self.path)
+
+    def rows(self, trials: Mapping[int, TrialResult]) -> str:
+        """The best trials as rows of a configuration."""
+        row, objectives = template(self._pipeline), searched(self._pipeline).objectives
+        chosen = best(tuple(trials.values()), objectives)
+        return "".join(f"  - {as_yaml(trial_row(row, trial))}\n" for trial in chosen)
+
+    def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
+        experiment, search = self._pipeline.experiment, searched(self._pipeline)
+        dashboard = [Command("Ray's dashboard", f"http://{self.dashboard}")] if self.dashboard else []
+        found = tuple(trial for _, trial in sorted(trials.items()))
+        rows = self.rows(trials)
+        return SearchData(
+            name=experiment.name,
+            languages=(experiment.languages.source, experiment.languages.target),
+            parameters=tuple(search.space.varied),
+            objectives=search.objectives,
+            wanted=search.trials,
+            trials=found,
+            importance=importances(search, found),
+            rows=f"rows:\n{rows}" if rows else "",
+            commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
+            generated=any(corpus.generated for corpus in experiment.corpora.values()),
+        )

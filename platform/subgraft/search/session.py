@@ -1,0 +1,149 @@
+"""One search in one store: prepared, tried out by Tune, recorded, and told to the user.
+
+<home>/searches/<name>-<identity>/trials.jsonl    the ledger
+<home>/searches/<name>-<identity>/search.html     the page
+<home>/searches/<name>-<identity>/tune/           Tune's own files, while it runs; nothing reads them again
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.config import Experiment
+from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.claim import Claim
+from subgraft.experiment.cluster import cluster
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.preflight import require_libraries
+from subgraft.experiment.progress import Display, display_for
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.runner import run
+from subgraft.experiment.session import further_commands
+from subgraft.experiment.step import in_order
+from subgraft.experiment.store import Store, default_home
+from subgraft.experiment.tracker import Tracker
+from subgraft.reporting.search_data import TrialResult, best, ended
+from subgraft.search.ledger import Ledger
+from subgraft.search.page import Page
+from subgraft.search.recorder import Recorder
+from subgraft.search.space import identity, template
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ENVIRONMENT = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # files that nobody asked for
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the search, and not as if it were over
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # the objectives come last, what ASHA goes by before them
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search leaves for its user. failed: trials that the same command does again."""
+
+    page: Page
+    trials: tuple[TrialResult, ...]
+    failed: tuple[TrialResult, ...]
+
+
+class SearchSession:
+    """A search in the store of this place. Raises UserError where the experiment says nothing about one."""
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        if experiment.search is None:
+            mend = "configs/search.yaml has one."
+            raise UserError("the configuration has no section `search`", where=experiment.name, mend=mend)
+        require_libraries(experiment.runtime)
+        self._search = experiment.search
+        self._pipeline = Pipeline(experiment, base)
+        self._home = default_home().absolute()
+        self._identity = identity(self._pipeline)
+        self.folder = self._home / "searches" / f"{experiment.name}-{self._identity[:12]}"
+
+    def run(self, console: Console, address: str | None = None) -> Found:
+        """Try whatever has not been tried, one search of this kind at a time."""
+        address = address or os.environ.get("RAY_ADDRESS")
+        display = display_for(console)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        claim = Claim.take(self.folder / "claim")
+        if claim is None:
+            mend = "Wait for it, or change what is searched for."
+            raise OperationalError("another process is at this search", where=str(self.folder), mend=mend)
+        with claim:
+            return self._run(display, address)
+
+    def _run(self, display: Display, address: str | None) -> Found:
+        store, experiment = Store(self._home, display.say), self._pipeline.experiment
+        ledger = Ledger(self.folder / "trials.jsonl")
+        tracker = Tracker(
+            store,
+            experiment.name,
+            display.say,
+            name=time.strftime(f"{experiment.name}-search-%Y%m%d-%H%M%S"),
+            uri=experiment.runtime.tracking_uri,
+            params=experiment.model_dump(mode="json"),
+            tags={"kind": "search", "search": self._identity},
+        )
+        commands = further_commands("", experiment.languages, tracker.name, experiment.runtime.tracking_uri)
+        page = Page(self._pipeline, self.folder, dict(commands)["MLflow page"])
+        recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
+        status = "FAILED"
+        try:
+            recorder.earlier()
+            page.write(recorder.trials)
+            if len(ended(tuple(recorder.trials.values()))) < self._search.trials:
+                with cluster(experiment.runtime, address) as page.dashboard:
+                    self._prepare(store, recorder, display, tracker, address)
+                    self._try_out(recorder, address)
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            display.close()
+            tracker.close(status)
+        return self._found(page, recorder.trials)
+
+    def _prepare(
+        self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
+    ) -> None:
+        """Make what all trials begin with, by the whole machine and before any of them waits for it."""
+        row = self._pipeline.row(template(self._pipeline), self._pipeline.experiment.seeds[0])
+        assert row.pretrained is not None  # as of every row with an initialiser
+        targets = [row.pretrained, self._pipeline.downstream_corpus]
+        run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
+        recorder.shared_by_all(in_order(targets))
+
+    def _try_out(self, recorder: Recorder, address: str | None) -> None:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        from ray.tune.error import TuneError
+
+        from subgraft.search.tuning import tune_trials
+
+        logging.getLogger("ray.tune").setLevel(logging.ERROR)
+        try:
+            tune_trials(self._pipeline, recorder, self.folder, self._home, address, Provenance.here())
+        except TuneError as error:
+            mend = "Run the same command again: it carries on."
+            raise OperationalError(f"Tune gave up: {error}", where=str(self.folder), mend=mend) from error
+        finally:
+            shutil.rmtree(self.folder / "tune", ignore_errors=True)
+
+    def _found(self, page: Page, trials: Mapping[int, TrialResult]) -> Found:
+        found = tuple(trials.values())
+        failed = tuple(trial for trial in found if trial.state == "failed")
+        if not best(found, self._search.objectives):
+            reasons = [trial.said for trial in found if trial.said]
+            if reasons and not failed:
+                raise UserError(f"no trial could be done; the first: {reasons[0]}", where="search.space")
+        return Found(page, found, failed)

@@ -1,0 +1,114 @@
+"""A trial as a row of the experiment, and as the steps that judge it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from subgraft import stages
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.step import TEST_SET, Step, sha256_of
+from subgraft.experiment.store import Store
+from subgraft.reporting.search_data import TrialResult, Value
+from subgraft.rows import Row
+from subgraft.search_settings import TRAINED, Range, SearchSettings, SearchSpace
+from subgraft.settings import EvaluationSettings
+from subgraft.stages.evaluate import EvaluateRecipe
+from subgraft.stages.fitting import best_dev_bleu
+
+ONLY_TRAINED = ("kd_weight", "generator_steps")
+DIGITS = 3
+
+
+def draw(space: SearchSpace, row: Row, choose: Callable[[str, Any], Value]) -> dict[str, Value]:
+    """Values of a trial, each chosen by `choose` from what there is; of one that needs no training, not those of it."""
+    values: dict[str, Value] = {}
+    for name, choices in space.varied.items():  # the initialiser comes first
+        if name not in ONLY_TRAINED or values.get("initialiser", row.initialiser) in TRAINED:
+            value = choose(name, choices)
+            values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
+    return values
+
+
+def rounded(value: float, within: Range) -> float:
+    """To three digits, so that a row can be written down and is still the same."""
+    digits = DIGITS - 1 - math.floor(math.log10(value)) if value else 0
+    return min(max(round(value, digits), within.min), within.max)
+
+
+def trial_row(row: Row, trial: TrialResult) -> Row:
+    """The searched row with a trial's values. A generator without training has nothing of the row's training either."""
+    fields = {**row.model_dump(), **trial.values, "name": trial.name}
+    if fields["initialiser"] not in TRAINED:
+        fields |= dict.fromkeys(ONLY_TRAINED)
+    return Row(**fields)
+
+
+def as_yaml(row: Row) -> str:
+    """The row as a line of a configuration."""
+    fields = row.model_dump(mode="json", exclude_defaults=True)
+    return "{" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in fields.items()) + "}"
+
+
+@dataclass(frozen=True)
+class TrialSteps:
+    """What a trial makes. speed: translates dev sentences against the clock, where that is an objective."""
+
+    finetune: Step
+    speed: Step | None
+
+    @property
+    def targets(self) -> list[Step]:
+        return [self.finetune, *([self.speed] if self.speed else [])]
+
+    def objectives(self, store: Store) -> dict[str, float]:
+        """What came of it: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
+        found = {"dev_bleu": best_dev_bleu(store.artifact(self.finetune))}
+        if self.speed is not None:
+            evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
+            found["sentences_per_second"] = float(evaluation["speed"]["median"])
+        return found
+
+
+def trial_steps(pipeline: Pipeline, row: Row) -> TrialSteps:
+    """The steps of a row up to its finetuning, as a run has them; the test set has no part in them."""
+    search = searched(pipeline)
+    finetune = pipeline.row(row, pipeline.experiment.seeds[0]).finetune
+    if "sentences_per_second" not in search.objectives:
+        return TrialSteps(finetune, None)
+    settings = pipeline.experiment.evaluation
+    evaluation = EvaluationSettings(
+        beam=settings.beam,
+        batch_size=settings.batch_size,
+        max_length_ratio=settings.max_length_ratio,
+        test_sentences=settings.speed_sentences,
+        speed_sentences=settings.speed_sentences,
+        speed_repeats=settings.speed_repeats,
+        calibration=False,
+    )
+    recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")
+    inputs = {"model": finetune, "corpus": pipeline.downstream_corpus}
+    labels = {**finetune.labels, TEST_SET: "dev"}
+    return TrialSteps(finetune, Step(stages.EVALUATE, f"speed of {row.name}", recipe, inputs, labels))
+
+
+def searched(pipeline: Pipeline) -> SearchSettings:
+    """The settings of the search, which the caller has made sure of."""
+    search = pipeline.experiment.search
+    assert search is not None
+    return search
+
+
+def template(pipeline: Pipeline) -> Row:
+    """The row that is varied."""
+    return next(row for row in pipeline.experiment.rows if row.name == searched(pipeline).row)
+
+
+def identity(pipeline: Pipeline) -> str:
+    """SHA-256 hex of all that decides what its trials are and find; how many there are does not."""
+    settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude={"trials", "concurrent", "row"})
+    steps = trial_steps(pipeline, template(pipeline)).targets
+    return sha256_of({"search": settings, "steps": [step.fingerprint for step in steps]})

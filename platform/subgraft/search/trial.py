@@ -1,0 +1,84 @@
+"""One trial, as Tune executes it: the experiment's own runner, watched.
+
+The trial's process only waits for its steps, which are tasks of Ray's like those of any run. It takes no core, so that
+on a single one its steps still find room; and a step that two trials want is made by one of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from subgraft.errors import SubgraftError, UserError
+from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.provenance import Provenance
+from subgraft.experiment.record import Record
+from subgraft.experiment.runner import run
+from subgraft.experiment.step import Step
+from subgraft.experiment.store import Store
+from subgraft.reporting.search_data import TrialResult
+from subgraft.search.space import template, trial_row, trial_steps
+
+# What a trial reports to Tune: while it is finetuned the evaluation and the best dev BLEU so far, in the end the rest.
+EVALUATION, BLEU, STATE, SAID = "evaluation", "best_dev_bleu", "state", "said"
+# A share of what every cluster's head has, and nothing else.
+RESOURCES = {"node:__internal_head__": 0.001}
+
+
+def run_trial(
+    config: Mapping[str, Any], pipeline: Pipeline, home: Path, address: str | None, provenance: Provenance
+) -> None:
+    """Make a trial's steps and report to Tune. config: `number` and `values`; the rest is the same for all trials."""
+    # How long Tune waits for this thread to end before its process can take another trial, in place of 2 s.
+    os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "60"
+    store, runtime = Store(home), pipeline.experiment.runtime
+    try:
+        row = trial_row(template(pipeline), TrialResult(config["number"], config["values"]))
+        steps = trial_steps(pipeline, row)
+        run(store, steps.targets, runtime, [Watcher(tune.report)], address=address, provenance=provenance)
+        tune.report({STATE: "finished", **steps.objectives(store)})
+    except UserError as mistake:
+        tune.report({STATE: "refused", SAID: str(mistake)})
+    except SubgraftError as failure:
+        tune.report({STATE: "failed", SAID: str(failure)})
+
+
+class Watcher:
+    """An observer that reports the dev scores of a finetuning, by which ASHA decides.
+
+    Tune may end the trial within a report, by SystemExit; the runner then stops the finetuning, whose checkpoints stay.
+    The last evaluation is kept back: what is over is not worth stopping.
+    """
+
+    def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
+        self._report = report
+        self._scores: dict[int, float] = {}
+        self._total = 0
+
+    def cached(self, step: Step, record: Record) -> None:
+        pass
+
+    def started(self, step: Step) -> None:
+        pass
+
+    def progress(self, step: Step, event: Progress) -> None:
+        if step.stage.name == "finetune":
+            self._total = event.total
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        if step.stage.name != "finetune" or "dev_bleu" not in event.values or event.step in self._scores:
+            return
+        self._scores[event.step] = event.values["dev_bleu"]
+        if 0 < event.step < self._total:
+            self._report({EVALUATION: len(self._scores) - 1, BLEU: max(self._scores.values())})
+
+    def finished(self, step: Step, record: Record) -> None:
+        pass
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        pass
