@@ -32,13 +32,15 @@ class Range(Settings):
         return self
 
 
-def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+def _some_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values:
+        raise ValueError("give at least one value")
     if len(set(values)) != len(values):
         raise ValueError("values must be distinct")
     return values
 
 
-Choices: TypeAlias = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct)]
+Choices: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_some_distinct)]
 # Told apart by their form, so that a mistake in one is not told as two.
 Weights: TypeAlias = Annotated[
     Annotated[Range, Tag("range")] | Annotated[Choices[Annotated[float, Field(ge=0)]], Tag("list")],
@@ -93,7 +95,7 @@ class SearchSettings(Settings):
     sampler: Literal["tpe", "random"] = "tpe"
     seed: Seed = 1
     concurrent: Annotated[int, Field(ge=1)] = 2
-    objectives: Annotated[Choices[Objective], Field(min_length=1)] = ("dev_bleu", "sentences_per_second")
+    objectives: Choices[Objective] = ("dev_bleu", "sentences_per_second")
     asha: HalvingSettings | None = HalvingSettings()
 
     @model_validator(mode="after")

@@ -13,7 +13,6 @@ from subgraft.errors import OperationalError
 from subgraft.settings import Runtime
 
 if TYPE_CHECKING:
-    from ray.client_builder import ClientContext
     from ray._private.worker import BaseContext
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
@@ -54,10 +53,7 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
         yield ""
         return
     try:
-        if address:
-            context = ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        else:
-            context = _start(runtime)
+        context = ray.init(address, log_to_driver=False, logging_level=logging.ERROR) if address else _start(runtime)
     except Exception as error:  # a node that does not come up in time is no more than an Exception
         mend = "Run the same command again; a busy machine may have been too slow."
         raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", mend=mend) from error

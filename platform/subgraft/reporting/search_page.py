@@ -107,24 +107,15 @@ def _curves(data: SearchData) -> Figure:
 
 
 def _trials(data: SearchData) -> Table:
-    columns = [
-        *_columns(data),
-        Column("state", "left"),
-        Column("seconds"),
-        Column("made here", "left"),
-        Column("shared"),
-    ]
-    rows = [
-        [
-            *_row(data, trial),
-            _state(trial),
-            duration(trial.seconds) if trial.seconds else MISSING,
-            _made(trial),
-            str(trial.shared),
-        ]
-        for trial in data.trials
-    ]
-    return table(columns, rows, "", "made here: steps that no trial before it had made; shared: those it took over.")
+    further = [Column("state"), Column("seconds"), Column("steps made"), Column("taken over"), Column("note", "left")]
+    rows = [[*_row(data, trial), *_course(trial)] for trial in data.trials]
+    note = "Steps made: those that no trial before it had made, and no run. Note: the first line of why it was refused."
+    return table([*_columns(data), *further], rows, "", note)
+
+
+def _course(trial: TrialResult) -> list[str]:
+    seconds = duration(trial.seconds) if trial.seconds else MISSING
+    return [trial.state, seconds, str(len(trial.made)), str(trial.shared), trial.said.partition("\n")[0]]
 
 
 def _columns(data: SearchData) -> list[Column]:
@@ -137,12 +128,3 @@ def _row(data: SearchData, trial: TrialResult) -> list[str | Text]:
         MISSING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value) for value in values
     ]
     return [str(trial.number), *shown, *(fixed(trial.objectives.get(name)) for name in data.objectives)]
-
-
-def _state(trial: TrialResult) -> Text:
-    said = trial.said.partition("\n")[0]
-    return text(trial.state, Span(f"\n{said}", "faint")) if said else text(trial.state)
-
-
-def _made(trial: TrialResult) -> Text:
-    return text("\n".join(f"{name} ({duration(seconds)})" for name, seconds in trial.made.items()))

@@ -40,7 +40,6 @@ class Recorder:
         self._told: set[str] = set()
         self._began: dict[int, float] = {}
         self._ended_here = 0
-        self._started = time.monotonic()
         self.trials = ledger.trials()
 
     def shared_by_all(self, steps: Sequence[Step]) -> None:
@@ -101,7 +100,7 @@ class Recorder:
     def _left(self) -> str:
         """The time left at the pace of this invocation's trials."""
         left = self._wanted - len(ended(tuple(self.trials.values())))
-        pace = (time.monotonic() - self._started) / self._ended_here
+        pace = (time.monotonic() - min(self._began.values())) / self._ended_here
         return f", {duration(left * pace)} left" if left > 0 else ""
 
     def _steps(self, trial: TrialResult) -> TrialSteps:

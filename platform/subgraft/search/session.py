@@ -131,6 +131,7 @@ class SearchSession:
         from subgraft.search.tuning import tune_trials
 
         logging.getLogger("ray.tune").setLevel(logging.ERROR)
+        shutil.rmtree(self.folder / "tune", ignore_errors=True)  # a killed search's
         try:
             tune_trials(self._pipeline, recorder, self.folder, self._home, address, Provenance.here())
         except TuneError as error:

@@ -1,0 +1,168 @@
+"""Whole searches on a Ray of one core: they end, make every step once, and leave what they promise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from small_searches import searchable
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.claim import Claim
+from subgraft.experiment.cluster import ENVIRONMENT
+from subgraft.experiment.tracking import Server
+from subgraft.reporting.search_data import TrialResult
+from subgraft.search.ledger import Ledger
+from subgraft.search.session import Found, SearchSession
+
+IDENTICAL = ("search.space={kd_weight: [0.5], vocabulary_size: [70]}", "search.concurrent=3", "search.trials=3")
+
+
+@pytest.fixture(scope="module")
+def one_core() -> Iterator[None]:
+    """A local Ray that has one core, as long as this module's tests need it."""
+    import ray
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("RAY_ADDRESS", raising=False)
+        environment.delenv("MLFLOW_TRACKING_URI", raising=False)
+        for name, value in {**ENVIRONMENT, "RAY_AUTH_TOKEN": "0" * 64}.items():
+            environment.setenv(name, value)
+        ray.init("local", num_cpus=1, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False)
+        yield
+        assert ray.available_resources()["CPU"] == 1.0, "a step of a search that is over holds the core"
+        assert ray.available_resources()["node:__internal_head__"] == 1.0, "a trial of a search that is over is left"
+        ray.shutdown()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def session(place: Path, *changes: str) -> SearchSession:
+    config = place / "config.yaml" if (place / "config.yaml").exists() else searchable(place)
+    return SearchSession(load(config, Experiment, changes), place)
+
+
+def searched(place: Path, *changes: str) -> Found:
+    with (place / "said").open("a") as said:
+        return session(place, *changes).run(Console(file=said, width=200))
+
+
+def starts(place: Path, stage: str) -> int:
+    """How often steps of a stage were begun."""
+    made = [json.loads(path.read_text())["fingerprint"] for path in place.glob(f"home/store/{stage}/*/record.json")]
+    logs = [(place / "home" / "work" / fingerprint / "events.jsonl").read_text() for fingerprint in made]
+    return sum(log.count('"kind": "started"') for log in logs)
+
+
+def test_a_search_ends_on_one_core_and_is_told_everywhere(one_core: None, place: Path) -> None:
+    found = searched(place)
+    assert [trial.state for trial in found.trials] == ["finished"] * 4 and found.failed == ()
+    assert starts(place, "pretrain") == starts(place, "corpus") / 2 == 1
+    distinct = {json.dumps(trial.values) for trial in found.trials}
+    assert starts(place, "finetune") == len(distinct)
+    page = found.page.path.read_text()
+    assert 'http-equiv="refresh"' not in page and all(f">{number}<" in page.replace(" ", "") for number in range(1, 5))
+    assert not (found.page.path.parent / "tune").exists(), "Tune's pickles are gone"
+    said = (place / "said").read_text()
+    assert "[started]  trial-4 of 4" in said and said.count("[finished] trial-") == 4 and " left)" in said
+    _check_tracking(place, found)
+    _check_rerun(place, found)
+
+
+def _check_tracking(place: Path, found: Found) -> None:
+    server = Server(place / "home")
+    (parent,) = server.recent(5)
+    assert parent.tags["kind"] == "search"
+    children = list(server.children(parent))
+    trials = {child.name: child for child in children if "trial" in child.tags}
+    assert set(trials) == {f"trial-{number}" for number in range(1, 5)}
+    assert [child.tags["stage"] for child in children if "stage" in child.tags].count("pretrain") == 1
+    for trial in found.trials:
+        child = trials[trial.name]
+        assert child.tags["state"] == "finished"
+        assert child.metrics["dev_bleu"] == pytest.approx(trial.objectives["dev_bleu"])
+        below = [stage.tags["stage"] for stage in server.children(child)]
+        assert len(below) == len(trial.made), "the steps that a trial made are shown below it"
+        assert child.tags["fingerprint.finetune"]
+        assert server.client.get_run(child.id).data.params["initialiser"] == trial.values["initialiser"]
+
+
+def _check_rerun(place: Path, found: Found) -> None:
+    """Nothing is done again; more trials go on from there."""
+    before = Ledger(found.page.path.parent / "trials.jsonl").trials()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAY_ADDRESS", "127.0.0.1:1")  # where no Ray is
+        assert searched(place).trials == found.trials
+    more = searched(place, "search.trials=5")
+    assert more.trials[:4] == found.trials and len(more.trials) == 5
+    assert {
+        number: trial for number, trial in Ledger(more.page.path.parent / "trials.jsonl").trials().items() if number < 5
+    } == before
+
+
+@pytest.mark.slow
+def test_trials_that_want_the_same_steps_at_once_make_them_once_on_one_core(one_core: None, place: Path) -> None:
+    found = searched(place, *IDENTICAL)
+    assert [trial.state for trial in found.trials] == ["finished"] * 3
+    for stage in ("vocabulary", "generator", "transfer", "finetune", "evaluate"):
+        assert starts(place, stage) == len(list(place.glob(f"home/store/{stage}/*"))), stage
+    assert len(list(place.glob("home/store/finetune/*"))) == 1
+    assert sum(bool(trial.made) for trial in found.trials) == 1, "what all made is one trial's"
+
+
+@pytest.mark.slow
+def test_asha_stops_a_finetuning_whose_checkpoint_stays(one_core: None, place: Path) -> None:
+    """Earlier trials were far better, as the ledger says: nothing of this model's gets as far."""
+    changes = (
+        "search.asha={grace_evaluations: 1, reduction_factor: 2}",
+        "search.trials=6",
+        "search.concurrent=1",
+        "finetune.epochs=40",
+    )
+    stopping = session(place, *changes)
+    ledger = Ledger(stopping.folder / "trials.jsonl")
+    stopping.folder.mkdir(parents=True)
+    best = {"dev_bleu": 90.0, "sentences_per_second": 50.0}
+    for number in (1, 2, 3, 4):
+        values = {"initialiser": "avg", "vocabulary_size": 70}
+        ledger.note(TrialResult(number, values, "finished", best, ((1, 80.0), (2, 90.0))))
+    found = searched(place, *changes)
+    assert [trial.state for trial in found.trials[4:]] == ["stopped"] * 2
+    assert not (place / "home" / "store" / "finetune").exists(), "nothing was finetuned to its end"
+    assert [len(trial.curve) for trial in found.trials[4:]] == [1, 1]
+    assert list(place.glob("home/work/*/checkpoints/*/*")), "another search may go on from there"
+
+
+@pytest.mark.slow
+def test_what_cannot_be_is_told_and_the_search_goes_on(one_core: None, place: Path) -> None:
+    found = searched(place, "search.space={vocabulary_size: [70, 30000]}", "search.trials=3", "search.sampler=tpe")
+    states = {trial.values["vocabulary_size"]: trial.state for trial in found.trials}
+    assert states == {70: "finished", 30000: "refused"}
+    refused = next(trial for trial in found.trials if trial.state == "refused")
+    assert "30000" in refused.said
+    with pytest.raises(UserError, match="no trial could be done"):
+        searched(place, "search.space={vocabulary_size: [30000]}", "search.trials=1")
+
+
+def test_one_process_at_a_time(place: Path) -> None:
+    folder = session(place).folder
+    folder.mkdir(parents=True)
+    claim = Claim.take(folder / "claim")
+    assert claim is not None
+    with claim, pytest.raises(OperationalError, match="another process is at this search"):
+        searched(place)
+
+
+def test_a_configuration_without_a_search_is_refused(place: Path) -> None:
+    with pytest.raises(UserError, match="has no section `search`"):
+        session(place, "search=null")
+    assert not (place / "home").exists()

@@ -1,0 +1,88 @@
+"""Trials as rows: what they are asked for, what they share, and how they are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from small_searches import searchable
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.step import in_order
+from subgraft.reporting.search_data import TrialResult, Value
+from subgraft.rows import Row
+from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_row, trial_steps
+from subgraft.search_settings import Range
+from subgraft.yamltree import parse
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searchable(tmp_path_factory.mktemp("search"))
+
+
+@pytest.fixture(scope="module")
+def pipeline(config: Path) -> Pipeline:
+    return Pipeline(load(config, Experiment), config.parent)
+
+
+def made(pipeline: Pipeline, number: int, **values: Value) -> dict[str, str]:
+    """The steps of a trial, by fingerprint."""
+    steps = trial_steps(pipeline, trial_row(template(pipeline), TrialResult(number, values)))
+    return {step.fingerprint: step.stage.name for step in in_order(steps.targets)}
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("avg", {"initialiser", "vocabulary_size"}), ("patt", None)])
+def test_a_trial_is_asked_only_for_what_it_needs(pipeline: Pipeline, kind: str, asked: set[str] | None) -> None:
+    space = searched(pipeline).space
+
+    def choose(name: str, choices: Any) -> Value:
+        return kind if name == "initialiser" else choices.max if isinstance(choices, Range) else choices[0]
+
+    assert set(draw(space, template(pipeline), choose)) == (asked or set(space.varied))
+
+
+@pytest.mark.parametrize(
+    ("value", "within", "expected"),
+    [(0.123456, (0, 1), 0.123), (0.0, (0, 1), 0.0), (12.3456, (0, 20), 12.3), (0.9999, (0, 0.9995), 0.9995)],
+)
+def test_drawn_numbers_can_be_written_down(value: float, within: tuple[float, float], expected: float) -> None:
+    assert rounded(value, Range(min=within[0], max=within[1])) == expected
+
+
+def test_equal_trials_are_the_same_steps_and_others_share_what_they_can(pipeline: Pipeline) -> None:
+    one = made(pipeline, 1, initialiser="avg", vocabulary_size=80)
+    assert made(pipeline, 2, initialiser="avg", vocabulary_size=80, kd_weight=0.3) == one, "avg has no kd_weight"
+    other = made(pipeline, 3, initialiser="patt", vocabulary_size=80, kd_weight=0.3)
+    shared = sorted(one[each] for each in one.keys() & other.keys())
+    assert shared == ["corpus", "corpus", "pretrain", "vocabulary", "vocabulary", "vocabulary"]
+    again = made(pipeline, 4, initialiser="patt", vocabulary_size=70, kd_weight=0.3)
+    assert "generator" in {other[each] for each in other.keys() & again.keys()}, "a generator knows no new vocabulary"
+
+
+def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
+    steps = trial_steps(pipeline, template(pipeline))
+    (measured,) = [step for step in in_order(steps.targets) if step.stage.name == "evaluate"]
+    assert measured.recipe.model_dump()["split"] == "dev"
+    assert steps.finetune.fingerprint == pipeline.rows[-1].finetune.fingerprint, "a run finds it again"
+
+
+def test_a_row_is_read_as_it_was_written(pipeline: Pipeline) -> None:
+    values: Mapping[str, Value] = {"initialiser": "patt", "kd_weight": 0.31, "vocabulary_size": 80}
+    row = trial_row(template(pipeline), TrialResult(7, values))
+    read = parse(as_yaml(row), "row").data
+    assert Row.model_validate(read, strict=True) == row
+    assert (row.name, row.kd_weight, row.vocabulary_size) == ("trial-7", 0.31, 80)
+
+
+def test_a_search_is_the_same_however_many_trials_it_has(config: Path, pipeline: Pipeline) -> None:
+    def of(*changes: str) -> str:
+        return identity(Pipeline(load(config, Experiment, changes), config.parent))
+
+    assert of("search.trials=40", "search.concurrent=1", "runtime.cpus_per_step=2") == identity(pipeline)
+    different = ("search.seed=2", "search.space.vocabulary_size=[70]", "finetune.epochs=2", "search.asha={}")
+    assert len({identity(pipeline), *map(of, different)}) == 1 + len(different)

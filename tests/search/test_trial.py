@@ -1,0 +1,27 @@
+"""What a trial tells Tune while it is finetuned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.step import Step
+from subgraft.search.trial import Watcher
+from subgraft.settings import Settings
+from subgraft.stages import FINETUNE, PRETRAIN
+
+
+def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() -> None:
+    heard: list[dict[str, Any]] = []
+    watcher = Watcher(heard.append)
+    finetune, pretrain = Step(FINETUNE, "finetune", Settings()), Step(PRETRAIN, "pretrain", Settings())
+
+    def scored(step: Step, at: int, bleu: float) -> None:
+        watcher.progress(step, Progress(at, 30, "loss", 0.0))
+        watcher.metrics(step, Metrics(at, {"train_loss": 1.0}, 0.0))
+        watcher.metrics(step, Metrics(at, {"dev_bleu": bleu}, 0.0))
+
+    for at, bleu in ((0, 1.0), (10, 5.0), (10, 5.0), (20, 4.0), (30, 9.0)):  # 10 again: after a kill
+        scored(pretrain, at, 50.0)
+        scored(finetune, at, bleu)
+    assert heard == [{"evaluation": 1, "best_dev_bleu": 5.0}, {"evaluation": 2, "best_dev_bleu": 5.0}]
