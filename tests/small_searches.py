@@ -26,7 +26,7 @@ search:
     initialiser: [avg, patt]
     kd_weight: {min: 0.0, max: 1.0}
     vocabulary_size: [70, 80]
-  trials: 4
+  trials: 3
   sampler: random
   asha: null
 """

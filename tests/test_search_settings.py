@@ -63,7 +63,7 @@ def test_mistakes_are_told(config: Path, change: str, complaint: str) -> None:
 
 
 def test_mistakes_have_their_lines_and_are_told_at_once(config: Path, tmp_path: Path) -> None:
-    broken = config.read_text().replace("trials: 4", "trials: many").replace("max: 1.0", "max: -1")
+    broken = config.read_text().replace("trials: 3", "trials: many").replace("max: 1.0", "max: -1")
     (tmp_path / "broken.yaml").write_text(broken)
     with pytest.raises(UserError) as caught:
         load(tmp_path / "broken.yaml", Experiment)
