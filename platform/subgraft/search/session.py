@@ -71,37 +71,27 @@ class SearchSession:
 
     def run(self, console: Console, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
-        address = address or os.environ.get("RAY_ADDRESS")
-        display = display_for(console)
         self.folder.mkdir(parents=True, exist_ok=True)
         claim = Claim.take(self.folder / "claim")
         if claim is None:
             mend = "Wait for it, or change what is searched for."
             raise OperationalError("another process is at this search", where=str(self.folder), mend=mend)
         with claim:
-            return self._run(display, address)
+            return self._run(display_for(console), address or os.environ.get("RAY_ADDRESS"))
 
     def _run(self, display: Display, address: str | None) -> Found:
-        store, experiment = Store(self._home, display.say), self._pipeline.experiment
-        ledger = Ledger(self.folder / "trials.jsonl")
-        tracker = Tracker(
-            store,
-            experiment.name,
-            display.say,
-            name=time.strftime(f"{experiment.name}-search-%Y%m%d-%H%M%S"),
-            uri=experiment.runtime.tracking_uri,
-            params=experiment.model_dump(mode="json"),
-            tags={"kind": "search", "search": self._identity},
-        )
-        commands = further_commands("", experiment.languages, tracker.name, experiment.runtime.tracking_uri)
+        store, runtime = Store(self._home, display.say), self._pipeline.experiment.runtime
+        tracker = self._tracker(store, display)
+        commands = further_commands("", self._pipeline.experiment.languages, tracker.name, runtime.tracking_uri)
         page = Page(self._pipeline, self.folder, dict(commands)["MLflow page"])
+        ledger = Ledger(self.folder / "trials.jsonl")
         recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
         status = "FAILED"
         try:
             recorder.earlier()
             page.write(recorder.trials)
             if len(ended(tuple(recorder.trials.values()))) < self._search.trials:
-                with cluster(experiment.runtime, address) as page.dashboard:
+                with cluster(runtime, address) as page.dashboard:
                     self._prepare(store, recorder, display, tracker, address)
                     self._try_out(recorder, address)
             status = "FINISHED"
@@ -112,6 +102,18 @@ class SearchSession:
             display.close()
             tracker.close(status)
         return self._found(page, recorder.trials)
+
+    def _tracker(self, store: Store, display: Display) -> Tracker:
+        experiment = self._pipeline.experiment
+        return Tracker(
+            store,
+            experiment.name,
+            display.say,
+            name=time.strftime(f"{experiment.name}-search-%Y%m%d-%H%M%S"),
+            uri=experiment.runtime.tracking_uri,
+            params=experiment.model_dump(mode="json"),
+            tags={"kind": "search", "search": self._identity},
+        )
 
     def _prepare(
         self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
