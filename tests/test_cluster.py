@@ -73,9 +73,11 @@ def test_the_images_have_the_ray_that_is_tested_here(cluster: Config) -> None:
         assert image.startswith(f"rayproject/ray:{ray.__version__}-py311-")
 
 
-def test_the_job_is_the_run_command(repository: Path, tmp_path: Path) -> None:
-    command = [sys.executable, str(repository / "jobs" / "run.py"), "absent.yaml"]
+@pytest.mark.parametrize("job", ["run.py", "search.py"])
+def test_a_job_is_a_command(repository: Path, tmp_path: Path, job: str) -> None:
+    command = [sys.executable, str(repository / "jobs" / job), "absent.yaml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "no such configuration file" in done.stderr
-    assert len((repository / "jobs" / "run.py").read_text(encoding="utf-8").splitlines()) <= 30
+    assert len((repository / "jobs" / job).read_text(encoding="utf-8").splitlines()) <= 30
+

@@ -164,3 +164,11 @@ def test_the_sweeps_of_the_papers_figures_are_over_size_and_steps() -> None:
     assert sizes == [2000, 4000, 8000, 12000]
     assert steps == [50, 150, 300, 600]
     assert experiment.intrinsic is not None and experiment.evaluation.upstream_sentences
+
+
+def test_the_search_is_for_the_settings_of_the_papers_method() -> None:
+    experiment = load(CONFIGS / "search.yaml", Experiment)
+    assert experiment.search is not None
+    assert set(experiment.search.space.varied) == {"initialiser", "kd_weight", "vocabulary_size", "generator_steps"}
+    assert experiment.search.space.initialiser == ("avg", "att", "patt")
+    assert experiment.search.objectives == ("dev_bleu", "sentences_per_second")
