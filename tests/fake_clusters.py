@@ -13,8 +13,16 @@ from ruamel.yaml import YAML
 
 from ray_heads import Head, free_ports, head, own_address
 
+PROVIDER = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
 HEAD = "ray.head.default"  # as Ray's provider of fake nodes calls it
 HEAD_ID = "f" * 51 + "00000"
+# What Ray's validation asks of any cluster, and a fake one does not use.
+UNUSED: dict[str, Any] = {
+    **{name: {} for name in ("auth", "docker", "file_mounts")},
+    **{name: [] for name in ("cluster_synced_files", "rsync_exclude", "rsync_filter", "initialization_commands")},
+    **{f"{when}_commands": [] for when in ("setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")},
+    "file_mounts_sync_continuously": False,
+}
 OBJECT_STORE = 80_000_000
 
 
@@ -45,26 +53,17 @@ def _faked(cluster: dict[str, Any], port: int, idle_minutes: float) -> dict[str,
             resources = {**node["resources"], "CPU": 2, "object_store_memory": OBJECT_STORE}
             limits = {limit: node[limit] for limit in ("min_workers", "max_workers")}
             types[name] = {"resources": resources, "node_config": {}, **limits}
-    address = {"gcs_address": f"{own_address()}:{port}", "head_node_id": HEAD_ID, "launch_multiple": True}
+    settings = {"gcs_address": f"{own_address()}:{port}", "head_node_id": HEAD_ID, "launch_multiple": True}
+    # All nodes have this machine's address, and nothing is to be installed on them.
+    settings |= dict.fromkeys(("use_node_id_as_ip", "disable_node_updaters", "disable_launch_config_check"), True)
     return {
         "cluster_name": "fake",
         "max_workers": cluster["max_workers"],
         "upscaling_speed": cluster["upscaling_speed"],
         "idle_timeout_minutes": idle_minutes,
-        "provider": {"type": "fake_multinode", **address},
-        "auth": {},
-        "docker": {},
+        # Not as `fake_multinode`: the defaults of that type are not in Ray's wheel.
+        "provider": {"type": "external", "module": PROVIDER, **settings},
         "available_node_types": types,
         "head_node_type": HEAD,
-        "file_mounts": {},
-        "cluster_synced_files": [],
-        "file_mounts_sync_continuously": False,
-        "rsync_exclude": [],
-        "rsync_filter": [],
-        "initialization_commands": [],
-        "setup_commands": [],
-        "head_setup_commands": [],
-        "worker_setup_commands": [],
-        "head_start_ray_commands": [],
-        "worker_start_ray_commands": [],
+        **UNUSED,
     }
