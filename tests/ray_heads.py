@@ -47,14 +47,19 @@ class Head:
             check=False,
         )
 
-    def ask(self, path: str) -> Any:
+    def ask(self, path: str, method: str = "GET") -> Any:
         """What the dashboard answers, as JSON."""
-        request = Request(f"{self.dashboard}{path}", headers={"Authorization": f"Bearer {self.token}"})
+        headers = {"Authorization": f"Bearer {self.token}"}
+        request = Request(f"{self.dashboard}{path}", headers=headers, method=method)
         with urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
+    def status(self, job: str) -> str:
+        """The state of a job: PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
+        return str(self.ask(f"/api/jobs/{job}")["status"])
+
     def nodes(self) -> list[dict[str, Any]]:
-        """Every node there has been: node_id, is_head_node, state (ALIVE or DEAD) and resources_total."""
+        """Every node there has been, with node_id, is_head_node, state (ALIVE or DEAD) and resources_total."""
         return list(self.ask("/api/v0/nodes")["data"]["result"]["result"])
 
 
