@@ -81,9 +81,11 @@ def head(*options: str, environment: Mapping[str, str] = {}, port: int | None = 
     with (place / "start.txt").open("w") as said:
         started = subprocess.Popen(command, env=surroundings, stdout=said, stderr=said, start_new_session=True)
     try:
-        _await(url, token, started, place / "start.txt")
+        _await(url, ports[2], token, started, place / "start.txt")
         yield Head(f"{own_address()}:{ports[0]}", url, token, surroundings | {"RAY_API_SERVER_ADDRESS": url})
     finally:
+        if started.poll() is not None:
+            print(f"the head ended by itself:\n{(place / 'start.txt').read_text()}")
         for process in processes_with(token):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -105,17 +107,17 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in bound]
 
 
-def _await(url: str, token: str, started: subprocess.Popen[bytes], said: Path) -> None:
-    """Until the jobs API answers."""
-    deadline = time.monotonic() + 120
+def _await(url: str, agent: int, token: str, started: subprocess.Popen[bytes], said: Path) -> None:
+    """Until the jobs API answers and the agent, which starts the jobs, listens on its port."""
+    deadline = time.monotonic() + 180
     request = Request(f"{url}/api/jobs/", headers={"Authorization": f"Bearer {token}"})
     while True:
         assert started.poll() is None, said.read_text()
         try:
-            with urlopen(request, timeout=10):
+            with urlopen(request, timeout=10), socket.create_connection(("127.0.0.1", agent), timeout=10):
                 return
         except (URLError, TimeoutError, ConnectionError):
-            assert time.monotonic() < deadline, f"no head after two minutes:\n{said.read_text()}"
+            assert time.monotonic() < deadline, f"no head after three minutes:\n{said.read_text()}"
             time.sleep(0.5)
 
 
