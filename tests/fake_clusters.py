@@ -11,6 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+import subgraft
 from ray_heads import Head, free_ports, head, own_address
 
 PROVIDER = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
@@ -20,7 +21,9 @@ HEAD_ID = "f" * 51 + "00000"
 UNUSED: dict[str, Any] = {
     **{name: {} for name in ("auth", "docker", "file_mounts")},
     **{name: [] for name in ("cluster_synced_files", "rsync_exclude", "rsync_filter", "initialization_commands")},
-    **{f"{when}_commands": [] for when in ("setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")},
+    **{
+        f"{when}_commands": [] for when in ("setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+    },
     "file_mounts_sync_continuously": False,
 }
 OBJECT_STORE = 80_000_000
@@ -37,6 +40,7 @@ def fake_cluster(description: Path, *, idle_minutes: float) -> Iterator[Head]:
         "RAY_enable_autoscaler_v2": "1",
         "RAY_CLOUD_INSTANCE_ID": HEAD_ID,
         "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
+        "PYTHONPATH": str(Path(subgraft.__file__).parent.parent),
     }
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(_faked(YAML(typ="safe").load(description), port, idle_minutes), file)

@@ -65,7 +65,10 @@ class Head:
 
 @contextmanager
 def head(*options: str, environment: Mapping[str, str] = {}, port: int | None = None) -> Iterator[Head]:
-    """`ray start --head OPTIONS`, ended with everything that it started. port: where workers and drivers find it."""
+    """`ray start --head OPTIONS`, ended with everything that it started. port: where workers and drivers find it.
+
+    Its environment is this one, without what concerns Ray and without PYTHONPATH, and with `environment`.
+    """
     token = secrets.token_hex(16)
     place = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets' paths must be short
     ports = free_ports(len(LISTENING))
@@ -86,10 +89,11 @@ def head(*options: str, environment: Mapping[str, str] = {}, port: int | None = 
     finally:
         if started.poll() is not None:
             print(f"the head ended by itself:\n{(place / 'start.txt').read_text()}")
-        for process in processes_with(token):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        started.wait(timeout=30)
+        while left := processes_with(token):
+            for process in left:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(left, timeout=5)
         shutil.rmtree(place, ignore_errors=True)
 
 
