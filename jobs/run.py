@@ -1,6 +1,8 @@
-"""An experiment as a job of a Ray cluster: `ray job submit --working-dir . -- python jobs/run.py CONFIG [key=value …]`.
+"""An experiment as a job of a Ray cluster.
 
-Ray tells a job its cluster by RAY_ADDRESS, which `subgraft run` obeys. What runs is the subgraft installed there.
+    ray job submit --runtime-env runtime_env.yaml -- python jobs/run.py CONFIG [key=value …]
+
+Ray tells a job its cluster by RAY_ADDRESS, which `subgraft run` obeys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A search as a job of a Ray cluster: `ray job submit --working-dir . -- python jobs/search.py CONFIG [key=value …]`.
+"""A search as a job of a Ray cluster.
 
-Ray tells a job its cluster by RAY_ADDRESS, which `subgraft search` obeys. What runs is the subgraft installed there.
+    ray job submit --runtime-env runtime_env.yaml -- python jobs/search.py CONFIG [key=value …]
+
+Ray tells a job its cluster by RAY_ADDRESS, which `subgraft search` obeys.
 """
 
 from __future__ import annotations

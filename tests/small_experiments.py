@@ -14,6 +14,25 @@ from subgraft.experiment.worker import Job, perform
 from subgraft.settings import Runtime
 from toys import english, german
 
+TINY = """\
+name: tiny
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, vocabulary: {size: 60}}
+downstream: {corpus: downstream, vocabulary: {size: 75}}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
+pretrain: {epochs: 40, batch_size: 500, precision: fp32, dev_sentences: 2}
+finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
+rows:
+  - {name: plain, vocabulary: upstream}
+  - {name: mean, initialiser: mean}
+evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+"""
+"""Two rows; pretraining lasts for some seconds, everything else for as little as it can."""
+
 
 def written(place: Path, config: str) -> Path:
     """The configuration in a file, and beside it its corpora: the folders `upstream` and `downstream`."""

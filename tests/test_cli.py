@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -267,6 +268,20 @@ def test_doctor_finds_what_a_run_needs(succeed: Succeed) -> None:
     findings = succeed("doctor").splitlines()
     assert any("torch" in line for line in findings)
     assert all(line.startswith("ok") for line in findings)
+
+
+def test_doctor_checks_what_a_job_would_send(
+    succeed: Succeed, command: Command, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    (line,) = [line for line in succeed("doctor", "--upload", "runtime_env.yaml").splitlines() if "upload" in line]
+    assert re.fullmatch(r"ok       upload of a job: \d+ files, [0-2]\.\d MB", line)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runtime_env.yaml").write_text("working_dir: .\n")
+    (tmp_path / "large.bin").write_bytes(os.urandom(11_000_000))
+    ended = command("doctor", "--upload", "runtime_env.yaml")
+    assert ended.code == 2
+    assert "runtime_env.yaml: a job would send 11.0 MB in 2 files, above all large.bin (11.0 MB)" in ended.err
 
 
 @pytest.mark.parametrize("start", [[str(SCRIPT)], [sys.executable, "-m", "subgraft"]])

@@ -12,8 +12,8 @@ import pytest
 
 from subgraft.cli import parser
 
-PAGES = ("README.md", "docs/design.md", "docs/extending.md", "docs/results.md")
-NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "configs/", "docs/")
+PAGES = ("README.md", "docs/cluster.md", "docs/design.md", "docs/extending.md", "docs/results.md")
+NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "configs/", "docs/", "k8s/", "slurm/")
 
 
 def _blocks(page: Path, language: str) -> Iterator[str]:
@@ -71,21 +71,33 @@ def test_every_line_of_the_tree_says_something(repository: Path) -> None:
     assert not bare
 
 
-def _commands(repository: Path) -> list[str]:
-    lines = (line for block in _blocks(repository / "README.md", "sh") for line in block.splitlines())
+def _commands(page: Path) -> list[str]:
+    lines = (line for block in _blocks(page, "sh") for line in block.splitlines())
     return [line for line in lines if line.strip()]
 
 
-def test_every_subgraft_command_of_the_readme_is_understood(repository: Path) -> None:
-    shown = [line for line in _commands(repository) if line.startswith("subgraft ")]
-    assert len(shown) > 10
+@pytest.mark.parametrize(("page", "fewest"), [("README.md", 10), ("docs/cluster.md", 1)])
+def test_every_subgraft_command_shown_is_understood(repository: Path, page: str, fewest: int) -> None:
+    shown = [line for line in _commands(repository / page) if line.startswith("subgraft ")]
+    assert len(shown) >= fewest
     for line in shown:
         parser().parse_args(shlex.split(line)[1:])  # an unknown command or option exits
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/cluster.md"])
+def test_every_job_shown_is_there_and_understood(repository: Path, page: str) -> None:
+    jobs = [shlex.split(line) for line in _commands(repository / page) if line.startswith("ray job submit ")]
+    assert jobs
+    for sending, (python, path, *arguments) in ((job[: job.index("--")], job[job.index("--") + 1 :]) for job in jobs):
+        assert (repository / sending[sending.index("--runtime-env") + 1]).is_file()
+        assert python == "python" and (repository / path).is_file()
+        parser().parse([Path(path).stem, *arguments])
+        assert len((repository / path).read_text(encoding="utf-8").splitlines()) <= 30
+
+
 def test_every_make_target_of_the_readme_exists(repository: Path) -> None:
     makefile = (repository / "Makefile").read_text(encoding="utf-8")
-    targets = [line.split()[1] for line in _commands(repository) if line.startswith("make ")]
+    targets = [line.split()[1] for line in _commands(repository / "README.md") if line.startswith("make ")]
     assert targets
     assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def run_config(config: Path, home: Path, *settings: str) -> str:
+def run_config(config: Path, home: Path, *settings: str, environment: Mapping[str, str] = os.environ) -> str:
     """What a run prints, which must succeed."""
     ended = subprocess.run(
         [sys.executable, "-m", "subgraft", "run", str(config), *settings],
-        env=os.environ | {"SUBGRAFT_HOME": str(home)},
+        env={**environment, "SUBGRAFT_HOME": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.errors import OperationalError
+from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import RECORD, Record
 from subgraft.experiment.step import Step
@@ -196,6 +196,20 @@ def test_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SUBGRAFT_HOME")
     monkeypatch.chdir(tmp_path)
     assert default_home() == tmp_path / ".subgraft"
+
+
+@pytest.mark.parametrize("named", [None, "", "store"])
+def test_a_job_keeps_no_store_in_its_copy_of_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, named: str | None
+) -> None:
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    monkeypatch.delenv("SUBGRAFT_HOME", raising=False)
+    if named is not None:
+        monkeypatch.setenv("SUBGRAFT_HOME", named)
+    with pytest.raises(UserError, match="SUBGRAFT_HOME: the store would be in the working directory of a job"):
+        default_home()
+    monkeypatch.setenv("SUBGRAFT_HOME", "/shared/subgraft")
+    assert default_home() == Path("/shared/subgraft")
 
 
 def test_a_moved_home_is_as_good(store: Store) -> None:

@@ -17,13 +17,16 @@ LEAST_FREE_GIGABYTES = 5
 
 def add_to(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine: libraries, devices, disk, corpora")
+    sent = "a runtime environment file: check also what `ray job submit` would send with it"
+    doctor.add_argument("--upload", type=Path, metavar="FILE", help=sent)
     doctor.set_defaults(command=examine)
 
 
 def examine(arguments: argparse.Namespace) -> int:
-    """Print one line per finding; 1 where something that a run needs is missing."""
-    del arguments
+    """Print one line per finding; 1 where something that a run needs is missing. UserError for a large upload."""
     findings = [*_libraries(), _devices(), _store(), _corpora()]
+    if arguments.upload:
+        findings.append(_upload(arguments.upload))
     for good, line in findings:
         console().print(f"[green]ok[/]       {line}" if good else f"[red]missing[/]  {line}", highlight=False)
     return 0 if all(good for good, _ in findings) else 1
@@ -64,3 +67,11 @@ def _corpora() -> tuple[bool, str]:
     if named is None:
         return True, "SUBGRAFT_DATA is not set: only the built-in corpora and files of your own"
     return Path(named).is_dir(), f"SUBGRAFT_DATA {named}"
+
+
+def _upload(runtime_env: Path) -> tuple[bool, str]:
+    from subgraft.experiment.upload import packed, require_small
+
+    upload = packed(runtime_env)
+    require_small(upload, runtime_env)
+    return True, f"upload of a job: {upload.files} files, {upload.bytes / 1e6:.1f} MB"

@@ -74,7 +74,7 @@ class Session:
             run(store, [report], self.experiment.runtime, [display, tracker], address=address)
             self._register(store, tracker)
             status = "FINISHED"
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Ray turns a SIGTERM, as of `ray job stop`, into the second
             status = "KILLED"
             raise
         finally:

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.errors import OperationalError
+from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.claim import Claim
 from subgraft.experiment.disk import space_needed
 from subgraft.experiment.provenance import Provenance
@@ -35,11 +35,22 @@ if TYPE_CHECKING:
     from subgraft.stages.context import Json
 
 ABANDONED_SECONDS = 3600.0
+RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets this variable, of that name, for the command of a job
 
 
 def default_home() -> Path:
-    """SUBGRAFT_HOME, or .subgraft in the working directory; absolute."""
-    return Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft").absolute()
+    """SUBGRAFT_HOME, or .subgraft in the working directory; absolute.
+
+    Raises UserError in a Ray job that would have it in its copy of the working directory, which is not kept.
+    """
+    home = Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
+    if RAY_JOB in os.environ and not home.is_absolute():
+        raise UserError(
+            f"the store would be in the working directory of a job, which is not kept: {home}",
+            where="SUBGRAFT_HOME",
+            mend="Set it on all nodes, or in env_vars of runtime_env.yaml, to a folder on the shared storage.",
+        )
+    return home.absolute()
 
 
 class Store:
