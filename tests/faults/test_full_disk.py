@@ -16,7 +16,7 @@ from traced_training import CONFIG
 
 # The mount is seen by this process and its children alone, and goes with them.
 ALONE = ("unshare", "--map-root-user", "--mount", "sh", "-c")
-MOUNT = 'mount -t tmpfs -o size=2m tmpfs "$1" && shift && exec "$@"'
+MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
 PUBLISH = """
 import os, sys
 from pathlib import Path
@@ -53,10 +53,26 @@ for write in (by_python, by_another_library):
     assert not list((store.home / "store" / ".partial").iterdir())
     store.publish(large, lambda out: (out / "small").write_bytes(b"x") and {})
 """
+# Twice without room, from one process as from several, and then with it.
+RECORD = """
+import os, sys
+from pathlib import Path
+from subgraft.experiment.tracking import Server
+
+home = Path(sys.argv[1]) / "home"
+for attempt in range(2):
+    try:
+        Server(home).client.create_experiment("early")
+    except Exception as error:
+        print(str(error).splitlines()[0])
+os.system(f"mount -o remount,size=20m {sys.argv[1]}")
+Server(home).client.create_experiment("late")
+print(sorted(path.name for path in home.iterdir()))
+"""
 # Runs with ever more room, each saying how it ended; then what is in the store is copied to where the test can see it.
 RUNS = """
 mount -t tmpfs -o size=64k tmpfs "$1"
-for size in 300k 700k 1500k 3m 200m; do
+for size in 300k 1500k 200m; do
     mount -o remount,size=$size tmpfs "$1"
     "$2" -m subgraft run "$3" >"$4/$size.txt" 2>&1
     echo "$size $?"
@@ -84,10 +100,18 @@ def alone(script: str, *arguments: str, **environment: str) -> str:
 
 def test_a_full_disk_is_told_and_the_last_good_state_kept(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
-    said = alone(MOUNT, str(tmp_path / "tiny"), sys.executable, "-c", PUBLISH, str(tmp_path / "tiny"))
+    said = alone(MOUNT, "2m", str(tmp_path / "tiny"), sys.executable, "-c", PUBLISH, str(tmp_path / "tiny"))
     lines = said.splitlines()
     assert len(lines) == 2 and all(line.startswith("1 ") and "no space left" in line for line in lines)
     assert not list((tmp_path / "tiny").iterdir()), "nobody else sees that disk"
+
+
+def test_tables_of_the_record_are_made_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "tiny").mkdir()
+    said = alone(MOUNT, "200k", str(tmp_path / "tiny"), sys.executable, "-c", RECORD, str(tmp_path / "tiny"))
+    *refused, left = said.splitlines()
+    assert len(refused) == 2 and all("disk" in line for line in refused)
+    assert left == "['mlflow.db']"
 
 
 @pytest.mark.slow

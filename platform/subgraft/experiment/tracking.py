@@ -30,6 +30,7 @@ BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
 SQLITE = "sqlite:///"
+MAKING = ".making-mlflow-"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -68,11 +69,10 @@ class Server:
         self.home.mkdir(parents=True, exist_ok=True)
         self.uri = tracking_uri(self.home, uri)
         self._experiments: dict[str, str] = {}
-        with self.alone():  # MLflow makes the tables of an SQLite file as if nobody else did
-            self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        with self.alone():
             if self.is_file:
-                self.client.search_experiments(max_results=1)
-                self.client.search_registered_models(max_results=1)
+                _make_tables(Path(self.uri.removeprefix(SQLITE)))
+        self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     @property
     def is_file(self) -> bool:
@@ -226,6 +226,23 @@ def serve(home: Path, port: int, uri: str | None = None) -> None:
             where=f"127.0.0.1:{port}",
             mend="Where the port is taken, give another --port.",
         )
+
+
+def _make_tables(database: Path) -> None:
+    """The SQLite file with its tables, where it is absent; whole or not at all, as MLflow never mends half-made tables.
+
+    The caller sees to it that nobody else does this.
+    """
+    from mlflow import MlflowClient
+
+    if database.exists():
+        return
+    for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=database.parent, prefix=MAKING) as folder:
+        beside = Path(folder) / database.name
+        MlflowClient(tracking_uri=f"{SQLITE}{beside}").search_experiments(max_results=1)
+        beside.rename(database)
 
 
 def is_refusal(error: Exception) -> bool:
