@@ -1,11 +1,14 @@
-"""What every test may ask for: the real corpora, where they are at hand."""
+"""What every test may ask for: the real corpora, where they are at hand, and a tracking server."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tracking_servers import TrackingServer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -26,6 +29,19 @@ def mirror() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return found
+
+
+@pytest.fixture
+def tracking_server(tmp_path: Path) -> Iterator[TrackingServer]:
+    """A real MLflow server on this machine, with a folder of its own."""
+    folder = tmp_path / "server"
+    folder.mkdir()
+    server = TrackingServer(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
 
 
 @pytest.fixture(scope="session")

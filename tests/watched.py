@@ -25,6 +25,9 @@ class Watched:
     def progress(self, done: int, total: int, what: str) -> None:
         pass
 
+    def warn(self, line: str) -> None:
+        raise AssertionError(line)
+
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         if self.metric in values:
             self.steps.append(step)

@@ -52,8 +52,13 @@ def test_progress_is_limited_but_the_last_report_always_there(tmp_path: Path) ->
     assert [(event.done, event.what) for event in events[-2:]] == [(1000, "sentences"), (1, "epochs")]
 
 
-def test_without_a_log_reports_go_nowhere(tmp_path: Path) -> None:
-    context = StageContext(tmp_path, Runtime(), None)
-    context.progress(1, 2, "steps")
-    context.metrics(1, {"loss": 1.0})
-    assert not list(tmp_path.iterdir())
+def test_of_several_workers_one_reports_and_any_warns(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    for rank in range(2):
+        context = StageContext(tmp_path, Runtime(), EventLog(path), rank)
+        context.progress(1, 2, "steps")
+        context.metrics(1, {"loss": 1.0})
+        context.warn(f"worker {rank} found something damaged")
+    progress, metrics, *warnings = EventTail(path).read()
+    assert isinstance(progress, Progress) and isinstance(metrics, Metrics)
+    assert [event.line for event in warnings] == [f"worker {rank} found something damaged" for rank in range(2)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from subgraft.errors import UserError
-from subgraft.experiment.events import Progress
+from subgraft.experiment.events import Progress, Warned
 from subgraft.experiment.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
@@ -69,6 +69,12 @@ def test_plain_lines_are_rate_limited(tmp_path: Path) -> None:
     eager.progress(STEP, Progress(10, 100, "steps", 10.0))
     eager.progress(STEP, Progress(20, 100, "steps", 20.0))
     assert lines[-1] == "[running]  corpus [everyday]: 20/100 steps, 1 min 20 s left"
+
+
+def test_a_warning_is_one_line() -> None:
+    lines: list[str] = []
+    PlainDisplay(lines.append).warned(STEP, Warned("a checkpoint is damaged", 0.0))
+    assert lines == ["[warning]  corpus [everyday]: a checkpoint is damaged"]
 
 
 def test_a_failure_or_a_stop_is_one_line() -> None:

@@ -112,6 +112,9 @@ class Notes:
     def metrics(self, step, event) -> None:
         self.values.extend((event.step, value) for value in event.values.values())
 
+    def warned(self, step, event) -> None:
+        self.heard.append(("warned", step.name))
+
     def finished(self, step, record) -> None:
         self.heard.append(("finished", step.name))
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +28,7 @@ from subgraft.experiment.tracker import Tracker
 from subgraft.experiment.tracking import Server, serve, tracking_uri
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from tracking_servers import TrackingServer, closed_port, wait_for
 
 
 class Inner(Settings):
@@ -226,12 +225,6 @@ def test_models_are_registered_once_and_found_again(store: Store) -> None:
     check_registry(store, None)
 
 
-def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def test_a_server_that_is_away_costs_one_line_and_is_caught_up_with(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,42 +303,9 @@ def test_where_runs_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert tracking_uri(tmp_path, "http://two:5000") == "http://two:5000"
 
 
-def wait_for(port: int) -> None:
-    """Until something listens there."""
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.3)
-    raise AssertionError("no server came up")
-
-
-@pytest.fixture
-def http_server(tmp_path: Path) -> Iterator[str]:
-    """A real tracking server on this machine that serves artifacts too."""
-    port = closed_port()
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{tmp_path}/server.db"]
-    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        wait_for(port)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 @pytest.mark.slow
-def test_the_registry_over_http(http_server: str, tmp_path: Path) -> None:
-    check_registry(Store(tmp_path / "home"), http_server)
+def test_the_registry_over_http(tracking_server: TrackingServer, tmp_path: Path) -> None:
+    check_registry(Store(tmp_path / "home"), tracking_server.uri)
 
 
 @pytest.mark.slow

@@ -44,11 +44,20 @@ class Metrics:
     time: float
 
 
-Event: TypeAlias = Started | Progress | Metrics
-KINDS: Mapping[str, type[Started] | type[Progress] | type[Metrics]] = {
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something was damaged or lost, and the step goes on without it: one line for people."""
+
+    line: str
+    time: float
+
+
+Event: TypeAlias = Started | Progress | Metrics | Warned
+KINDS: Mapping[str, type[Started] | type[Progress] | type[Metrics] | type[Warned]] = {
     "started": Started,
     "progress": Progress,
     "metrics": Metrics,
+    "warned": Warned,
 }
 
 
@@ -92,11 +101,12 @@ class EventTail:
 
 @dataclass
 class StageContext:
-    """The Context of a running stage; without a log (any rank but 0) its reports go nowhere."""
+    """The Context of a running stage; only rank 0 reports, and any of them warns."""
 
     work: Path
     runtime: Runtime
-    log: EventLog | None
+    log: EventLog
+    rank: int = 0
     _last: tuple[str, float] = ("", 0.0)
 
     def progress(self, done: int, total: int, what: str) -> None:
@@ -105,13 +115,17 @@ class StageContext:
         if done < total and self._last[0] == what and now - self._last[1] < PROGRESS_SECONDS:
             return
         self._last = (what, now)
-        if self.log:
+        if self.rank == 0:
             self.log.append("progress", done=int(done), total=int(total), what=what)
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """One line."""
-        if self.log:
+        if self.rank == 0:
             self.log.append("metrics", step=int(step), values={name: float(value) for name, value in values.items()})
+
+    def warn(self, line: str) -> None:
+        """One line."""
+        self.log.append("warned", line=line)
 
 
 def _is_torn(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.events import Metrics, Progress, Warned
 from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
 
@@ -23,6 +23,9 @@ class Observer(Protocol):
 
     def metrics(self, step: Step, event: Metrics) -> None:
         """The stage reported values; after a kill, also those of the attempt before."""
+
+    def warned(self, step: Step, event: Warned) -> None:
+        """The stage goes on without something that was damaged."""
 
     def finished(self, step: Step, record: Record) -> None:
         """The step's artifact is published."""

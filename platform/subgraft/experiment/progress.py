@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.events import Metrics, Progress, Warned
 from subgraft.experiment.observer import Observer
 from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
@@ -58,6 +58,9 @@ class PlainDisplay:
     def metrics(self, step: Step, event: Metrics) -> None:
         pass
 
+    def warned(self, step: Step, event: Warned) -> None:
+        self.say(f"[warning]  {step.name}: {event.line}")
+
     def finished(self, step: Step, record: Record) -> None:
         self.say(f"[done]     {step.name} ({duration(record.seconds)})")
 
@@ -108,6 +111,9 @@ class RichDisplay:
 
     def metrics(self, step: Step, event: Metrics) -> None:
         pass
+
+    def warned(self, step: Step, event: Warned) -> None:
+        self._lines.warned(step, event)
 
     def finished(self, step: Step, record: Record) -> None:
         self._drop(step)

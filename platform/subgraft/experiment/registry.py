@@ -153,9 +153,12 @@ class Registry:
         elif operation.evaluation and TEXTS_DIGEST not in version.tags:
             self.tag(version, {**operation.tags, **self._attach(version.run_id, operation)})
         for alias in operation.aliases:
-            # The first champion is whoever comes first; afterwards only a test makes another (promotion.py).
-            if alias != CHAMPION or alias not in held:
+            if alias != CHAMPION:
                 self.point(alias, version)
+            elif alias not in held:
+                # The first champion is whoever came first, which all who register at once agree on; afterwards only a
+                # test makes another (promotion.py).
+                self.point(alias, self._first(operation.model))
 
     def _aliases(self, model: str) -> Mapping[str, str]:
         """Those of a model, which is made where there is none of this name."""
@@ -166,6 +169,11 @@ class Registry:
                 raise
         aliases: Mapping[str, str] = self._client.get_registered_model(model).aliases
         return aliases
+
+    def _first(self, model: str) -> RegisteredVersion:
+        """The oldest version of a model."""
+        listed = _pages(self._client.search_model_versions, f"name='{model}'")
+        return min((_version(one, {}) for one in listed), key=lambda one: one.number)
 
     def _attach(self, run_id: str, operation: RegisterModel) -> dict[str, str]:
         """Put card and texts beside the model; the tags with their digests."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.experiment.cluster import cluster
-from subgraft.experiment.events import EVENTS, EventTail, Metrics, Progress, Started
+from subgraft.experiment.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
 from subgraft.experiment.observer import Observer
 from subgraft.experiment.plan import Plan, State, make_plan
 from subgraft.experiment.provenance import Provenance
@@ -143,6 +143,8 @@ class _Drive:
                 self._tell("started", running.step)
             elif isinstance(event, Progress):
                 self._tell("progress", running.step, event)
+            elif isinstance(event, Warned):
+                self._tell("warned", running.step, event)
             else:
                 self._tell("metrics", running.step, event)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from subgraft.errors import OperationalError
 from subgraft.experiment.delivery import Delivery
-from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.events import Metrics, Progress, Warned
 from subgraft.experiment.outbox import (
     EndRun,
     LogArtifacts,
@@ -84,6 +84,10 @@ class Tracker:
         if fresh:
             points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
             self._note(LogMetrics(step.fingerprint, points))
+
+    def warned(self, step: Step, event: Warned) -> None:
+        self.started(step)
+        self._note(SetTags(step.fingerprint, {"warning": event.line}))
 
     def finished(self, step: Step, record: Record) -> None:
         self.started(step)

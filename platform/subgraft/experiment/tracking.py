@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from subgraft.errors import OperationalError, UserError
+from subgraft.experiment.claim import Claim
 from subgraft.experiment.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
 from subgraft.experiment.registry import Registry
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
+SQLITE = "sqlite:///"
+MAKING = ".making-mlflow-"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -65,8 +68,25 @@ class Server:
         self.home = home.absolute()
         self.home.mkdir(parents=True, exist_ok=True)
         self.uri = tracking_uri(self.home, uri)
-        self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
         self._experiments: dict[str, str] = {}
+        with self.alone():
+            if self.is_file:
+                _make_tables(Path(self.uri.removeprefix(SQLITE)))
+        self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is an SQLite file, and no server that looks after its database."""
+        return self.uri.startswith(SQLITE)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """What is done inside, no other process does at that time, where they share an SQLite file."""
+        if not self.is_file:
+            yield
+            return
+        with Claim.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), lambda: None, seconds=0.05):
+            yield
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -92,7 +112,8 @@ class Server:
             case LogArtifacts():
                 self._log_artifacts(runs[operation.run], operation)
             case RegisterModel():
-                Registry(self).register(runs[operation.run], operation)
+                with self.alone():
+                    Registry(self).register(runs[operation.run], operation)
             case EndRun():
                 self.client.set_terminated(runs[operation.run], operation.status, operation.time)
 
@@ -165,8 +186,7 @@ class Server:
             if found is not None:
                 self._experiments[name] = found.experiment_id
             else:
-                local = self.uri.startswith("sqlite:")
-                location = (self.home / "mlartifacts").as_uri() if local else None
+                location = (self.home / "mlartifacts").as_uri() if self.is_file else None
                 self._experiments[name] = self.client.create_experiment(name, artifact_location=location)
         return self._experiments[name]
 
@@ -206,6 +226,23 @@ def serve(home: Path, port: int, uri: str | None = None) -> None:
             where=f"127.0.0.1:{port}",
             mend="Where the port is taken, give another --port.",
         )
+
+
+def _make_tables(database: Path) -> None:
+    """The SQLite file with its tables, where it is absent; whole or not at all, as MLflow never mends half-made tables.
+
+    The caller sees to it that nobody else does this.
+    """
+    from mlflow import MlflowClient
+
+    if database.exists():
+        return
+    for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=database.parent, prefix=MAKING) as folder:
+        beside = Path(folder) / database.name
+        MlflowClient(tracking_uri=f"{SQLITE}{beside}").search_experiments(max_results=1)
+        beside.rename(database)
 
 
 def is_refusal(error: Exception) -> bool:

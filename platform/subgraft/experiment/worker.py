@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from subgraft.stages.context import Json
 
 TRACEBACK = "error.txt"
+RAY_TRAIN = "ray-train"
 ELSEWHERE = {"done": 0, "total": 0, "what": "waiting for another process at the same step"}
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -48,11 +49,11 @@ def perform(job: Job) -> Record:
     Where another process is at the same step already, wait for it: its artifact is used, or its checkpoint if it died.
     Raises a stage's own SubgraftError as it is, anything else as an OperationalError that names a traceback file.
     """
-    store = Store(job.home)
-    work = store.work(job.step)
+    work = Store(job.home).work(job.step)
     with space_needed(job.home):
         work.mkdir(parents=True, exist_ok=True)
         log = EventLog(work / EVENTS)
+        store = Store(job.home, lambda line: log.append("warned", line=line))
         with Claim.wait(work.with_name(f"{work.name}.claim"), lambda: log.append("progress", **ELSEWHERE)):
             found = store.find(job.step)
             if found is not None:
@@ -82,9 +83,9 @@ def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     limit_threads(job.cpus)
     store = Store(job.home)
     work = store.work(job.step)
-    log = EventLog(work / EVENTS) if rank == 0 else None
+    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank)
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
-    return job.step.stage.function(job.step.recipe, inputs, out, StageContext(work, job.runtime, log))
+    return job.step.stage.function(job.step.recipe, inputs, out, context)
 
 
 def limit_threads(cpus: int) -> None:
@@ -99,6 +100,9 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2.api.exceptions import WorkerGroupError
 
+    # Ray Train would load what it wrote in an earlier attempt, and die of it where that is damaged.
+    own = job.home / "work" / job.step.fingerprint / RAY_TRAIN
+    shutil.rmtree(own, ignore_errors=True)
     resources = {"CPU": job.cpus, **({"GPU": job.gpus} if job.gpus else {})}
     on_worker: Any = _on_worker  # returns a value, which Ray's annotation leaves out
     trainer: Any = TorchTrainer(
@@ -109,8 +113,8 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
             num_workers=job.runtime.workers, use_gpu=bool(job.gpus), resources_per_worker=resources
         ),
         run_config=RunConfig(
-            name=job.step.fingerprint,
-            storage_path=str(job.home / "work"),
+            name=own.name,
+            storage_path=str(own.parent),
             failure_config=FailureConfig(max_failures=job.runtime.max_failures),
         ),
     )

@@ -13,7 +13,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 class Context(Protocol):
-    """The world around a running stage. Under several workers only rank 0's reports are kept."""
+    """The world around a running stage. Under several workers only rank 0's progress and metrics are kept."""
 
     @property
     def work(self) -> Path:
@@ -28,3 +28,6 @@ class Context(Protocol):
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Record measured values at a training step."""
+
+    def warn(self, line: str) -> None:
+        """Tell people, in one line, of something damaged that the stage can do without."""

@@ -68,7 +68,7 @@ def fit(
         data,
         settings,
         engine,
-        Checkpoints(context.work / "checkpoints" / part),
+        Checkpoints(context.work / "checkpoints" / part, context.warn),
         seed=seed,
         checkpoint_seconds=context.runtime.checkpoint_seconds,
         hooks=Hooks(evaluate, select, partial(_recorded, context, steps_before), context.progress),

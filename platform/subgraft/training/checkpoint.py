@@ -33,7 +33,7 @@ class Checkpoint:
 class Checkpoints:
     """The last checkpoints of one training, in one directory; the newest good one is what a rerun starts from."""
 
-    def __init__(self, directory: Path, keep: int = 2, warn: Callable[[str], None] = print) -> None:
+    def __init__(self, directory: Path, warn: Callable[[str], None] = print, keep: int = 2) -> None:
         self._directory = directory
         self._keep = keep
         self._warn = warn
@@ -66,9 +66,12 @@ class Checkpoints:
         for directory in reversed(self._published()):
             try:
                 return _read(directory)
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 aside = self._directory / f"bad-{directory.name}-{os.getpid()}"
-                directory.rename(aside)
+                try:
+                    directory.rename(aside)
+                except FileNotFoundError:  # another worker of this training was quicker
+                    continue
                 self._warn(f"checkpoint {directory} does not verify ({error}); moved to {aside.name}")
         return None
 

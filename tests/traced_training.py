@@ -1,0 +1,102 @@
+"""A pretraining of which it is written down what every worker draws at every step; else the stage as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from small_experiments import written
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.step import Step
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
+from subgraft.stages import PRETRAIN, pretrain
+from subgraft.stages.context import Context, Json
+from subgraft.training.schedule import dropout_seed
+
+# The folder of traces: a file per process, a line per batch.
+TRACES = "TRACES"
+EXAMPLES = 120
+CONFIG = """\
+name: traced
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, vocabulary: {size: 90}}
+downstream: {corpus: downstream, vocabulary: {size: 90}}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16, dropout: 0.1}
+pretrain: {epochs: 2, batch_size: 60, precision: fp32, dev_sentences: 2}
+finetune: {max_steps: 1}
+rows:
+  - {name: old, vocabulary: upstream}
+"""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The training examples that a worker drew: a batch, or its share of one."""
+
+    process: int
+    seed: int
+    epoch: int
+    examples: tuple[int, ...]
+
+
+def traced_pretraining(place: Path) -> Step:
+    """The step, in a new folder, and whatever it needs."""
+    place.mkdir()
+    config = written(place, CONFIG)
+    step = Pipeline(load(config, Experiment, []), place).pretrained
+    return replace(step, stage=replace(PRETRAIN, name="traced", function=run))
+
+
+def run(recipe: pretrain.PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """The stage, traced."""
+    with _tracing(Path(os.environ[TRACES]) / str(os.getpid())):
+        return pretrain.run(recipe, inputs, out, context)
+
+
+@contextmanager
+def _tracing(trace: Path) -> Iterator[None]:
+    plain = Seq2SeqData.batch
+
+    def batch(data: Seq2SeqData, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
+        if len(data.lengths) == EXAMPLES:  # and no dev set
+            with trace.open("a") as stream:
+                stream.write(f"{torch.initial_seed()} {epoch} {' '.join(map(str, indices))}\n")
+        return plain(data, indices, epoch)
+
+    Seq2SeqData.batch = batch  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Seq2SeqData.batch = plain  # type: ignore[method-assign]
+
+
+def drawn(folder: Path) -> list[Drawn]:
+    """What was drawn so far, process by process; a line torn by a kill is left out."""
+    found = []
+    for path in folder.iterdir():
+        for line in path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                seed, epoch, *examples = map(int, line.split())
+                found.append(Drawn(int(path.name), seed, epoch, tuple(examples)))
+    return found
+
+
+def by_step(found: list[Drawn], workers: int, seed: int) -> dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]]:
+    """All different (epoch, examples) that were drawn at each (step, rank); a step is known by its dropout's seed."""
+    place = {dropout_seed(seed, step, rank): (step, rank) for step in range(1000) for rank in range(workers)}
+    steps: dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]] = {}
+    for one in found:
+        steps.setdefault(place[one.seed], set()).add((one.epoch, one.examples))
+    return steps
