@@ -14,7 +14,7 @@ from typing import Any
 from ray import tune
 
 from subgraft.errors import SubgraftError, UserError
-from subgraft.experiment.events import Metrics, Progress
+from subgraft.experiment.events import Metrics, Progress, Warned
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import Record
@@ -76,6 +76,9 @@ class Watcher:
         self._scores[event.step] = event.values["dev_bleu"]
         if 0 < event.step < self._total:
             self._report({EVALUATION: len(self._scores) - 1, BLEU: max(self._scores.values())})
+
+    def warned(self, step: Step, event: Warned) -> None:
+        pass
 
     def finished(self, step: Step, record: Record) -> None:
         pass
