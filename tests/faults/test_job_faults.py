@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -46,6 +48,13 @@ def _await_end(up: Head, job: str) -> None:
         time.sleep(0.2)
 
 
+def _recorded(home: Path) -> list[str]:
+    """How the runs of the experiment ended, in their order, as MLflow has it."""
+    with closing(sqlite3.connect(home / "mlflow.db")) as database:
+        found = database.execute("SELECT status FROM runs WHERE name LIKE 'tiny-%' ORDER BY start_time")
+        return [status for (status,) in found]
+
+
 def test_a_stopped_job_submitted_again_carries_on(repository: Path, up: Head, home: Path, tmp_path: Path) -> None:
     config = written(tmp_path, TINY)
     command = ("--runtime-env", "runtime_env.yaml", "--", "python", "jobs/run.py", str(config))
@@ -62,5 +71,6 @@ def test_a_stopped_job_submitted_again_carries_on(repository: Path, up: Head, ho
     assert (again.returncode, up.status("second")) == (0, "SUCCEEDED"), again.stdout
     first, second = attempts(home, "pretrain")
     assert first[0] == 1 < second[0] <= first[-1] + 1, "the second attempt began anew"
+    assert _recorded(home) == ["KILLED", "FINISHED"]
     finish(config)
     assert weights(home) == weights(config.parent / "home") != {}

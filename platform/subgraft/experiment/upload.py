@@ -53,7 +53,7 @@ def require_small(upload: Upload, runtime_env: Path) -> None:
         raise UserError(
             f"a job would send {upload.bytes / 1e6:.1f} MB in {upload.files} files, above all {named}",
             where=str(runtime_env),
-            mend="Exclude what a run does not read (excludes, .gitignore); corpora and models go to shared storage.",
+            mend="Exclude what a run does not read (excludes, .gitignore); corpora belong on shared storage.",
         )
 
 
