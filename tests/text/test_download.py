@@ -160,7 +160,7 @@ def test_other_addresses_are_refused(tmp_path: Path, url: str) -> None:
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1:1/x", "file:///etc/hostname", "data:,x"])
 def test_a_server_cannot_send_elsewhere(server: Server, tmp_path: Path, address: str) -> None:
-    with pytest.raises(UserError, match="only http|answers 302"):
+    with pytest.raises(UserError, match=r"only http|answers 302"):
         fetch(server.file(f"to/{address}"), tmp_path)
     assert left(tmp_path) == []
 

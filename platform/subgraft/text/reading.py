@@ -15,7 +15,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Bytes: a line longer than any file of questions in one line, and what would not fit into memory.
 LONGEST_LINE = 256 * 1024**2
-# Text is zipped to a third or a tenth of its size. What expands to more than this many times its size, and to more bytes
+# Text is zipped to a third or a tenth of its size. What expands to more than so many times its size, and to more bytes
 # than these, is made to fill a disk.
 LARGEST_EXPANSION = 200
 ALWAYS_ALLOWED = 64 * 1024**2
