@@ -129,8 +129,14 @@ def take_another_steps_record(artifact: Path) -> None:
     (artifact / RECORD).write_text(replace(record, fingerprint="0" * 64).to_json())
 
 
+def put_a_link_in_its_place(artifact: Path) -> None:
+    (artifact / "text.txt").rename(artifact.parent.parent / "elsewhere")
+    (artifact / "text.txt").symlink_to(artifact.parent.parent / "elsewhere")
+
+
 DAMAGE = {
     "text.txt is not as recorded": flip_a_bit,
+    "text.txt is neither a file nor a directory": put_a_link_in_its_place,
     "record.json is not whole": truncate_the_record,
     "its own digest does not match": change_the_summary,
     "utf-8": put_garbage_in_the_record,

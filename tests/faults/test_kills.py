@@ -1,4 +1,7 @@
-"""A run killed with SIGKILL in each kind of training carries on and ends with an uninterrupted run's weights."""
+"""A run killed with SIGKILL in each kind of training carries on and ends with an uninterrupted run's weights.
+
+Each kill is followed by damage to the newest checkpoint, so that the one before it is what the next run goes on from.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from subgraft.experiment.claim import Claim
+from subgraft.training.checkpoint import STATE, TENSORS
+
 STAGES = ("pretrain", "generator", "finetune")
+# What happens to a file of a stage's newest checkpoint after the kill.
+DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "pretrain": (TENSORS, lambda path: os.truncate(path, path.stat().st_size // 2)),
+    "generator": (STATE, lambda path: os.truncate(path, 0)),
+    "finetune": (TENSORS, Path.unlink),
+}
 SETTINGS = (
     "corpora.everyday.limit={train: 1500, dev: 30, test: 30}",
     "corpora.law.limit={train: 400, dev: 30, test: 30}",
@@ -45,10 +58,12 @@ def _start(repository: Path, home: Path) -> subprocess.Popen[str]:
     )
 
 
-def _finish(repository: Path, home: Path) -> None:
+def _finish(repository: Path, home: Path) -> str:
+    """Run it to the end; what it said."""
     process = _start(repository, home)
     said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
+    return said
 
 
 def _records(home: Path, stage: str) -> list[dict[str, object]]:
@@ -68,8 +83,8 @@ def _steps_of_running(home: Path, stage: str) -> int:
     return most
 
 
-def _kill_in(repository: Path, home: Path, stage: str) -> None:
-    """Start the run, wait until the stage is some steps in, and kill the driver; its Ray goes with it."""
+def _kill_in(repository: Path, home: Path, stage: str) -> str:
+    """Start the run, wait until the stage is some steps in, and kill the driver; its Ray goes with it. What it said."""
     process = _start(repository, home)
     earlier = STAGES[: STAGES.index(stage)]
     deadline = time.monotonic() + 400
@@ -78,18 +93,53 @@ def _kill_in(repository: Path, home: Path, stage: str) -> None:
         assert time.monotonic() < deadline, f"{stage} never got going"
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    said, _ = process.communicate()
     assert not _records(home, stage), f"{stage} was over before the kill"
+    return said
 
 
+def _damage(home: Path, stage: str) -> str:
+    """Damage a file of the newest checkpoint of the training that was killed; the checkpoint's name."""
+    while _is_written_to(home):
+        time.sleep(0.2)
+    (newest,) = (max(part.glob("step-*")) for part in home.glob("work/*/checkpoints/*"))
+    name, damage = DAMAGE[stage]
+    damage(newest / name)
+    return newest.name
+
+
+def _is_written_to(home: Path) -> bool:
+    """Whether a process of a killed run is still at it: the claims of steps go with their processes."""
+    claims = [Claim.take(path) for path in home.glob("work/*.claim")]
+    for claim in claims:
+        if claim is not None:
+            claim.release()
+    return None in claims
+
+
+def _went_on(home: Path) -> float:
+    """When the finetuning was begun for the last time."""
+    (record,) = _records(home, "finetune")
+    lines = (home / "work" / str(record["fingerprint"]) / "events.jsonl").read_text().splitlines()
+    return max(json.loads(line)["time"] for line in lines if '"kind": "started"' in line)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_killed_in_every_training_the_same_command_carries_on_to_the_same_weights(
-    repository: Path, tmp_path: Path
+    repository: Path, tmp_path: Path, recovered: Callable[[str, float], None]
 ) -> None:
     _finish(repository, tmp_path / "straight")
+    said, damaged = [], []
     for stage in STAGES:
-        _kill_in(repository, tmp_path / "killed", stage)
-    _finish(repository, tmp_path / "killed")
+        said.append(_kill_in(repository, tmp_path / "killed", stage))
+        damaged.append(_damage(tmp_path / "killed", stage))
+    again = time.time()
+    said.append(_finish(repository, tmp_path / "killed"))
+    recovered("a run killed, and started again: until the training goes on", _went_on(tmp_path / "killed") - again)
+    told = [line for output in said for line in output.splitlines() if "does not verify" in line]
+    assert len(told) == len(damaged)
+    assert all(line.startswith("[warning]") and name in line for line, name in zip(told, damaged, strict=True))
     for stage in STAGES:
         straight, killed = (_records(tmp_path / home, stage) for home in ("straight", "killed"))
         assert [record["fingerprint"] for record in straight] == [record["fingerprint"] for record in killed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -14,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.errors import OperationalError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.runner import run
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
-from subgraft.settings import Runtime
+from subgraft.settings import Runtime, Settings
+from subgraft.stages.stage import Stage
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
 KILLS = 2
@@ -27,11 +30,12 @@ KILLS = 2
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the workers of this module's own cluster write what they draw."""
-    here, folder = Path(__file__).parent.parent, tmp_path_factory.mktemp("traces")
+    here, folder = Path(__file__).parent, tmp_path_factory.mktemp("traces")
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("RAY_ADDRESS", raising=False)
         environment.setenv(TRACES, str(folder))
-        environment.setenv("PYTHONPATH", str(here), prepend=os.pathsep)  # where the traced stage is
+        # Ray's processes import this module's stages; pytest's own path does not reach them.
+        environment.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}", prepend=os.pathsep)
         with cluster(Runtime()):
             yield folder
 
@@ -105,6 +109,48 @@ def clear(folder: Path) -> None:
         path.unlink()
 
 
+def report_and_die(recipe, inputs, out, context):
+    """Have Ray Train write its snapshot and a checkpoint of its own, and fail until this has happened often enough."""
+    import ray.train
+
+    attempts = len(list(context.work.glob("attempt-*")))
+    (context.work / f"attempt-{attempts}").mkdir()
+    (context.work / "own").mkdir(exist_ok=True)
+    (context.work / "own" / "weights").write_text("weights")
+    ray.train.report({"attempt": attempts}, checkpoint=ray.train.Checkpoint(str(context.work / "own")))
+    if attempts < recipe.failures:
+        raise OSError("a disk failed")
+    return {"attempts": attempts + 1}
+
+
+class Failing(Settings):
+    failures: int
+
+
+# What happens to Ray Train's snapshot, or to the checkpoint that it names.
+SNAPSHOT = "checkpoint_manager_snapshot.json"
+SNAPSHOT_DAMAGE: tuple[Callable[[Path], object], ...] = (
+    lambda snapshot: os.truncate(snapshot, snapshot.stat().st_size // 2),
+    lambda snapshot: os.truncate(snapshot, 0),
+    Path.unlink,
+    lambda snapshot: [shutil.rmtree(path) for path in snapshot.parent.glob("checkpoint_*/")],
+)
+
+
+@pytest.mark.slow
+def test_what_ray_train_wrote_may_be_damaged_in_any_way(traces: Path, tmp_path: Path) -> None:
+    stage = Stage("report", 1, report_and_die, distributed=True)
+    step = Step(stage, "reporting", Failing(failures=len(SNAPSHOT_DAMAGE)))
+    store, runtime = Store(tmp_path / "home"), Runtime(zero_stage=0)
+    for damage in SNAPSHOT_DAMAGE:
+        with pytest.raises(OperationalError, match="a disk failed"):
+            run(store, [step], runtime)
+        (snapshot,) = store.work(step).rglob(SNAPSHOT)
+        damage(snapshot)
+    records = run(store, [step], runtime)
+    assert records[step.fingerprint].summary == {"attempts": len(SNAPSHOT_DAMAGE) + 1}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_twice_in_an_epoch_a_training_is_the_one_that_was_not(
@@ -125,6 +171,7 @@ def test_killed_twice_in_an_epoch_a_training_is_the_one_that_was_not(
     found = by_step(drawn(traces), workers, seed=1)
 
     assert killer.epochs == [0, 0], "both kills came in the first epoch"
+    assert not list(killed.home.rglob(SNAPSHOT)), "ours are the only checkpoints"
     assert len({one.process for one in drawn(traces)}) == workers * (KILLS + 1)
     assert found == expected and all(len(each) == 1 for each in found.values())
     for epoch in range(2):

@@ -38,7 +38,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         span = self.headers.get("Range")
         self.server.requests.append((self.path, span))
-        if self.path == "/endless":
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/to/"))
+            self.end_headers()
+        elif self.path == "/endless":
             self.endless()
         elif self.path == "/silent":
             threading.Event().wait(3)
@@ -55,6 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(BODY) - 1}/{len(BODY)}")
         self.send_header("Content-Length", str(len(BODY) - start))
+        self.send_header("Content-Disposition", 'attachment; filename="../../../etc/cron.d/up"')
         self.end_headers()
         self.wfile.write(BODY[start : self.server.truncate_at])
 
@@ -151,6 +156,37 @@ def test_silence_and_absence_are_network_failures(server: Server, tmp_path: Path
 def test_other_addresses_are_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(UserError, match="only http"):
         fetch(UrlFile(url=url, sha256="0" * 64), tmp_path)
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1:1/x", "file:///etc/hostname", "data:,x"])
+def test_a_server_cannot_send_elsewhere(server: Server, tmp_path: Path, address: str) -> None:
+    with pytest.raises(UserError, match=r"only http|answers 302"):
+        fetch(server.file(f"to/{address}"), tmp_path)
+    assert left(tmp_path) == []
+
+
+def test_another_address_on_the_web_is_followed(server: Server, tmp_path: Path) -> None:
+    file = server.file("to//body")
+    assert fetch(file, tmp_path).read_bytes() == BODY
+
+
+def test_a_download_that_was_damaged_later_is_fetched_again(server: Server, tmp_path: Path) -> None:
+    file = server.file("body")
+    path = fetch(file, tmp_path)
+    path.write_bytes(BODY[:-1] + b"x")
+    assert fetch(file, tmp_path).read_bytes() == BODY
+    path.write_bytes(b"")
+    assert fetch(file, tmp_path).read_bytes() == BODY
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("name", ["../../up", "/tmp/absolute", "%2e%2e%2fup", "a/../../../up", "..%5Cup", "C:%5Cup"])
+def test_no_file_is_named_by_an_address_or_a_server(server: Server, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "one" / "two" / "downloads"
+    file = server.file(f"named/{name}")
+    assert fetch(file, folder) == folder / file.sha256
+    everything = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    assert everything == [folder.relative_to(tmp_path) / end for end in (file.sha256, f"{file.sha256}.lock")]
 
 
 def test_two_at_once_download_once(server: Server, tmp_path: Path) -> None:

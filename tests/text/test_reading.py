@@ -50,6 +50,25 @@ def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:
         list(reading.lines(tmp_path / "flipped.gz"))
 
 
+@pytest.mark.parametrize("line", [b"\0" * 1023 + b"\n", b"\0" * (1 << 20)])
+def test_a_bomb_is_no_text(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range((80 << 20) // len(line)):
+            file.write(line)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(UserError, match=r"bomb\.gz: expands to more than 200 times its size"):
+        reading.count(path)
+
+
+def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"short\n" + b"x" * 999 + b"\n" + b"x" * 1001)
+    with pytest.raises(UserError, match=r"long\.txt:3: a line of more than 1,000 bytes"):
+        reading.count(path)
+
+
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert reading.count(tmp_path / "empty") == 0

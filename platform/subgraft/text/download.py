@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
@@ -44,22 +45,51 @@ def fetch(
 ) -> Path:
     """The file at `file.url`, downloaded once into `folder`/<sha256> (default: the cache folder's downloads).
 
-    A partial download is carried on where the server can do so. timeout: seconds of silence that are borne.
-    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused (4xx), more than
+    A partial download is carried on where the server can do so; what was damaged since it came is fetched again.
+    timeout: seconds of silence that are borne.
+    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused, more than
     `max_bytes`, or another digest; OperationalError for a failing network or server: the same call carries on.
     """
     folder = folder or cache_folder() / "downloads"
     target = folder / file.sha256
-    if target.is_file():
+    if _is_whole(target, file.sha256):
         return target
-    address = urlsplit(file.url)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise UserError("only http://… and https://… addresses can be downloaded", where=file.url)
+    _require_web(file.url)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / f"{file.sha256}.lock"):
-        if not target.is_file():
+        if not _is_whole(target, file.sha256):
+            target.unlink(missing_ok=True)
             _download(file, target, _Limits(max_bytes, timeout), progress or (lambda done, total: None))
     return target
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    """Whether a file is there with this digest. One process reads a file once, and again when it has changed."""
+    if not path.is_file():
+        return False
+    stat = path.stat()
+    return _digest(path, stat.st_size, stat.st_mtime_ns, stat.st_ino) == sha256
+
+
+@cache
+def _digest(path: Path, *state: int) -> str:
+    del state
+    return file_digest(path)
+
+
+def _require_web(url: str) -> None:
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise UserError("only http://… and https://… addresses can be downloaded", where=url)
+
+
+class _WebOnly(HTTPRedirectHandler):
+    """Follows a server to other addresses of the same kinds alone; Python's own would go to ftp as well."""
+
+    def redirect_request(self, *given: Any) -> Request | None:
+        *_, new_url = given
+        _require_web(new_url)
+        return super().redirect_request(*given)
 
 
 @dataclass(frozen=True)
@@ -114,7 +144,7 @@ def _requested(url: str, start: int, timeout: float) -> HTTPResponse | None:
     """The response from byte `start` on; None where it has nothing more: the part is whole or of another file."""
     headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
     try:
-        return cast(HTTPResponse, urlopen(Request(url, headers=headers), timeout=timeout))
+        return cast(HTTPResponse, build_opener(_WebOnly).open(Request(url, headers=headers), timeout=timeout))
     except HTTPError as error:
         if error.code == 416 and start:
             return None
@@ -138,7 +168,7 @@ def _network(url: str) -> Iterator[None]:
         yield
     except HTTPError as error:
         what = f"the server answers {error.code} {error.reason}"
-        if 400 <= error.code < 500 and error.code not in _TRY_LATER:
+        if 300 <= error.code < 500 and error.code not in _TRY_LATER:
             raise UserError(what, where=url, mend="Check the address.") from None
         raise OperationalError(what, where=url, mend=again) from None
     except (OSError, HTTPException, ValueError) as error:

@@ -13,17 +13,23 @@ from subgraft.errors import UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Bytes: a line longer than any file of questions in one line, and what would not fit into memory.
+LONGEST_LINE = 256 * 1024**2
+# Text is zipped to a third or a tenth of its size. What expands to more than so many times its size, and to more bytes
+# than these, is made to fill a disk.
+LARGEST_EXPANSION = 200
+ALWAYS_ALLOWED = 64 * 1024**2
 
 
 def lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or gzipped (told by its first bytes, not its name), without their ends.
 
     Only "\\n" and "\\r\\n" end a line: U+2028, U+0085, vertical tabs and form feeds are characters of a segment. A byte
-    order mark at the start is dropped. Raises UserError naming the file where it is missing or damaged, and file and
-    line where it is not UTF-8.
+    order mark at the start is dropped. Raises UserError naming the file where it is missing or damaged or expands to
+    what no text does, and file and line where it is not UTF-8 or a line is too long.
     """
     with _opened(path) as handle:
-        for number, raw in enumerate(handle, 1):
+        for number, raw in enumerate(_bounded(handle, path), 1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -37,6 +43,20 @@ def lines(path: Path) -> Iterator[str]:
 def count(path: Path) -> int:
     """How many lines the file holds; the same checks as `lines`."""
     return sum(1 for _ in lines(path))
+
+
+def _bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Raw lines with their ends, as long as they can be those of a text."""
+    most, done = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
+    number = 0
+    while raw := handle.readline(LONGEST_LINE + 1):
+        number += 1
+        done += len(raw)
+        if len(raw) > LONGEST_LINE:
+            raise UserError(f"a line of more than {LONGEST_LINE:,} bytes", where=f"{path}:{number}")
+        if done > most:
+            raise UserError(f"expands to more than {LARGEST_EXPANSION} times its size: no text does", where=str(path))
+        yield raw
 
 
 @contextmanager
