@@ -11,7 +11,7 @@ import pytest
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
     {"errors", "files", "presets"},
-    {"settings", "rows", "config", "configfile", "yamltree"},
+    {"settings", "runtime", "rows", "config", "configfile", "yamltree"},
     {"text"},
     {"vocabulary"},
     {"metrics"},

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from subgraft.presets import with_preset
 from subgraft.rows import UNMAPPED, Row
+from subgraft.runtime import Runtime
 from subgraft.settings import (
     Cleaning,
     CorpusSource,
@@ -19,7 +20,6 @@ from subgraft.settings import (
     Languages,
     ModelSettings,
     QuestionGenerationSettings,
-    Runtime,
     Seed,
     Settings,
     SideName,

@@ -2,7 +2,8 @@
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
 the final weights to OUT. TASK: pretraining, or generator (with both of its losses), or generator-recomputed, with
-activation checkpointing. ENGINE: plain, or zero0 to zero3.
+activation checkpointing. ENGINE: plain, or zero0 to zero3, with -optimizer
+or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
         return configuration
 
     deepspeed_engine._configuration = shard_everything
-    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(kind.removeprefix("zero")))
+    stage, _, offload = kind.removeprefix("zero").partition("-")
+    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(stage), offload=offload or "none")  # type: ignore[arg-type]
 
 
 def _held(module: nn.Module) -> float:

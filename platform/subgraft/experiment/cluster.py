@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from subgraft.errors import OperationalError
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 ENVIRONMENT = {

@@ -80,11 +80,12 @@ def _recorded(context: Context, steps_before: int, step: int, values: Mapping[st
 
 
 def _engine(module: nn.Module, settings: TrainingSettings, context: Context, tables: Collection[Tensor]) -> Engine:
-    if context.runtime.zero_stage is None:
+    runtime = context.runtime
+    if runtime.zero_stage is None:
         return PlainEngine(module.to(device()), settings, device(), tables)
     from subgraft.training.deepspeed_engine import DeepSpeedEngine
 
-    return DeepSpeedEngine(module, settings, device(), context.runtime.zero_stage, tables)
+    return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, tables, runtime.offload)
 
 
 def is_writer() -> bool:

@@ -21,10 +21,17 @@ from deepspeed.utils import (
 )
 from torch import Tensor, nn
 
+from subgraft.runtime import Offload, ZeroStage
 from subgraft.settings import TrainingSettings
 from subgraft.training.engine import Batch, parameter_groups
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+_TO_CPU = {"device": "cpu"}
+_OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
+    "none": {},
+    "optimizer": {"offload_optimizer": _TO_CPU},
+    "parameters": {"offload_optimizer": _TO_CPU, "offload_param": _TO_CPU},
+}
 
 
 class DeepSpeedEngine:
@@ -35,8 +42,9 @@ class DeepSpeedEngine:
         module: nn.Module,
         settings: TrainingSettings,
         device: torch.device,
-        zero_stage: int,
+        zero_stage: ZeroStage,
         tables: Collection[Tensor] = (),
+        offload: Offload = "none",
     ) -> None:
         deepspeed.init_distributed(
             dist_backend="nccl" if device.type == "cuda" else "gloo", auto_mpi_discovery=False, verbose=False
@@ -47,7 +55,7 @@ class DeepSpeedEngine:
         self._settings = settings
         groups = parameter_groups(module, settings, tables)
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
-            model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world)
+            model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world, offload)
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -142,13 +150,15 @@ def _present(value: Tensor | None, parameter: Tensor) -> Tensor:
     return (parameter if value is None else value).detach().clone()
 
 
-def _configuration(settings: TrainingSettings, zero_stage: int, world: int) -> dict[str, Any]:
+def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "train_batch_size": world,
-        "zero_optimization": {"stage": zero_stage},
+        "zero_optimization": {"stage": zero_stage, **_OFFLOADED[offload]},
         "zero_allow_untested_optimizer": True,
+        # Offloaded states are PyTorch's fused Adam's: DeepSpeed's own for the CPU would have to be compiled first.
+        "zero_force_ds_cpu_optimizer": False,
         "gradient_clipping": settings.clip_norm or 0.0,
         "optimizer": {
             "type": "AdamW",
@@ -158,6 +168,7 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int) -> d
                 "eps": settings.adam_epsilon,
                 "weight_decay": settings.weight_decay,
                 "torch_adam": True,
+                **({"fused": True} if offload != "none" else {}),
             },
         },
         "steps_per_print": 1_000_000_000,
