@@ -1,8 +1,8 @@
 """One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. TASK: pretraining, or generator (with both of its losses), or generator-recomputed, with
-activation checkpointing. ENGINE: plain, or zero0 to zero3, with -optimizer
+the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch; or generator (with both
+of its losses), or generator-recomputed, with activation checkpointing. ENGINE: plain, or zero0 to zero3, with -optimizer
 or -parameters for what is offloaded.
 """
 
@@ -45,7 +45,9 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     settings = TrainingSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
-    module, weights, data = _pretraining() if task == "pretraining" else _generator(task.endswith("recomputed"))
+    module, weights, data = (
+        _pretraining() if task.startswith("pretraining") else _generator(task.endswith("recomputed"))
+    )
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
@@ -57,6 +59,8 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     trainer = Trainer(
         module, weights, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
     )
+    if task.endswith("rehearsed"):
+        trainer.rehearse(trainer.largest_batch())
     take_step = engine.step
 
     def step_or_die(learning_rate: float) -> None:

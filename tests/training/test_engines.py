@@ -63,6 +63,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, float], d
         pytest.param("zero1", 2, marks=pytest.mark.slow),
         pytest.param("zero3", 2, marks=pytest.mark.slow),
         pytest.param("zero2", 1, marks=pytest.mark.slow),
+        pytest.param("zero1-optimizer", 2, marks=pytest.mark.slow),
+        pytest.param("zero2-optimizer", 1, marks=pytest.mark.slow),
+        pytest.param("zero3-optimizer", 2, marks=pytest.mark.slow),
+        pytest.param("zero3-parameters", 2, marks=pytest.mark.slow),
     ],
 )
 def test_workers_and_zero_stages_agree_with_one_plain_worker(
@@ -80,7 +84,7 @@ def test_workers_and_zero_stages_agree_with_one_plain_worker(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", ["zero0", "zero1", "zero2", "zero3"])
+@pytest.mark.parametrize("sharded", ["zero0", "zero1", "zero2", "zero3", "zero3-parameters"])
 def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
     tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], sharded: str
 ) -> None:
@@ -90,6 +94,18 @@ def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
     for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), ("plain", 1), (sharded, 2)), strict=True):
         found |= _run(kind, workers, tmp_path, steps)
     assert found == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["zero0", "zero1", "zero2", "zero3", "zero2-optimizer", "zero3-parameters"])
+def test_a_dry_batch_changes_no_weight(tmp_path: Path, kind: str) -> None:
+    for task in ("pretraining", "pretraining-rehearsed"):
+        _run(kind, 2, tmp_path / task, task=task)
+    plain, rehearsed = (
+        load_file(tmp_path / task / "final.safetensors") for task in ("pretraining", "pretraining-rehearsed")
+    )
+    assert plain.keys() == rehearsed.keys()
+    assert all(torch.equal(tensor, rehearsed[name]) for name, tensor in plain.items())
 
 
 @pytest.mark.slow

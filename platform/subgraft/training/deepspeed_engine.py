@@ -76,6 +76,12 @@ class DeepSpeedEngine:
         self._engine.step()
         self._has_moments = True
 
+    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+        self._make_moments()
+        for _ in range(times):
+            # DeepSpeed keeps gradients in places of its own; those of weight nought may stay there.
+            self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
+
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
         for name, parameter in self._named.items():
@@ -157,8 +163,6 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offl
         "train_batch_size": world,
         "zero_optimization": {"stage": zero_stage, **_OFFLOADED[offload]},
         "zero_allow_untested_optimizer": True,
-        # Offloaded states are PyTorch's fused Adam's: DeepSpeed's own for the CPU would have to be compiled first.
-        "zero_force_ds_cpu_optimizer": False,
         "gradient_clipping": settings.clip_norm or 0.0,
         "optimizer": {
             "type": "AdamW",
@@ -167,6 +171,7 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offl
                 "betas": [settings.adam_beta1, settings.adam_beta2],
                 "eps": settings.adam_epsilon,
                 "weight_decay": settings.weight_decay,
+                # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's fused one is there.
                 "torch_adam": True,
                 **({"fused": True} if offload != "none" else {}),
             },
