@@ -2,8 +2,8 @@
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
 the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch; or generator (with both
-of its losses), or generator-recomputed, with activation checkpointing. ENGINE: plain, or zero0 to zero3, with -optimizer
-or -parameters for what is offloaded.
+of its losses), or generator-recomputed, with activation checkpointing. ENGINE: plain, or zero0 to zero3, with
+-optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     settings = TrainingSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
-    module, weights, data = (
-        _pretraining() if task.startswith("pretraining") else _generator(task.endswith("recomputed"))
-    )
+    module, weights, data = _generator(task.endswith("recomputed")) if task.startswith("generator") else _pretraining()
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:

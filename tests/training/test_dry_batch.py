@@ -117,8 +117,9 @@ def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) 
     written(tmp_path, CONFIG)
     ended = _run(tmp_path, limited=True)
     assert ended.returncode == 1, ended.stderr
-    assert "pretrain: memory does not suffice for the largest batch, 120 sentences of " in ended.stdout
-    assert "GiB more were wanted" in ended.stdout and "pretrain.micro_batch_size=50000 " in ended.stdout
+    assert "pretrain: memory does not suffice for the largest batch, 116 sentences of 26 tokens: " in ended.stdout
+    assert "GiB more were wanted" in ended.stdout
+    assert "pretrain.micro_batch_size=50000 " in ended.stdout
     assert "Traceback" not in ended.stdout + ended.stderr
     store = tmp_path / "home" / "store"
     assert not (store / "pretrain").exists() and not any((store / ".partial").iterdir())

@@ -171,7 +171,7 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offl
                 "betas": [settings.adam_beta1, settings.adam_beta2],
                 "eps": settings.adam_epsilon,
                 "weight_decay": settings.weight_decay,
-                # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's fused one is there.
+                # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's need not.
                 "torch_adam": True,
                 **({"fused": True} if offload != "none" else {}),
             },
