@@ -90,7 +90,8 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 def _measure(out: Path, engine: Engine, batch: Batch) -> None:
     """The bytes of everything but integers that lives once gradients are there, activations no longer."""
     engine.rehearse(batch, ["loss"], times=1)
-    engine.accumulate(batch, {"loss": 1.0}, last=True)
+    engine.accumulate(batch, {"loss": 1.0}, last=False)
+    gc.collect()
     living = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor) and each.is_floating_point()]
     living += [each.grad for each in living if each.is_leaf and each.grad is not None]
     storages = {storage.data_ptr(): storage.nbytes() for storage in (each.untyped_storage() for each in living)}

@@ -133,7 +133,7 @@ class HeldOutDistance:
     def __init__(self, module: TokenDistillationLoss, sentences: SegmentationPairs, settings: TrainingSettings) -> None:
         self._module = module
         self._sentences = sentences
-        self._plan: BatchPlan = batch_plan(sentences, settings, seed=0)
+        self._plan: BatchPlan = batch_plan(sentences.lengths, settings, seed=0)
         self._precision = settings.precision
 
     @torch.no_grad()

@@ -105,7 +105,7 @@ class Trainer:
         self._seed = seed
         self._checkpoint_seconds = checkpoint_seconds
         self._hooks = hooks or Hooks()
-        self._plan = batch_plan(data, settings, seed)
+        self._plan = batch_plan(data.lengths, settings, seed)
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
         self._saved_at = time.monotonic()
