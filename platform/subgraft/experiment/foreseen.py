@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from subgraft import stages
 from subgraft.experiment.store import Store
 from subgraft.models.hub import read_config, resolve_model
-from subgraft.models.parameter_count import Parameters, as_both_sides, count_parameters, described, with_vocabularies
+from subgraft.models.parameter_count import (
+    Parameters,
+    as_both_sides,
+    count_parameters,
+    described,
+    vocabulary_sizes,
+    with_vocabularies,
+)
+from subgraft.training.memory_estimate import Dimensions
 
 if TYPE_CHECKING:
     from subgraft.experiment.step import Step
@@ -53,7 +61,7 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     """
     recipe: Any = step.recipe
     config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
-    model, width = counted(config), _width(config)
+    model, width = counted(config), Dimensions.of(config).width
     if step.stage is stages.GENERATOR:
         added = GENERATOR_ROWS[recipe.kind] * width
         return Parameters(model.total + added, added)
@@ -63,8 +71,8 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     if step.stage is stages.FINETUNE and recipe.attached:
         # Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for.
         upstream = model_config(store, step.inputs["upstream"])
-        old = sum(_rows(upstream, side) for side in recipe.attached) * width
-        new = sum(_rows(config, side) for side in recipe.attached) * width
+        old = sum(vocabulary_sizes(upstream)[side] for side in recipe.attached) * width
+        new = sum(vocabulary_sizes(config)[side] for side in recipe.attached) * width
         return Parameters(model.total + old + new, model.trained + old)
     return model
 
@@ -77,21 +85,3 @@ def counted(config: Config) -> Parameters:
 @lru_cache(maxsize=64)
 def _counted(config: str) -> Parameters:
     return count_parameters(json.loads(config))
-
-
-def _width(config: Config) -> int:
-    part = config.get("decoder")
-    return int((part if isinstance(part, Mapping) else config).get("d_model") or _hidden(config))
-
-
-def _hidden(config: Config) -> int:
-    part = config.get("decoder")
-    return int((part if isinstance(part, Mapping) else config)["hidden_size"])
-
-
-def _rows(config: Config, side: str) -> int:
-    part = config.get(side)
-    if isinstance(part, Mapping):
-        return int(part["vocab_size"])
-    decoder = config.get("decoder_vocab_size") if side == "decoder" else None
-    return int(decoder or config["vocab_size"])

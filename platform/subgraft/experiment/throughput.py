@@ -60,7 +60,7 @@ def _of_events(store: Store, step: Step) -> float | None:
 
 
 def _alike(record: Record, step: Step, runtime: Runtime, parameters: Parameters) -> Iterator[float]:
-    """Seconds of an update of a finished step, where it is of the same shape and was made on the same kind of device."""
+    """Seconds of an update of a finished step, if that is of the same shape and was made on the same kind of device."""
     recipe: Any = step.recipe
     before = record.recipe.get("training", {})
     wanted = recipe.training.model_dump(mode="json")
@@ -71,8 +71,7 @@ def _alike(record: Record, step: Step, runtime: Runtime, parameters: Parameters)
     if had is not None:
         alike = abs(had - parameters.total) <= ALIKE * parameters.total
     else:  # over a frozen model
-        models = [inputs.get("model") for inputs in (record.inputs, step.inputs)]
-        alike = models[0] is not None and models[0]["fingerprint"] == step.inputs["model"].fingerprint
+        alike = record.inputs["model"]["fingerprint"] == step.inputs["model"].fingerprint
     if alike:
         yield from _seconds(record.summary)
 

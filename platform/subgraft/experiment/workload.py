@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,56 +44,51 @@ def workload(store: Store, step: Step) -> Workload:
         lengths = np.array([max(len(source), len(target)) + 1 for source, target in text.pairs("train")])
         updates = planned_steps(training, lengths, recipe.seed)
     else:
-        updates = _by_tokens(training, sample, alone=getattr(recipe, "objective", "translation") != "translation")
+        alone = getattr(recipe, "objective", "translation") != "translation"
+        updates = _by_tokens(training, sample, alone, recipe.seed)
     return Workload(updates, _known_tokens(training, sample))
 
 
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
     if training.batch_unit == "tokens":
         return training.batch_size
-    return None if sample is None else int(training.batch_size * sample.longer / sample.characters)
+    return None if sample is None else int(training.batch_size * sample.tokens_of_a_character)
 
 
-def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool) -> int | None:
-    """alone: each side of a pair is an example of its own."""
+def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, seed: int) -> int | None:
+    """As if the text were the sample over and over. alone: each side of a pair is an example of its own."""
     if sample is None:
         return None
-    assert training.epochs is not None
-    updates = training.epochs * math.ceil(
-        sample.pairs * (sample.both if alone else sample.longer) / training.batch_size
-    )
-    return updates if training.max_steps is None else min(updates, training.max_steps)
+    sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
+    return planned_steps(training, np.concatenate([np.resize(side, sample.pairs) for side in sides]), seed)
 
 
 class _Sample(NamedTuple):
-    """Means over sampled pairs, each side with its end: tokens of the longer side, of both; characters of the longer."""
+    """pairs: of the whole text. tokens, characters: [sides, n] lengths of those that were looked at, with an end."""
 
     pairs: int
-    longer: float
-    both: float
-    characters: float
+    tokens: np.ndarray
+    characters: np.ndarray
 
     @classmethod
     def of(cls, corpus: Corpus, source: Tokenizer | None, target: Tokenizer | None) -> _Sample | None:
         """None without the vocabularies, or without a sentence."""
-        if source is None or target is None or not corpus.size("train"):
-            return None
         size = corpus.size("train")
-        pairs = list(itertools.islice(_texts(corpus), 0, None, max(1, size // SAMPLE)))
-        sides = [[text for text, _ in pairs], [text for _, text in pairs]]
-        lengths = np.array(
-            [[len(ids) + 1 for ids in tokenizer.encode_batch(side)] for tokenizer, side in zip((source, target), sides)]
-        )
-        characters = np.array([[len(text) + 1 for text in side] for side in sides])
-        both = lengths[0].mean() + (0 if corpus.monolingual else lengths[1].mean())
-        return cls(size, float(lengths.max(axis=0).mean()), float(both), float(characters.max(axis=0).mean()))
+        if source is None or target is None or not size:
+            return None
+        read = corpus.lines("train", "source") if corpus.monolingual else corpus.pairs("train")
+        chosen = itertools.islice(read, 0, None, max(1, size // SAMPLE))
+        sides = [list(chosen)] if corpus.monolingual else [list(side) for side in zip(*chosen, strict=True)]
+        tokens = [
+            [len(ids) + 1 for ids in tokenizer.encode_batch(side)]
+            for tokenizer, side in zip((source, target), sides, strict=False)  # a monolingual text has one side
+        ]
+        return cls(size, np.array(tokens), np.array([[len(text) + 1 for text in side] for side in sides]))
 
-
-def _texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
-    """Pairs; of a monolingual corpus each line twice."""
-    if corpus.monolingual:
-        return ((line, line) for line in corpus.lines("train", "source"))
-    return corpus.pairs("train")
+    @property
+    def tokens_of_a_character(self) -> float:
+        """Of the longer side of a pair, which decides what a batch takes."""
+        return float(self.tokens.max(axis=0).sum() / self.characters.max(axis=0).sum())
 
 
 def _tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:

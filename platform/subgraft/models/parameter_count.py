@@ -85,6 +85,13 @@ def as_both_sides(bert: Config) -> dict[str, Any]:
     }
 
 
+def vocabulary_sizes(config: Config) -> dict[SideName, int]:
+    """How many rows the tables of both sides have."""
+    if config["model_type"] == BERT2BERT:
+        return {"encoder": config["encoder"]["vocab_size"], "decoder": config["decoder"]["vocab_size"]}
+    return {"encoder": config["vocab_size"], "decoder": config.get("decoder_vocab_size") or config["vocab_size"]}
+
+
 def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
     """The configuration after a transfer, with other vocabularies on the given sides."""
     changed = deepcopy(dict(config))
@@ -92,8 +99,7 @@ def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str
         for name, size in sizes.items():
             changed[name]["vocab_size"] = size
         return changed
-    both = {"encoder": config["vocab_size"], "decoder": config.get("decoder_vocab_size") or config["vocab_size"]}
-    both |= dict(sizes)
+    both = vocabulary_sizes(config) | dict(sizes)
     changed |= {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
     if config["model_type"] == "marian":
         changed["share_encoder_decoder_embeddings"] = False
