@@ -48,14 +48,25 @@ def test_workers_and_zero_stages_agree_with_one_plain_worker(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", ["zero0", "zero1", "zero2", "zero3", "zero3-parameters"])
+@pytest.mark.parametrize(
+    ("sharded", "between"),
+    [
+        ("zero0", "plain"),
+        ("zero1", "plain"),
+        ("zero2", "plain"),
+        ("zero3", "plain"),
+        ("zero3-parameters", "plain"),
+        ("zero2", "zero2"),
+        ("zero3", "zero3"),
+    ],
+)
 def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
-    tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], sharded: str
+    tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], sharded: str, between: str
 ) -> None:
-    """Two steps on two ZeRO workers, two more on one plain worker, the last two on ZeRO again."""
+    """Two steps on two ZeRO workers, two more on one worker, plain or ZeRO, the last two on two again."""
     losses, _ = alone
     found: dict[int, float] = {}
-    for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), ("plain", 1), (sharded, 2)), strict=True):
+    for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), (between, 1), (sharded, 2)), strict=True):
         found |= run_workers(kind, workers, tmp_path, steps)
     assert found == pytest.approx(losses, rel=1e-4)
 
