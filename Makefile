@@ -31,6 +31,7 @@ bench: setup
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/transfer_memory.py
 	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/worker_memory.py
 
 clean:

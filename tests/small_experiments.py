@@ -11,7 +11,7 @@ from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.step import in_order
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 from toys import english, german
 
 TINY = """\

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from subgraft.presets import with_preset
 from subgraft.rows import UNMAPPED, Row
+from subgraft.runtime import Runtime
 from subgraft.search_settings import SearchSettings, require_searchable
 from subgraft.settings import (
     Cleaning,
@@ -20,7 +21,6 @@ from subgraft.settings import (
     Languages,
     ModelSettings,
     QuestionGenerationSettings,
-    Runtime,
     Seed,
     Settings,
     SideName,

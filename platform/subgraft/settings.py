@@ -371,22 +371,3 @@ class IntrinsicSettings(Settings):
 
     tokens: Annotated[int, Field(ge=1)] = 500
     seed: Seed = 1
-
-
-class Runtime(Settings):
-    """Where and how steps run. Nothing here may enter a recipe: another runtime agrees within a tolerance.
-
-    pretrain_cpus, evaluate_cpus: cores of those stages; all of a machine's, and an evaluation times its speed alone.
-    """
-
-    workers: Annotated[int, Field(ge=1)] = 1
-    gpus_per_worker: Annotated[float, Field(ge=0)] = 0
-    cpus_per_step: Annotated[int, Field(ge=1)] = 1
-    pretrain_cpus: Annotated[int, Field(ge=1)] | None = None
-    evaluate_cpus: Annotated[int, Field(ge=1)] | None = None
-    zero_stage: Literal[0, 1, 2, 3] | None = None
-    activation_checkpointing: bool = False
-    checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
-    max_failures: Annotated[int, Field(ge=0)] = 0
-    tracking_uri: str | None = None
-    dashboard: bool = False

@@ -17,7 +17,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.registry import CARD
 from subgraft.experiment.step import Step, in_order
 from subgraft.experiment.store import Store
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 from subgraft.stages.fitting import CURVE
 
 TINY = (

@@ -15,7 +15,8 @@ from subgraft.experiment.runner import run
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import TRACEBACK
-from subgraft.settings import Runtime, Settings
+from subgraft.runtime import Runtime
+from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
 
 

@@ -18,7 +18,8 @@ from subgraft.experiment.store import Store
 DRIVER = """
 import os, sys, time
 from pathlib import Path
-from subgraft.settings import Runtime, Settings
+from subgraft.runtime import Runtime
+from subgraft.settings import Settings
 from subgraft.experiment.runner import run
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store

@@ -13,7 +13,8 @@ import toys
 from subgraft.experiment.events import StageContext
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.settings import Cleaning, CorpusSource, EvaluationSettings, Languages, Runtime
+from subgraft.runtime import Runtime
+from subgraft.settings import Cleaning, CorpusSource, EvaluationSettings, Languages
 from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
 from subgraft.text.corpus import build
 

@@ -16,7 +16,7 @@ from subgraft.experiment.step import Step, in_order
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 from subgraft.text.corpus import Corpus
 from task_files import SPLITS, write_everyday, write_task
 

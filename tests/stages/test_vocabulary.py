@@ -8,7 +8,8 @@ from typing import Literal
 import pytest
 
 from subgraft.experiment.events import StageContext
-from subgraft.settings import Cleaning, CorpusSource, Languages, Runtime, VocabularySettings
+from subgraft.runtime import Runtime
+from subgraft.settings import Cleaning, CorpusSource, Languages, VocabularySettings
 from subgraft.stages.vocabulary import VocabularyRecipe, run
 from subgraft.text.corpus import build
 from subgraft.vocabulary.learn import learn

@@ -12,7 +12,7 @@ from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.runner import run
 from subgraft.experiment.store import Store
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 
 SETTINGS = (
     "corpora.everyday.limit={train: 600, dev: 20, test: 20}",

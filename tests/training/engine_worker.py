@@ -1,12 +1,15 @@
 """One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. TASK: pretraining, or generator (with both of its losses), or generator-recomputed, with
-activation checkpointing. ENGINE: plain, or zero0 to zero3.
+the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch; or generator (with both
+of its losses), or generator-recomputed, with activation checkpointing; or memory, which trains nothing and
+writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE: plain, or zero0 to zero3, with
+-optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -14,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
@@ -30,7 +34,7 @@ from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.settings import Languages, ResegmentationSettings, SideName, TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import Engine, PlainEngine, recompute_activations
+from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.schedule import Data
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
@@ -44,18 +48,23 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     settings = TrainingSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
-    module, weights, data = _pretraining() if task == "pretraining" else _generator(task.endswith("recomputed"))
+    module, weights, data = _generator(task.endswith("recomputed")) if task.startswith("generator") else _pretraining()
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
         losses[step] = sum(values[f"train_{name}"] for name in weights)
 
     engine = _engine(kind, module, settings)
+    if task == "memory":
+        _measure(out, engine, data.batch(np.arange(4), 0))
+        return
     checkpoints = Checkpoints(out / "checkpoints")
     hooks = Hooks(metrics=metrics)
     trainer = Trainer(
         module, weights, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
     )
+    if task.endswith("rehearsed"):
+        trainer.rehearse(trainer.largest_batch())
     take_step = engine.step
 
     def step_or_die(learning_rate: float) -> None:
@@ -76,6 +85,17 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
+
+
+def _measure(out: Path, engine: Engine, batch: Batch) -> None:
+    """The bytes of everything but integers that lives once gradients are there, activations no longer."""
+    engine.rehearse(batch, ["loss"], times=1)
+    engine.accumulate(batch, {"loss": 1.0}, last=False)
+    gc.collect()
+    living = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor) and each.is_floating_point()]
+    living += [each.grad for each in living if each.is_leaf and each.grad is not None]
+    storages = {storage.data_ptr(): storage.nbytes() for storage in (each.untyped_storage() for each in living)}
+    (out / f"bytes-{engine.rank}.json").write_text(json.dumps(sum(storages.values())))
 
 
 def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
@@ -113,13 +133,14 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
     configure = deepspeed_engine._configuration
 
     def shard_everything(*given: Any) -> dict[str, Any]:
-        """DeepSpeed leaves tables of less than 100,000 numbers whole: all that a toy has."""
+        """DeepSpeed leaves tables of less than 100,000 numbers whole, and bundles gradients: all that a toy has."""
         configuration = configure(*given)
-        configuration["zero_optimization"]["stage3_param_persistence_threshold"] = 0
+        configuration["zero_optimization"] |= {"stage3_param_persistence_threshold": 0, "reduce_bucket_size": 500}
         return configuration
 
     deepspeed_engine._configuration = shard_everything
-    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(kind.removeprefix("zero")))
+    stage, _, offload = kind.removeprefix("zero").partition("-")
+    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(stage), offload=offload or "none")  # type: ignore[arg-type]
 
 
 def _held(module: nn.Module) -> float:

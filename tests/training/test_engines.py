@@ -3,55 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-WORKER = Path(__file__).with_name("engine_worker.py")
-STEPS = 6
-
-
-def _run(kind: str, workers: int, out: Path, steps: int = STEPS, task: str = "pretraining") -> dict[int, float]:
-    out.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = os.environ | {
-        "WORLD_SIZE": str(workers),
-        "LOCAL_WORLD_SIZE": str(workers),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(WORKER.parent.parent), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, str(WORKER), task, kind, str(out), str(steps)]
-    running = [
-        subprocess.Popen(
-            command,
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(workers)
-    ]
-    for process in running:
-        said, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, said
-    losses = json.loads((out / f"losses-{steps}.json").read_text())
-    return {int(step): loss for step, loss in losses.items()}
+from engine_runs import STEPS, run_workers
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, float], dict[str, torch.Tensor]]:
     out = tmp_path_factory.mktemp("alone")
-    return _run("plain", 1, out), load_file(out / "final.safetensors")
+    return run_workers("plain", 1, out), load_file(out / "final.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -63,13 +27,17 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, float], d
         pytest.param("zero1", 2, marks=pytest.mark.slow),
         pytest.param("zero3", 2, marks=pytest.mark.slow),
         pytest.param("zero2", 1, marks=pytest.mark.slow),
+        pytest.param("zero1-optimizer", 2, marks=pytest.mark.slow),
+        pytest.param("zero2-optimizer", 1, marks=pytest.mark.slow),
+        pytest.param("zero3-optimizer", 2, marks=pytest.mark.slow),
+        pytest.param("zero3-parameters", 2, marks=pytest.mark.slow),
     ],
 )
 def test_workers_and_zero_stages_agree_with_one_plain_worker(
     tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], kind: str, workers: int
 ) -> None:
     losses, weights = alone
-    found = _run(kind, workers, tmp_path)
+    found = run_workers(kind, workers, tmp_path)
     assert found == pytest.approx(losses, rel=1e-4)
     final = load_file(tmp_path / "final.safetensors")
     for name, tensor in weights.items():
@@ -80,16 +48,39 @@ def test_workers_and_zero_stages_agree_with_one_plain_worker(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharded", ["zero0", "zero1", "zero2", "zero3"])
+@pytest.mark.parametrize(
+    ("sharded", "between"),
+    [
+        ("zero0", "plain"),
+        ("zero1", "plain"),
+        ("zero2", "plain"),
+        ("zero3", "plain"),
+        ("zero3-parameters", "plain"),
+        ("zero2", "zero2"),
+        ("zero3", "zero3"),
+    ],
+)
 def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
-    tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], sharded: str
+    tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], sharded: str, between: str
 ) -> None:
-    """Two steps on two ZeRO workers, two more on one plain worker, the last two on ZeRO again."""
+    """Two steps on two ZeRO workers, two more on one worker, plain or ZeRO, the last two on two again."""
     losses, _ = alone
     found: dict[int, float] = {}
-    for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), ("plain", 1), (sharded, 2)), strict=True):
-        found |= _run(kind, workers, tmp_path, steps)
+    for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), (between, 1), (sharded, 2)), strict=True):
+        found |= run_workers(kind, workers, tmp_path, steps)
     assert found == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["zero0", "zero1", "zero2", "zero3", "zero2-optimizer", "zero3-parameters"])
+def test_a_dry_batch_changes_no_weight(tmp_path: Path, kind: str) -> None:
+    for task in ("pretraining", "pretraining-rehearsed"):
+        run_workers(kind, 2, tmp_path / task, task=task)
+    plain, rehearsed = (
+        load_file(tmp_path / task / "final.safetensors") for task in ("pretraining", "pretraining-rehearsed")
+    )
+    assert plain.keys() == rehearsed.keys()
+    assert all(torch.equal(tensor, rehearsed[name]) for name, tensor in plain.items())
 
 
 @pytest.mark.slow
@@ -98,8 +89,8 @@ def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
 )
 def test_a_generator_is_trained_over_a_frozen_model_in_shards(tmp_path: Path, kind: str, task: str) -> None:
     """ZeRO 3 shards the frozen model, which is all there is to shard; with and without activation checkpointing."""
-    alone = _run("plain", 1, tmp_path / "alone", task="generator")
-    found = _run(kind, 2, tmp_path / "two", task=task)
+    alone = run_workers("plain", 1, tmp_path / "alone", task="generator")
+    found = run_workers(kind, 2, tmp_path / "two", task=task)
     assert len(set(found.values())) == STEPS
     if kind == "zero3":
         assert json.loads((tmp_path / "two" / "held.json").read_text()) < 0.55

@@ -30,6 +30,10 @@ class Regression:
     def counts(self) -> Mapping[str, int]:
         return {"error": len(self.inputs)}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.inputs), self.inputs.shape[1]
+
     def to(self, device: torch.device | str) -> Regression:
         return Regression(self.inputs.to(device), self.targets.to(device))
 

@@ -100,7 +100,12 @@ def run(arguments: argparse.Namespace) -> None:
 def plan(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.plan import table
 
-    console().print(table(_session(arguments.config, arguments.overrides).plan()))
+    session = _session(arguments.config, arguments.overrides)
+    planned = session.plan()
+    console().print(table(planned))
+    if (needed := session.estimates(planned)) is not None:
+        console().print()
+        console().print(needed)
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:

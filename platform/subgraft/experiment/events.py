@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 
 EVENTS = "events.jsonl"
 PROGRESS_SECONDS = 0.5

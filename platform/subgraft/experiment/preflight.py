@@ -14,7 +14,8 @@ from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.rows import UNMAPPED
-from subgraft.settings import Runtime, Split
+from subgraft.runtime import Runtime
+from subgraft.settings import Split
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource

@@ -17,7 +17,7 @@ from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 
 POLL_SECONDS = 0.3
 

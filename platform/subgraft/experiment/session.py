@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from subgraft.config import Experiment
 from subgraft.errors import UserError
+from subgraft.experiment.estimate import estimates
+from subgraft.experiment.estimate import table as estimate_table
 from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import Plan, make_plan
@@ -48,6 +50,11 @@ class Session:
     def plan(self) -> Plan:
         """What a run would do now."""
         return make_plan(Store(self._home), [self.pipeline.report])
+
+    def estimates(self, plan: Plan) -> Table | None:
+        """What the trainings of a plan will need, as far as that is known; None where there are none."""
+        found = estimates(Store(self._home), plan, self.experiment.runtime)
+        return estimate_table(found, self.experiment.runtime) if found else None
 
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""

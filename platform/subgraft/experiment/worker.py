@@ -19,7 +19,7 @@ from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.record import Record
 from subgraft.experiment.step import Step
 from subgraft.experiment.store import Store
-from subgraft.settings import Runtime
+from subgraft.runtime import Runtime
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json

@@ -35,6 +35,10 @@ class MaskedGeneratorBatch:
     def counts(self) -> dict[str, int]:
         return {"prediction": self.hidden.counts["loss"], "distillation": self.spans.count}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return max(self.original.shape, self.resegmented.shape)
+
     def to(self, device: torch.device | str) -> MaskedGeneratorBatch:
         whole = self.original.to(device), self.resegmented.to(device), self.hidden.to(device)
         return MaskedGeneratorBatch(*whole, self.new.to(device), self.own.to(device), self.spans.to(device))

@@ -36,6 +36,10 @@ class SegmentationBatch:
     def counts(self) -> dict[str, int]:
         return {"distillation": len(self.meeting)}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return max(self.teacher.shape, self.student.shape)
+
     def to(self, device: torch.device | str) -> SegmentationBatch:
         return SegmentationBatch(self.teacher.to(device), self.student.to(device), self.meeting.to(device))
 

@@ -52,6 +52,10 @@ class GeneratorBatch:
     def counts(self) -> dict[str, int]:
         return {"prediction": self.resegmented.counts["loss"], "distillation": self.spans.count}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return max(self.original.shape, self.resegmented.shape)
+
     def to(self, device: torch.device | str) -> GeneratorBatch:
         original, resegmented = self.original.to(device), self.resegmented.to(device)
         spans = self.spans.to(device)

@@ -45,6 +45,10 @@ class MaskedBatch:
     def counts(self) -> dict[str, int]:
         return {"loss": int((self.labels != IGNORED).sum())}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.labels), self.labels.shape[1]
+
     def to(self, device: torch.device | str) -> MaskedBatch:
         return MaskedBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 

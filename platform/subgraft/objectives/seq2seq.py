@@ -75,6 +75,10 @@ class Seq2SeqBatch:
     def counts(self) -> dict[str, int]:
         return {"loss": int((self.labels != IGNORED).sum())}
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.labels), max(self.input_ids.shape[1], self.labels.shape[1])
+
     def to(self, device: torch.device | str) -> Seq2SeqBatch:
         return Seq2SeqBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 

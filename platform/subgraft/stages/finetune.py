@@ -110,6 +110,7 @@ class _Finetuning:
             self.data,
             settings,
             self.context,
+            group="finetune",
             seed=self.recipe.seed,
             evaluate=evaluate,
             select="bleu",

@@ -23,6 +23,7 @@ from subgraft.settings import Languages, TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.dry_batch import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Outcome, Trainer
 from subgraft.training.schedule import Data
@@ -44,6 +45,7 @@ def fit(
     settings: TrainingSettings,
     context: Context,
     *,
+    group: str,
     seed: int,
     evaluate: Callable[[], dict[str, float]] | None = None,
     select: str | None = None,
@@ -53,15 +55,17 @@ def fit(
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
-    part: names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for
-    the record of a curve that goes on.  tables: what `table_learning_rate` is for.
+    group: what the settings are called in a configuration.  part: names the checkpoints of one of several trainings of
+    a step.  steps_before: what was trained before this, for the record of a curve that goes on.  tables: what
+    `table_learning_rate` is for. Raises OperationalError where memory does not suffice for the largest batch.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
     if device().type == "cpu" and settings.precision == "bf16":
         # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
-    engine = _engine(module, settings, context, tables)
+    with out_of_memory_told(group, settings, context.runtime, device()):
+        engine = _engine(module, settings, context, tables)
     trainer = Trainer(
         module,
         weights,
@@ -73,6 +77,9 @@ def fit(
         checkpoint_seconds=context.runtime.checkpoint_seconds,
         hooks=Hooks(evaluate, select, partial(_recorded, context, steps_before), context.progress),
     )
+    batch = trainer.largest_batch()
+    with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
+        trainer.rehearse(batch)
     return trainer.run()
 
 
@@ -81,11 +88,12 @@ def _recorded(context: Context, steps_before: int, step: int, values: Mapping[st
 
 
 def _engine(module: nn.Module, settings: TrainingSettings, context: Context, tables: Collection[Tensor]) -> Engine:
-    if context.runtime.zero_stage is None:
+    runtime = context.runtime
+    if runtime.zero_stage is None:
         return PlainEngine(module.to(device()), settings, device(), tables)
     from subgraft.training.deepspeed_engine import DeepSpeedEngine
 
-    return DeepSpeedEngine(module, settings, device(), context.runtime.zero_stage, tables)
+    return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, tables, runtime.offload)
 
 
 def is_writer() -> bool:

@@ -64,7 +64,16 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
             continue
         generators[name] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
         loss, data = train(generators[name], name)
-        outcome = fit(loss, loss.weights, data, recipe.training, context, seed=recipe.seed, part=name)
+        outcome = fit(
+            loss,
+            loss.weights,
+            data,
+            recipe.training,
+            context,
+            group="generator_training",
+            seed=recipe.seed,
+            part=name,
+        )
         summary[name] = write_curve(outcome, out, f"curve.{name}.json")
     if is_writer():
         save_generators(generators, origins, out)

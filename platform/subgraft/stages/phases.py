@@ -13,7 +13,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.settings import Settings, SideName, TrainingSettings
 from subgraft.training.loop import CurvePoint, Outcome
-from subgraft.training.schedule import Data, batch_plan
+from subgraft.training.schedule import Data, planned_steps
 
 
 class FirstPhase(Settings):
@@ -27,22 +27,12 @@ def split_training(
     settings: TrainingSettings, data: Data, seed: int, share: float
 ) -> tuple[TrainingSettings, TrainingSettings]:
     """The two phases' settings: together they take as many steps as one training would, and at least one each."""
-    total = planned_steps(settings, data, seed)
+    total = planned_steps(settings, data.lengths, seed)
     first = min(max(1, round(share * total)), max(1, total - 1))
     return (
         settings.model_copy(update={"max_steps": first}),
         settings.model_copy(update={"max_steps": max(1, total - first)}),
     )
-
-
-def planned_steps(settings: TrainingSettings, data: Data, seed: int) -> int:
-    """How many steps a training takes that nothing ends early."""
-    plan = batch_plan(data, settings, seed)
-    if settings.epochs is None:
-        assert settings.max_steps is not None
-        return settings.max_steps
-    steps = sum(len(plan.epoch(epoch)) for epoch in range(settings.epochs))
-    return steps if settings.max_steps is None else min(steps, settings.max_steps)
 
 
 def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:

@@ -51,6 +51,7 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
         _data(recipe, bundle, corpus),
         recipe.training,
         context,
+        group="pretrain",
         seed=recipe.seed,
         evaluate=_dev_scores(recipe, bundle, corpus),
         select="bleu" if recipe.objective == "translation" else None,

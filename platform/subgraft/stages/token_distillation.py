@@ -111,7 +111,17 @@ def _fitted(
 ) -> dict[str, Json]:
     """Train, keep the curve, and tell its ends."""
     weights, settings = {"distillation": 1.0}, recipe.training
-    outcome = fit(module, weights, data, settings, context, seed=recipe.seed, evaluate=evaluate, part=name)
+    outcome = fit(
+        module,
+        weights,
+        data,
+        settings,
+        context,
+        group="token_distillation_training",
+        seed=recipe.seed,
+        evaluate=evaluate,
+        part=name,
+    )
     told = write_curve(outcome, out, f"curve.{name}.json")
     distances = [point.values["distance"] for point in outcome.curve]
     return told | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})
@@ -123,7 +133,7 @@ class HeldOutDistance:
     def __init__(self, module: TokenDistillationLoss, sentences: SegmentationPairs, settings: TrainingSettings) -> None:
         self._module = module
         self._sentences = sentences
-        self._plan: BatchPlan = batch_plan(sentences, settings, seed=0)
+        self._plan: BatchPlan = batch_plan(sentences.lengths, settings, seed=0)
         self._precision = settings.precision
 
     @torch.no_grad()

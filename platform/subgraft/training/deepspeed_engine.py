@@ -21,10 +21,19 @@ from deepspeed.utils import (
 )
 from torch import Tensor, nn
 
+from subgraft.runtime import Offload, ZeroStage
 from subgraft.settings import TrainingSettings
 from subgraft.training.engine import Batch, parameter_groups
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+# Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
+_BUCKET = 50_000_000
+_TO_CPU = {"device": "cpu"}
+_OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
+    "none": {},
+    "optimizer": {"offload_optimizer": _TO_CPU},
+    "parameters": {"offload_optimizer": _TO_CPU, "offload_param": _TO_CPU},
+}
 
 
 class DeepSpeedEngine:
@@ -35,8 +44,9 @@ class DeepSpeedEngine:
         module: nn.Module,
         settings: TrainingSettings,
         device: torch.device,
-        zero_stage: int,
+        zero_stage: ZeroStage,
         tables: Collection[Tensor] = (),
+        offload: Offload = "none",
     ) -> None:
         deepspeed.init_distributed(
             dist_backend="nccl" if device.type == "cuda" else "gloo", auto_mpi_discovery=False, verbose=False
@@ -47,7 +57,7 @@ class DeepSpeedEngine:
         self._settings = settings
         groups = parameter_groups(module, settings, tables)
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
-            model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world)
+            model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world, offload)
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -67,6 +77,12 @@ class DeepSpeedEngine:
             group["lr"] = learning_rate * group["factor"]
         self._engine.step()
         self._has_moments = True
+
+    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+        self._make_moments()
+        for _ in range(times):
+            # DeepSpeed keeps gradients in places of its own; those of weight nought may stay there.
+            self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
 
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
@@ -142,12 +158,12 @@ def _present(value: Tensor | None, parameter: Tensor) -> Tensor:
     return (parameter if value is None else value).detach().clone()
 
 
-def _configuration(settings: TrainingSettings, zero_stage: int, world: int) -> dict[str, Any]:
+def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "train_batch_size": world,
-        "zero_optimization": {"stage": zero_stage},
+        "zero_optimization": {"stage": zero_stage, "reduce_bucket_size": _BUCKET, **_OFFLOADED[offload]},
         "zero_allow_untested_optimizer": True,
         "gradient_clipping": settings.clip_norm or 0.0,
         "optimizer": {
@@ -157,7 +173,9 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int) -> d
                 "betas": [settings.adam_beta1, settings.adam_beta2],
                 "eps": settings.adam_epsilon,
                 "weight_decay": settings.weight_decay,
+                # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's need not.
                 "torch_adam": True,
+                **({"fused": True} if offload != "none" else {}),
             },
         },
         "steps_per_print": 1_000_000_000,

@@ -19,6 +19,11 @@ class Batch(Protocol):
     @property
     def counts(self) -> Mapping[str, int]: ...
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sentences, and tokens of the longest, on whichever side; that is what memory is needed for."""
+        ...
+
     def to(self, device: torch.device | str) -> Batch: ...
 
 
@@ -34,6 +39,13 @@ class Engine(Protocol):
         ...
 
     def step(self, learning_rate: float) -> None: ...
+
+    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+        """Before the first step, hold for once all that a step holds: optimizer state, gradients, activations.
+
+        times: how often gradients of a batch are added up. Nothing changes that a step would feel.
+        """
+        ...
 
     def state(self) -> dict[str, Tensor]:
         """Trainable parameters and optimizer state (`exp_avg.NAME`, `exp_avg_sq.NAME`), full on rank 0."""
@@ -123,6 +135,15 @@ class PlainEngine:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate * group["factor"]
         self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+        for parameter in self._named.values():
+            # What Adam itself would make in its first step.
+            moments = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
+            self._optimizer.state[parameter] = {"step": torch.tensor(0.0, device=self.device), **moments}
+        for _ in range(times):
+            self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
         self._optimizer.zero_grad(set_to_none=True)
 
     def _sum_gradients(self) -> None:

@@ -6,6 +6,7 @@ state and two counters, and a resumed training is the uninterrupted one, bit for
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,8 +19,12 @@ from torch import Tensor, nn
 from subgraft.settings import TrainingSettings
 from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
-from subgraft.training.engine import Engine, add_up, sum_over_workers
+from subgraft.training.dry_batch import most_demanding
+from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.schedule import Data, batch_plan, dropout_seed, evaluation_marks, learning_rate
+
+# So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
+CANDIDATES = 8
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,28 @@ class Trainer:
         self._seed = seed
         self._checkpoint_seconds = checkpoint_seconds
         self._hooks = hooks or Hooks()
-        self._plan = batch_plan(data, settings, seed)
+        self._plan = batch_plan(data.lengths, settings, seed)
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
         self._saved_at = time.monotonic()
+
+    def largest_batch(self) -> Batch:
+        """This worker's part of the micro-batch that takes most memory in the first epoch; later ones have others."""
+        engine, lengths = self._engine, self._plan.lengths
+        parts = (part for batch in self._plan.epoch(0) for part in self._micro_batches(batch))
+        candidates = most_demanding(parts, lengths, CANDIDATES)
+        whole = [self._data.batch(candidate, 0) for candidate in candidates]
+        largest = max(range(len(whole)), key=lambda i: math.prod(whole[i].shape))
+        (share,) = share_of_worker([candidates[largest]], engine.rank, engine.world)
+        return self._data.batch(share if len(share) else candidates[largest][:1], 0)
+
+    def rehearse(self, batch: Batch) -> None:
+        """A dry batch: whether memory suffices shows now, not hours later. Nothing changes, randomness included."""
+        device = self._engine.device
+        self._module.train()
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            accumulates = self._settings.micro_batch_size is not None
+            self._engine.rehearse(batch.to(device), list(self._weights), times=2 if accumulates else 1)
 
     def run(self) -> Outcome:
         """Train from the last good checkpoint, or from the start, to the end; leaves the best weights in the module."""

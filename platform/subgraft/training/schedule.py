@@ -27,9 +27,19 @@ def learning_rate(settings: TrainingSettings, step: int) -> float:
     return settings.learning_rate * min(step / warmup, math.sqrt(warmup / step))
 
 
-def batch_plan(data: Data, settings: TrainingSettings, seed: int) -> BatchPlan:
-    """The batches of a training, epoch by epoch."""
-    return BatchPlan(np.minimum(data.lengths, _limit(settings)), settings.batch_size, seed)
+def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> BatchPlan:
+    """The batches of a training, epoch by epoch, by the lengths of its examples [n]."""
+    return BatchPlan(np.minimum(lengths, _limit(settings)), settings.batch_size, seed)
+
+
+def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int) -> int:
+    """How many steps a training takes that nothing ends early."""
+    if settings.epochs is None:
+        assert settings.max_steps is not None
+        return settings.max_steps
+    plan = batch_plan(lengths, settings, seed)
+    steps = sum(len(plan.epoch(epoch)) for epoch in range(settings.epochs))
+    return steps if settings.max_steps is None else min(steps, settings.max_steps)
 
 
 def _limit(settings: TrainingSettings) -> int:

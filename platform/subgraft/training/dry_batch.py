@@ -1,0 +1,95 @@
+"""The batch of a training that takes most memory, tried before anything else, and what helps where it does not fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from subgraft.errors import OperationalError
+from subgraft.runtime import Runtime
+from subgraft.settings import TrainingSettings
+
+# In a layer, a token takes 34 d bytes, and 5 bytes for each head and each token that it may look at (Korthikanti et
+# al. 2022, section 4.1). For heads of 64 dimensions these are equal at this many tokens.
+_TOKENS_OF_ATTENTION = 435
+_TRIED_TO_ALLOCATE = re.compile(r"tried to allocate ([\d.]+) ?(\w+)", re.IGNORECASE)
+
+
+def most_demanding(batches: Iterable[np.ndarray], lengths: np.ndarray, count: int) -> list[np.ndarray]:
+    """The batches, as example indices, that promise to take most memory by the examples' lengths; the first first."""
+
+    def cost(indices: np.ndarray) -> int:
+        longest = int(lengths[indices].max())
+        return len(indices) * longest * (_TOKENS_OF_ATTENTION + longest)
+
+    return sorted(batches, key=cost, reverse=True)[:count]
+
+
+@contextmanager
+def out_of_memory_told(
+    group: str, settings: TrainingSettings, runtime: Runtime, device: torch.device, shape: tuple[int, int] | None = None
+) -> Iterator[None]:
+    """Raise an OperationalError where memory runs out: where, how much was wanted, and which settings help.
+
+    It is no mistake of the user's: what fits is a matter of the machine and of what else runs there, and with more
+    memory the same command carries on. group: what the settings are called in a configuration. shape: of the batch
+    that is tried, sentences and tokens; None where no batch is yet.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        at = f"the largest batch, {shape[0]} sentences of {shape[1]} tokens" if shape else "the model and its optimizer"
+        helps = "; ".join(what_helps(group, settings, runtime, device, shape[0] if shape else 1))
+        raise OperationalError(
+            f"memory does not suffice for {at}{_amounts(error, device)}",
+            where=group,
+            mend=f"What helps, the cheapest first: {helps}.",
+        ) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: a GPU's, or the machine's, whose allocator has no exception of its own."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def what_helps(
+    group: str, settings: TrainingSettings, runtime: Runtime, device: torch.device, sentences: int
+) -> list[str]:
+    """Settings that lower the memory of a training and are not on yet, those that cost least first."""
+    found: list[str] = []
+    if sentences > 1:
+        now = settings.micro_batch_size or settings.batch_size // runtime.workers
+        found.append(f"{group}.micro_batch_size={max(1, now // 2)} (the same batches, computed in smaller parts)")
+    if not runtime.activation_checkpointing:
+        found.append("runtime.activation_checkpointing=true")
+    stage = runtime.zero_stage or 0
+    if runtime.workers > 1:
+        found += [f"runtime.zero_stage={better}" for better in (2, 3) if better > stage]
+    if device.type == "cuda" and runtime.offload == "none":
+        found.append(f"runtime.zero_stage={max(stage, 2)} runtime.offload=optimizer")
+    if device.type == "cuda" and runtime.offload != "parameters":
+        found.append("runtime.zero_stage=3 runtime.offload=parameters")
+    found.append(f"runtime.workers={2 * runtime.workers} runtime.zero_stage={max(stage, 2)}, with a device for each")
+    if settings.precision == "fp32":
+        found.append(f"{group}.precision=bf16 (which changes the result a little)")
+    return found
+
+
+def _amounts(error: BaseException, device: torch.device) -> str:
+    """What was wanted and what was there, as far as that is known."""
+    wanted = _TRIED_TO_ALLOCATE.search(str(error))
+    told = ""
+    if wanted and wanted[2].lower() == "bytes":
+        told = f": {float(wanted[1]) / 2**30:.2f} GiB more were wanted"
+    elif wanted:
+        told = f": {wanted[1]} {wanted[2]} more were wanted"
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        told += f", {free / 2**30:.2f} of {total / 2**30:.2f} GiB were free"
+    return told

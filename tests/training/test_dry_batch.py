@@ -1,0 +1,158 @@
+"""The largest batch is tried before anything else: it changes nothing, and where it does not fit it says what helps."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from subgraft.errors import OperationalError, SubgraftError
+from subgraft.runtime import Runtime
+from subgraft.settings import TrainingSettings
+from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.dry_batch import most_demanding, out_of_memory_told, what_helps
+from subgraft.training.engine import PlainEngine
+from subgraft.training.loop import Trainer
+
+SETTINGS = TrainingSettings(epochs=2, batch_size=200, micro_batch_size=80, learning_rate=0.01, warmup_steps=4)
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+# Its layers hold 2,000 tokens of 8,192 numbers in several copies: hundreds of megabytes.
+CONFIG = """
+name: large
+languages: {source: en, target: de}
+corpora: {everyday: {folder: upstream}, law: {folder: downstream}}
+upstream: {corpus: everyday, vocabulary: {size: 80}}
+downstream: {corpus: law, vocabulary: {size: 80}}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 2, attention_heads: 2, ffn_dim: 8192}
+pretrain: {max_steps: 1, epochs: 1, batch_size: 100000, precision: fp32, dev_sentences: 2, max_length: 64}
+rows: [{name: mean, initialiser: mean}]
+"""
+HEADROOM = 150 * 2**20
+
+
+def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
+    from subgraft.models.build import build_marian
+    from subgraft.models.conditioning import conditioning
+    from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+    from subgraft.objectives.translation import Translation
+    from subgraft.settings import Languages
+    from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
+
+    source, target = english_tokenizer(), german_tokenizer()
+    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    pairs = list(zip(english(60), german(60), strict=True))
+    data = Seq2SeqData(Translation(pairs, source, target, form, 40), source.special["pad"], target.special["pad"])
+    module = Seq2SeqLoss(build_marian(source, target, seed=1, **SHAPE), 0.1)
+    engine = PlainEngine(module, SETTINGS, CPU)
+    return Trainer(module, {"loss": 1.0}, data, SETTINGS, engine, Checkpoints(place), seed=3), engine
+
+
+def test_a_dry_batch_changes_no_byte(tmp_path: Path) -> None:
+    """Neither weights nor moments of a model with dropout, nor anybody's random numbers."""
+    states = []
+    for rehearsed in (False, True):
+        trainer, engine = _trainer(tmp_path / str(rehearsed))
+        before = torch.get_rng_state()
+        if rehearsed:
+            trainer.rehearse(trainer.largest_batch())
+        assert torch.equal(torch.get_rng_state(), before)
+        trainer.run()
+        states.append(engine.state())
+    assert states[0].keys() == states[1].keys()
+    assert all(tensor.numpy().tobytes() == states[1][name].numpy().tobytes() for name, tensor in states[0].items())
+
+
+def test_the_dry_batch_is_the_largest_micro_batch(tmp_path: Path) -> None:
+    trainer, _ = _trainer(tmp_path)
+    sentences, tokens = trainer.largest_batch().shape
+    assert sentences * tokens <= 80 and sentences >= 2
+    lengths = np.array([3, 3, 9, 10, 1])
+    batches = [np.array([0, 1]), np.array([2, 0, 1]), np.array([3]), np.array([4])]
+    assert [batch.tolist() for batch in most_demanding(batches, lengths, 2)] == [[2, 0, 1], [3]]
+
+
+def test_only_settings_that_are_not_on_are_named() -> None:
+    helps = what_helps("finetune", SETTINGS, Runtime(), CPU, 8)
+    assert helps[0].startswith("finetune.micro_batch_size=40 ") and helps[1] == "runtime.activation_checkpointing=true"
+    assert not any("offload" in each for each in helps)  # there is no other memory than the machine's
+    on = Runtime(workers=2, zero_stage=3, offload="parameters", activation_checkpointing=True)
+    bf16 = SETTINGS.model_copy(update={"precision": "bf16"})
+    assert what_helps("finetune", bf16, on, GPU, 1) == [
+        "runtime.workers=4 runtime.zero_stage=3, with a device for each"
+    ]
+    part = Runtime(workers=2, zero_stage=2)
+    assert what_helps("pretrain", bf16, part, GPU, 1)[1:4] == [
+        "runtime.zero_stage=3",
+        "runtime.zero_stage=2 runtime.offload=optimizer",
+        "runtime.zero_stage=3 runtime.offload=parameters",
+    ]
+
+
+def test_other_errors_pass_through_and_the_allocators_is_told() -> None:
+    with pytest.raises(RuntimeError, match="shapes"), out_of_memory_told("finetune", SETTINGS, Runtime(), CPU):
+        raise RuntimeError("shapes differ")
+    with (
+        pytest.raises(OperationalError, match=r"32 sentences of 7 tokens: [\d.]+ GiB more were wanted"),
+        out_of_memory_told("finetune", SETTINGS, Runtime(), CPU, (32, 7)),
+    ):
+        torch.empty(2**58, dtype=torch.uint8)
+
+
+def _run(place: Path, limited: bool) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, __file__, str(place), "limited" if limited else "micro"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) -> None:
+    """In a process that may not take more memory: nothing half-written; in smaller parts the training goes on."""
+    from small_experiments import written
+
+    written(tmp_path, CONFIG)
+    ended = _run(tmp_path, limited=True)
+    assert ended.returncode == 1, ended.stderr
+    assert "pretrain: memory does not suffice for the largest batch, 116 sentences of 26 tokens: " in ended.stdout
+    assert "GiB more were wanted" in ended.stdout
+    assert "pretrain.micro_batch_size=50000 " in ended.stdout
+    assert "Traceback" not in ended.stdout + ended.stderr
+    store = tmp_path / "home" / "store"
+    assert not (store / "pretrain").exists() and not any((store / ".partial").iterdir())
+    again = _run(tmp_path, limited=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert len(list((store / "pretrain").iterdir())) == 1
+
+
+def _pretrain(place: Path, how: str) -> None:
+    """Make the inputs of the pretraining; then itself, with little memory left, whole or in small parts."""
+    from subgraft.config import Experiment
+    from subgraft.configfile import load
+    from subgraft.experiment.pipeline import Pipeline
+    from subgraft.experiment.provenance import Provenance
+    from subgraft.experiment.step import in_order
+    from subgraft.experiment.worker import Job, perform
+
+    torch.set_num_threads(1)
+    changes = ["pretrain.micro_batch_size=100"] if how == "micro" else []
+    pretrained = Pipeline(load(place / "config.yaml", Experiment, changes), place).pretrained
+    for step in in_order([pretrained]):
+        if step is pretrained:
+            import subgraft.stages.pretrain  # noqa: F401
+
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            limit = pages * resource.getpagesize() + HEADROOM
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+
+
+if __name__ == "__main__":
+    try:
+        _pretrain(Path(sys.argv[1]), sys.argv[2])
+    except SubgraftError as error:
+        print(error)
+        sys.exit(error.exit_code)
