@@ -80,4 +80,3 @@ def test_a_job_is_a_command(repository: Path, tmp_path: Path, job: str) -> None:
     assert done.returncode == 2
     assert "no such configuration file" in done.stderr
     assert len((repository / "jobs" / job).read_text(encoding="utf-8").splitlines()) <= 30
-
