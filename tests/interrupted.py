@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def await_training(home: Path, alive: Callable[[], bool], seconds: float = 200) -> None:
+def await_training(home: Path, alive: Callable[[], bool], seconds: float = 400) -> None:
     """Until a training has a checkpoint and is not over, which the run must live to see."""
     deadline = time.monotonic() + seconds
     while not any(home.glob("work/*/checkpoints/*/*")):

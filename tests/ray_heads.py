@@ -34,7 +34,7 @@ class Head:
     token: str
     environment: Mapping[str, str]
 
-    def job(self, *arguments: str, cwd: Path | None = None, timeout: float = 200) -> subprocess.CompletedProcess[str]:
+    def job(self, *arguments: str, cwd: Path | None = None, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """`ray job ARGUMENTS`, with both outputs as one."""
         return subprocess.run(
             [RAY, "job", *arguments],

@@ -38,7 +38,7 @@ def test_a_node_lost_in_a_training_costs_time_alone(repository: Path, tmp_path: 
         )
         await_training(home, running.is_running)
         _remove_node_of("pretrain", up.token)
-        assert running.wait(timeout=500) == 0, (tmp_path / "said").read_text()
+        assert running.wait(timeout=700) == 0, (tmp_path / "said").read_text()
         lost = [node for node in up.nodes() if node["state"] == "DEAD" and "GPU" in node["resources_total"]]
     assert lost
     first, second = attempts(home, "pretrain")

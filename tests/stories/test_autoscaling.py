@@ -32,7 +32,7 @@ def test_workers_come_for_a_run_and_go_after_it(repository: Path, tmp_path: Path
         assert sum("GPU" not in node["resources_total"] for node in came) >= 1
         assert sum("GPU" in node["resources_total"] for node in came) >= 2, "stages waited for one another"
         assert len(list((tmp_path / "home").glob("store/evaluate/*/record.json"))) == 4
-        deadline = time.monotonic() + 150
+        deadline = time.monotonic() + 300
         while any(node["state"] == "ALIVE" for node in _workers(up)):
             assert time.monotonic() < deadline, "idle workers stay"
             time.sleep(1)
