@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory, new_file, require_absent
-from subgraft.cli.registered import HELP, local_model
+from subgraft.cli.registered import HELP, local_model, sound
 from subgraft.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
     """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id."""
     from subgraft.vocabulary.tokenizer import Tokenizer
 
-    directory = Path(place)
+    directory = sound(Path(place))
     if directory.is_dir() and not (directory / "config.json").is_file():
         return Tokenizer.load(directory)
     from subgraft.models.tokenizers import load_tokenizers
@@ -128,8 +128,8 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         raise UserError(f"this model has no {arguments.side}", where=arguments.model)
     tokenizer = bundle.tokenizers[arguments.side]
     tokens = read_tokens(arguments.tokens, tokenizer)
-    trained = arguments.generator != "avg"
-    method = load_generator(Path(arguments.generator), arguments.side)[0].kind if trained else "avg"
+    generator = sound(Path(arguments.generator)) if arguments.generator != "avg" else None
+    method = load_generator(generator, arguments.side)[0].kind if generator else "avg"
     request = Request(
         side=side(bundle.model, arguments.side),
         source=tokenizer,
@@ -138,7 +138,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         scale=0.0,
         seed=0,
         max_similar=arguments.max_similar,
-        generator=Path(arguments.generator) if trained else None,
+        generator=generator,
     )
     rows = initialiser(method)(request)
     with new_file(arguments.out) as out:
@@ -185,6 +185,9 @@ def transfer_model(arguments: argparse.Namespace) -> None:
     from subgraft.stages.transfer import transfer
 
     _check_method(arguments)
+    for given in (arguments.generator, arguments.static, arguments.distilled):
+        if given is not None:
+            sound(given)
     sides = tuple(arguments.sides.split(","))
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")

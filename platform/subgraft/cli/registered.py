@@ -1,6 +1,10 @@
-"""Where a model is that a command was given: a directory, a hub id, or a registered one."""
+"""What a command was given: a model wherever it is, and artifacts of the store, which say whether they are whole."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.errors import UserError
 
 HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 
@@ -8,9 +12,22 @@ HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 def local_model(model: str) -> str:
     """The model as it was given; of a registered one the verified directory, fetched where it is remote."""
     if not model.startswith("models:/"):
-        return model
+        return str(sound(Path(model)))
     from subgraft.cli.experiments import recorded
     from subgraft.experiment.registry import Registry
 
     with recorded() as server:
         return str(Registry(server).resolve(model))
+
+
+def sound(given: Path) -> Path:
+    """What was given. Raises UserError for an artifact of a store that is not as its record says."""
+    from subgraft.experiment.record import RECORD, verified
+
+    if (given / RECORD).is_file():
+        try:
+            verified(given)
+        except (OSError, ValueError) as error:
+            mend = "Run its experiment again: damaged artifacts are made anew."
+            raise UserError(f"a damaged artifact: {error}", where=str(given), mend=mend) from error
+    return given

@@ -67,6 +67,18 @@ class Record:
             raise ValueError(f"not a record ({error!r})") from error
 
 
+def verified(directory: Path) -> Record:
+    """The record of an artifact of which every file is as recorded. Raises FileNotFoundError, or ValueError with what
+    is not."""
+    record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+    found = {entry.path: entry for entry in file_entries(directory)}
+    expected = {entry.path: entry for entry in record.files}
+    for path in sorted(found.keys() | expected.keys()):
+        if found.get(path) != expected.get(path):
+            raise ValueError(f"{path} is not as recorded")
+    return record
+
+
 def file_entries(directory: Path) -> tuple[FileEntry, ...]:
     """Every regular file below `directory` but its record, sorted by path, hashed on a few threads.
 

@@ -27,7 +27,7 @@ from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.claim import Claim
 from subgraft.experiment.disk import space_needed
 from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import RECORD, Record, content_digest, file_entries, plain, seeds_in
+from subgraft.experiment.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
 from subgraft.experiment.step import Step
 from subgraft.files import sync, sync_tree
 
@@ -212,14 +212,9 @@ class Store:
 
 
 def _verify(directory: Path, step: Step) -> Record:
-    record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+    record = verified(directory)
     if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
         raise ValueError("the record is of another step")
-    found = {entry.path: entry for entry in file_entries(directory)}
-    expected = {entry.path: entry for entry in record.files}
-    for path in sorted(found.keys() | expected.keys()):
-        if found.get(path) != expected.get(path):
-            raise ValueError(f"{path} is not as recorded")
     return record
 
 

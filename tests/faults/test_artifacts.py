@@ -1,0 +1,166 @@
+"""One byte flipped in every kind of artifact: it is named, put aside, and made again as it was."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from small_experiments import finish, written
+from subgraft.cli import main
+from subgraft.experiment.record import RECORD
+from subgraft.experiment.step import Step, in_order
+from subgraft.experiment.store import Store
+from subgraft.stages import STAGES
+from toys import publish_bert
+
+CONFIG = """\
+name: tiny
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, vocabulary: {size: 60}}
+downstream: {corpus: downstream, vocabulary: {size: 75}}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
+pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
+generator_training: {max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}
+token_distillation_training: {max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}
+finetune: {max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}
+rows:
+  - {name: single, pretraining: none}
+  - {name: patt, initialiser: patt}
+  - {name: word2vec, initialiser: word2vec}
+  - {name: distilled, initialiser: token-distillation}
+intrinsic: {tokens: 3}
+evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+"""
+# What the experiment above does not need: a checkpoint, and a BERT that is made into an encoder-decoder.
+BERT = (
+    "upstream={corpus: upstream, objective: masked, checkpoint: published}",
+    "downstream.vocabulary={kind: wordpiece, size: 200}",
+    "model.family=bert",
+    "rows=[{name: mean, initialiser: mean}]",
+    "intrinsic=null",
+    "finetune.max_length=40",
+)
+# Files that hold what was made, and nothing of the time that it took.
+LASTING = ("*.safetensors", "tokenizer.json", "train.*", "hypotheses.txt")
+
+
+@pytest.fixture(scope="module")
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Path, tuple[str, ...]]:
+    """Configurations whose experiments are finished, each with its changes; together they have every kind."""
+    plain, bert = (written(tmp_path_factory.mktemp(name), CONFIG) for name in ("plain", "bert"))
+    publish_bert(bert.parent / "published", pretraining=False)
+    return {plain: (), bert: BERT}
+
+
+def made(experiments: Mapping[Path, tuple[str, ...]]) -> dict[str, tuple[Store, Step]]:
+    """A step of every kind, made, with its store."""
+    kinds: dict[str, tuple[Store, Step]] = {}
+    for config, changes in experiments.items():
+        pipeline, store = finish(config, *changes)
+        for step in in_order([pipeline.report]):
+            kinds.setdefault(step.stage.name, (store, step))
+    return kinds
+
+
+def flip(path: Path, seed: int) -> None:
+    """Flip one bit of one byte."""
+    content = bytearray(path.read_bytes())
+    content[random.Random(seed).randrange(len(content))] ^= 1
+    path.write_bytes(content)
+
+
+def lasting(artifact: Path) -> dict[str, bytes]:
+    paths = [path for pattern in LASTING for path in artifact.rglob(pattern)]
+    return {path.relative_to(artifact).as_posix(): path.read_bytes() for path in paths}
+
+
+def largest(artifact: Path) -> Path:
+    files = (path for path in artifact.rglob("*") if path.is_file() and path.name != RECORD)
+    return max(files, key=lambda path: path.stat().st_size)
+
+
+@pytest.mark.slow
+def test_every_kind_is_named_put_aside_and_made_again(experiments: Mapping[Path, tuple[str, ...]]) -> None:
+    kinds = made(experiments)
+    assert kinds.keys() == {stage.name for stage in STAGES}
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed of the flips: {seed}")
+    before = {}
+    for kind, (store, step) in kinds.items():
+        artifact = store.path(step)
+        before[kind] = lasting(artifact)
+        check_record(artifact, store, step, seed)
+        file = largest(artifact)
+        flip(file, seed)
+        line = refused(store, step)
+        assert kind in line and f"{file.relative_to(artifact)} is not as recorded" in line
+    again = made(experiments)
+    for kind, (store, step) in again.items():
+        assert Store(store.home).find(step) is not None
+        assert lasting(store.path(step)) == before[kind], kind
+    assert {path.name.partition("-")[0] for store, _ in kinds.values() for path in quarantined(store)} == set(kinds)
+
+
+def check_record(artifact: Path, store: Store, step: Step, seed: int) -> None:
+    """A byte of the record flipped: refused as well. The artifact is then put back as it was."""
+    kept = store.home / "kept"
+    shutil.copytree(artifact, kept)
+    flip(artifact / RECORD, seed)
+    assert "is damaged" in refused(store, step)
+    kept.rename(artifact)
+    assert Store(store.home).find(step) is not None
+
+
+def refused(store: Store, step: Step) -> str:
+    """The one line that is said of a damaged artifact, which is put aside."""
+    said: list[str] = []
+    count = len(quarantined(store))
+    assert Store(store.home, said.append).find(step) is None
+    assert not store.path(step).exists() and len(quarantined(store)) == count + 1
+    (line,) = said
+    assert "\n" not in line
+    return line
+
+
+def quarantined(store: Store) -> list[Path]:
+    return list((store.home / "quarantine").glob("*"))
+
+
+@pytest.mark.slow
+def test_commands_refuse_a_damaged_artifact_too(
+    experiments: Mapping[Path, tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = next(iter(experiments))
+    pipeline, store = finish(config)
+    rows = {steps.row.name: steps for steps in pipeline.rows}
+    model, vocabulary = store.path(pipeline.pretrained), store.path(pipeline.vocabularies["decoder"])
+    given = {"--generator": rows["patt"].generator, "--distilled": rows["distilled"].distilled}
+    given["--static"] = rows["word2vec"].static["decoder"]
+    methods = {"--generator": "patt", "--distilled": "token-distillation", "--static": "word2vec"}
+    places = {option: store.path(step) for option, step in given.items() if step is not None}
+    assert places.keys() == methods.keys()
+
+    def transfer(option: str, name: str) -> int:
+        method = ["--method", methods[option], option, str(places[option]), "--out", str(tmp_path / name)]
+        return main(["transfer", "--model", str(model), "--vocab", str(vocabulary), *method])
+
+    for option in methods:
+        assert transfer(option, f"whole{option}") == 0
+    capsys.readouterr()
+    for option, place in (*places.items(), ("--vocab", vocabulary), ("--model", model)):
+        shutil.copytree(place, tmp_path / "kept", copy_function=shutil.copy2)
+        flip(largest(place), seed=1)
+        assert transfer(option if option in methods else "--generator", "damaged") == 2
+        told = capsys.readouterr().err
+        assert "a damaged artifact" in told and str(place) in told
+        assert not (tmp_path / "damaged").exists()
+        shutil.rmtree(place)
+        (tmp_path / "kept").rename(place)

@@ -1,0 +1,85 @@
+"""A tracking server that is away for a minute of a training: the training goes on, and nothing of its record is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from small_experiments import written
+from subgraft.experiment.tracking import Server
+from traced_training import CONFIG
+from tracking_servers import TrackingServer
+
+AWAY_SECONDS = 60.0
+# So many steps take longer than that by far, and are stopped when enough has been seen.
+ENDLESS = ("pretrain.epochs=null", "pretrain.max_steps=100000", "pretrain.batch_size=400")
+
+
+def steps_logged(home: Path) -> list[tuple[int, float]]:
+    """(step, loss) of the training that runs, as its own log has them."""
+    found = []
+    for log in home.glob("work/*/events.jsonl"):
+        for line in log.read_text().splitlines(keepends=True):
+            if line.endswith("\n") and '"train_loss"' in line:
+                event = json.loads(line)
+                found.append((event["step"], event["values"]["train_loss"]))
+    return sorted(found)
+
+
+def wait(what: str, there: Callable[[], bool]) -> float:
+    """Wait until something is there; the seconds it took."""
+    began = time.monotonic()
+    while not there():
+        assert time.monotonic() - began < 600, what
+        time.sleep(0.2)
+    return time.monotonic() - began
+
+
+def curve_on_server(home: Path, uri: str) -> list[tuple[int, float]]:
+    """The same as the server has it."""
+    server = Server(home, uri)
+    with server.answering():
+        (parent,) = server.recent(5)
+        found = [child.id for child in server.children(parent) if child.name.startswith("pretrain")]
+        points = [point for run in found for point in server.client.get_metric_history(run, "train_loss")]
+    return sorted((point.step, point.value) for point in points)
+
+
+@pytest.mark.slow
+def test_away_for_a_minute_nothing_is_lost(
+    tracking_server: TrackingServer, tmp_path: Path, recovered: Callable[[str, float], None]
+) -> None:
+    home = tmp_path / "home"
+    environment = os.environ | {"SUBGRAFT_HOME": str(home), "MLFLOW_TRACKING_URI": tracking_server.uri}
+    command = [sys.executable, "-m", "subgraft", "run", str(written(tmp_path, CONFIG)), *ENDLESS]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    wait("no training began", lambda: len(steps_logged(home)) > 20 or process.poll() is not None)
+    wait("nothing was recorded", lambda: len(curve_on_server(home, tracking_server.uri)) > 0)
+
+    tracking_server.kill()
+    before = len(steps_logged(home))
+    time.sleep(AWAY_SECONDS)
+    during = len(steps_logged(home)) - before
+    assert process.poll() is None and during > 20, "the training went on"
+    tracking_server.start()
+    known = len(steps_logged(home))
+    seconds = wait("it was not caught up with", lambda: len(curve_on_server(home, tracking_server.uri)) >= known)
+    recovered("the tracking server back after a minute: until it has what it missed", seconds)
+
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, said
+    assert said.count("tracking is not available") == 1 and "Traceback" not in said
+    recorded = curve_on_server(home, tracking_server.uri)
+    # The last steps before the interrupt may be told by the next run; of those before them none is missing or doubled.
+    assert len(recorded) >= known and recorded == steps_logged(home)[: len(recorded)]
