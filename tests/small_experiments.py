@@ -7,11 +7,11 @@ from pathlib import Path
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.step import in_order
-from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.runtime import Runtime
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import in_order
+from subgraft.store.store import Store
 from toys import english, german
 
 TINY = """\

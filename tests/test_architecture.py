@@ -23,6 +23,8 @@ FLOORS = [
     {"grafting"},
     {"training"},
     {"stages"},
+    {"store"},
+    {"tracking"},
     {"experiment"},
     {"search"},
     {"cli"},
@@ -32,7 +34,7 @@ HEAVY = {
     "ray": {"experiment/", "search/"},
     "ray.tune": {"search/"},
     "optuna": {"search/"},
-    "mlflow": {"experiment/tracking.py"},
+    "mlflow": {"tracking/server.py"},
     "deepspeed": {"training/deepspeed_engine.py"},
     "gensim": {"grafting/static_training.py"},
 }

@@ -15,10 +15,10 @@ from small_experiments import written
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.step import Step
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
 from subgraft.stages import PRETRAIN, pretrain
 from subgraft.stages.context import Context, Json
+from subgraft.store.step import Step
 from subgraft.training.schedule import dropout_seed
 
 # The folder of traces: a file per process, a line per batch.

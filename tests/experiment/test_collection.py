@@ -17,17 +17,17 @@ from subgraft.cli import main
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import OperationalError
-from subgraft.experiment.claim import Claim
 from subgraft.experiment.collection import in_use, needed_by, remove, surplus
 from subgraft.experiment.inventory import UNREADABLE, artifacts, work_directories
-from subgraft.experiment.outbox import Outbox, StartRun
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.record import RECORD, Record
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracker import PARENT, Tracker
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.claim import Claim
+from subgraft.store.record import RECORD, Record
+from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
+from subgraft.tracking.outbox import Outbox, StartRun
+from subgraft.tracking.tracker import PARENT, Tracker
 
 LATER = timedelta(minutes=5)
 
@@ -73,7 +73,7 @@ def living(store: Store, *uses: Step) -> Iterator[None]:
     """A run that is going on in another process, which has named the steps that it uses."""
     program = (
         "import sys; from pathlib import Path\n"
-        "from subgraft.experiment.outbox import Outbox, StartRun\n"
+        "from subgraft.tracking.outbox import Outbox, StartRun\n"
         "outbox = Outbox.create(Path(sys.argv[1]))\n"
         "for run in sys.argv[2:]: outbox.append(StartRun(run, None, 'demo', run, {}, {}, 1))\n"
         "print('ready', flush=True); sys.stdin.read()"

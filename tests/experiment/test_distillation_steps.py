@@ -10,7 +10,7 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.step import Step
+from subgraft.store.step import Step
 
 ROWS = "rows=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
 

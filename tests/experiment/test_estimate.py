@@ -12,14 +12,14 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment import throughput
 from subgraft.experiment.estimate import Estimate, estimates, table
-from subgraft.experiment.events import EVENTS, EventLog
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import make_plan
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.step import in_order
-from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.runtime import Runtime
+from subgraft.store.events import EVENTS, EventLog
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import in_order
+from subgraft.store.store import Store
 
 CONFIG = """
 name: tiny
@@ -114,7 +114,7 @@ def test_a_step_that_was_stopped_tells_its_own_pace(
 ) -> None:
     _, before, _, _ = before_and_after
     log_time = iter([100.0, 101.0, 103.0, 107.0, 109.0])
-    monkeypatch.setattr("subgraft.experiment.events.time.time", lambda: next(log_time))
+    monkeypatch.setattr("subgraft.store.events.time.time", lambda: next(log_time))
     other = before["generator patt"]
     store = Store(tmp_path)
     store.work(other.step).mkdir(parents=True)

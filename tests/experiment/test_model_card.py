@@ -12,13 +12,13 @@ import yaml
 from subgraft.cli import main
 from subgraft.config import Experiment
 from subgraft.configfile import load
-from subgraft.experiment.events import StageContext
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.registry import CARD
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.store import Store
 from subgraft.runtime import Runtime
 from subgraft.stages.fitting import CURVE
+from subgraft.store.events import StageContext
+from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
+from subgraft.tracking.registry import CARD
 
 TINY = (
     "name=tiny",

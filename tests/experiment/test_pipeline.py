@@ -10,8 +10,8 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.step import Step, in_order
 from subgraft.settings import SideName
+from subgraft.store.step import Step, in_order
 
 STRATEGIES = (
     "rows=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"

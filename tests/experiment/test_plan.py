@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from subgraft.experiment.events import EVENTS, EventLog
 from subgraft.experiment.plan import State, make_plan, table
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.events import EVENTS, EventLog
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 
 class Inner(Settings):

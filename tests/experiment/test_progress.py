@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.console import Console
 
 from subgraft.errors import UserError
-from subgraft.experiment.events import Progress, Warned
 from subgraft.experiment.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.events import Progress, Warned
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 
 def nothing(recipe, inputs, out, context):

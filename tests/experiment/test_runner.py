@@ -12,12 +12,12 @@ import pytest
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.runner import run
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.experiment.worker import TRACEBACK
 from subgraft.runtime import Runtime
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 
 class Recipe(Settings):

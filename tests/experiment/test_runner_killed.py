@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 DRIVER = """
 import os, sys, time
@@ -21,8 +21,8 @@ from pathlib import Path
 from subgraft.runtime import Runtime
 from subgraft.settings import Settings
 from subgraft.experiment.runner import run
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 from subgraft.stages.stage import Stage
 
 class Recipe(Settings):

@@ -11,10 +11,10 @@ import pytest
 
 from small_experiments import finish, written
 from subgraft.cli import main
-from subgraft.experiment.record import RECORD
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.store import Store
 from subgraft.stages import STAGES
+from subgraft.store.record import RECORD
+from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
 from toys import publish_bert
 
 CONFIG = """\

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import OperationalError
-from subgraft.experiment.tracking import Server
+from subgraft.tracking.server import Server
 
 
 class HostileServer(ThreadingHTTPServer):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import written
-from subgraft.experiment.disk import is_full_disk
+from subgraft.store.disk import is_full_disk
 from traced_training import CONFIG
 
 # The mount is seen by this process and its children alone, and goes with them.
@@ -24,8 +24,8 @@ from types import SimpleNamespace
 import numpy as np
 from safetensors.numpy import save_file
 from subgraft.errors import OperationalError
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 from subgraft.settings import Settings
 
 class Recipe(Settings):
@@ -57,7 +57,7 @@ for write in (by_python, by_another_library):
 RECORD = """
 import os, sys
 from pathlib import Path
-from subgraft.experiment.tracking import Server
+from subgraft.tracking.server import Server
 
 home = Path(sys.argv[1]) / "home"
 for attempt in range(2):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.experiment.claim import Claim
+from subgraft.store.claim import Claim
 from subgraft.training.checkpoint import STATE, TENSORS
 
 STAGES = ("pretrain", "generator", "finetune")

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 PROGRAM = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from subgraft.settings import Settings
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 class Recipe(Settings):
     files: int

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from subgraft.experiment.registry import CANDIDATE, CHAMPION, Registry
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracker import Tracker
-from subgraft.experiment.tracking import Server
 from subgraft.settings import Settings
+from subgraft.store.step import Step
+from subgraft.store.store import Store
+from subgraft.tracking.registry import CANDIDATE, CHAMPION, Registry
+from subgraft.tracking.server import Server
+from subgraft.tracking.tracker import Tracker
 from tracking_servers import TrackingServer
 
 WRITERS = 16

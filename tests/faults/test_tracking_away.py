@@ -1,4 +1,4 @@
-"""A tracking server that is away for a minute of a training: the training goes on, and nothing of its record is lost."""
+"""A tracking server away for a minute of a training: the training goes on, and nothing of its record is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import written
-from subgraft.experiment.tracking import Server
+from subgraft.tracking.server import Server
 from traced_training import CONFIG
 from tracking_servers import TrackingServer
 

@@ -18,10 +18,10 @@ import pytest
 from subgraft.errors import OperationalError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.runner import run
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.settings import Runtime, Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
 KILLS = 2

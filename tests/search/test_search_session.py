@@ -13,12 +13,12 @@ from small_searches import searchable
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.claim import Claim
 from subgraft.experiment.cluster import ENVIRONMENT
-from subgraft.experiment.tracking import Server
 from subgraft.reporting.search_data import TrialResult
 from subgraft.search.ledger import Ledger
 from subgraft.search.session import Found, SearchSession
+from subgraft.store.claim import Claim
+from subgraft.tracking.server import Server
 
 IDENTICAL = ("search.space={kd_weight: [0.5], vocabulary_size: [70]}", "search.concurrent=3", "search.trials=3")
 

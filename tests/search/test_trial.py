@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgraft.experiment.events import Metrics, Progress
-from subgraft.experiment.step import Step
 from subgraft.search.trial import Watcher
 from subgraft.settings import Settings
 from subgraft.stages import FINETUNE, PRETRAIN
+from subgraft.store.events import Metrics, Progress
+from subgraft.store.step import Step
 
 
 def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() -> None:

@@ -10,12 +10,12 @@ import pytest
 from safetensors.numpy import load_file
 
 import toys
-from subgraft.experiment.events import StageContext
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
 from subgraft.runtime import Runtime
 from subgraft.settings import Cleaning, CorpusSource, EvaluationSettings, Languages
 from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
+from subgraft.store.events import StageContext
 from subgraft.text.corpus import build
 
 LANGUAGES = Languages(source="en", target="de")

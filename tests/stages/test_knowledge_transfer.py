@@ -13,11 +13,11 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.store import Store
 from subgraft.grafting.alignment import align
 from subgraft.grafting.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
+from subgraft.store.store import Store
 from toys import marian, publish_bert
 
 CONFIG = """\

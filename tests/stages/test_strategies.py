@@ -9,9 +9,9 @@ import pytest
 
 from small_experiments import finish, written
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.record import Record
-from subgraft.experiment.store import Store
 from subgraft.models.bundle import Bundle
+from subgraft.store.record import Record
+from subgraft.store.store import Store
 
 CONFIG = """\
 name: tiny

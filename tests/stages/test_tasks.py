@@ -11,12 +11,12 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
 from subgraft.runtime import Runtime
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
 from task_files import SPLITS, write_everyday, write_task
 

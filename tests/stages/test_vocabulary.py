@@ -7,10 +7,10 @@ from typing import Literal
 
 import pytest
 
-from subgraft.experiment.events import StageContext
 from subgraft.runtime import Runtime
 from subgraft.settings import Cleaning, CorpusSource, Languages, VocabularySettings
 from subgraft.stages.vocabulary import VocabularyRecipe, run
+from subgraft.store.events import StageContext
 from subgraft.text.corpus import build
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

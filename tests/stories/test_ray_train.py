@@ -11,8 +11,8 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.runner import run
-from subgraft.experiment.store import Store
 from subgraft.runtime import Runtime
+from subgraft.store.store import Store
 
 SETTINGS = (
     "corpora.everyday.limit={train: 600, dev: 20, test: 20}",

@@ -133,9 +133,9 @@ def _pretrain(place: Path, how: str) -> None:
     from subgraft.config import Experiment
     from subgraft.configfile import load
     from subgraft.experiment.pipeline import Pipeline
-    from subgraft.experiment.provenance import Provenance
-    from subgraft.experiment.step import in_order
     from subgraft.experiment.worker import Job, perform
+    from subgraft.store.provenance import Provenance
+    from subgraft.store.step import in_order
 
     torch.set_num_threads(1)
     changes = ["pretrain.micro_batch_size=100"] if how == "micro" else []

@@ -52,7 +52,7 @@ def _devices() -> tuple[bool, str]:
 
 
 def _store() -> tuple[bool, str]:
-    from subgraft.experiment.store import default_home
+    from subgraft.store.store import default_home
 
     home = default_home().absolute()
     existing = next(path for path in (home, *home.parents) if path.exists())

@@ -15,7 +15,7 @@ from subgraft.errors import UserError
 if TYPE_CHECKING:
     from subgraft.config import Experiment
     from subgraft.experiment.session import Session
-    from subgraft.experiment.tracking import Server
+    from subgraft.tracking.server import Server
 
 
 def add_to(commands: Commands) -> None:
@@ -60,8 +60,8 @@ def recorded() -> Iterator[Server]:
 
     Raises UserError where nothing has been recorded yet, OperationalError where the server does not answer.
     """
-    from subgraft.experiment.store import default_home
-    from subgraft.experiment.tracking import Server
+    from subgraft.store.store import default_home
+    from subgraft.tracking.server import Server
 
     _require_recorded()
     server = Server(default_home())
@@ -70,8 +70,8 @@ def recorded() -> Iterator[Server]:
 
 
 def _require_recorded() -> None:
-    from subgraft.experiment.store import default_home
-    from subgraft.experiment.tracking import tracking_uri
+    from subgraft.store.store import default_home
+    from subgraft.tracking.server import tracking_uri
 
     database = default_home() / "mlflow.db"
     if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
@@ -109,7 +109,7 @@ def plan(arguments: argparse.Namespace) -> None:
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:
-    from subgraft.experiment.compare import compare, table
+    from subgraft.tracking.compare import compare, table
 
     with recorded() as server:
         console().print(table(compare(server, arguments.runs)))
@@ -129,7 +129,7 @@ def copy_report(arguments: argparse.Namespace) -> None:
 
 def _report_of(run: str) -> Path:
     """Where the report of a recorded run is."""
-    from subgraft.experiment.store import default_home
+    from subgraft.store.store import default_home
 
     with recorded() as server:
         for stage in server.children(server.find(run)):
@@ -142,8 +142,8 @@ def _report_of(run: str) -> Path:
 
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
-    from subgraft.experiment.store import default_home
-    from subgraft.experiment.tracking import serve
+    from subgraft.store.store import default_home
+    from subgraft.tracking.server import serve
 
     _require_recorded()
     serve(default_home(), arguments.port)

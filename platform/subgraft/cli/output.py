@@ -62,7 +62,7 @@ def require_absent(out: Path) -> None:
 @contextmanager
 def _beside(out: Path) -> Iterator[Path]:
     """A place on the disk of `out` that is moved there at the end; its missing parents are made only then."""
-    from subgraft.experiment.disk import is_full_disk
+    from subgraft.store.disk import is_full_disk
 
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     if not nearest.is_dir():

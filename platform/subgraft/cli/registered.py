@@ -14,7 +14,7 @@ def local_model(model: str) -> str:
     if not model.startswith("models:/"):
         return str(sound(Path(model)))
     from subgraft.cli.experiments import recorded
-    from subgraft.experiment.registry import Registry
+    from subgraft.tracking.registry import Registry
 
     with recorded() as server:
         return str(Registry(server).resolve(model))
@@ -22,7 +22,7 @@ def local_model(model: str) -> str:
 
 def sound(given: Path) -> Path:
     """What was given. Raises UserError for an artifact of a store that is not as its record says."""
-    from subgraft.experiment.record import RECORD, verified
+    from subgraft.store.record import RECORD, verified
 
     if (given / RECORD).is_file():
         try:

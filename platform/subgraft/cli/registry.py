@@ -12,7 +12,7 @@ from subgraft.cli.output import Commands, console, new_directory
 from subgraft.errors import UserError
 
 if TYPE_CHECKING:
-    from subgraft.experiment.promotion import Requirement, Verdict
+    from subgraft.tracking.promotion import Requirement, Verdict
 
 MODEL = "a registered model: models:/NAME@ALIAS, models:/NAME/VERSION, or its champion, models:/NAME"
 NOT_BETTER = 1
@@ -44,8 +44,8 @@ def list_models(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
     from subgraft.cli.experiments import recorded
-    from subgraft.experiment.registry import Registry
     from subgraft.reporting.numbers import fixed
+    from subgraft.tracking.registry import Registry
 
     del arguments
     table = Table(box=None, pad_edge=False)
@@ -66,7 +66,7 @@ def list_models(arguments: argparse.Namespace) -> None:
 
 def show_model(arguments: argparse.Namespace) -> None:
     from subgraft.cli.experiments import recorded
-    from subgraft.experiment.registry import CARD, Registry
+    from subgraft.tracking.registry import CARD, Registry
 
     with recorded() as server:
         registry = Registry(server)
@@ -89,7 +89,7 @@ def show_model(arguments: argparse.Namespace) -> None:
 
 def pull_model(arguments: argparse.Namespace) -> None:
     from subgraft.cli.experiments import recorded
-    from subgraft.experiment.registry import Registry
+    from subgraft.tracking.registry import Registry
 
     with new_directory(arguments.out) as out, recorded() as server:
         version = Registry(server).pull(arguments.model, out)
@@ -98,8 +98,8 @@ def pull_model(arguments: argparse.Namespace) -> None:
 
 def promote_model(arguments: argparse.Namespace) -> int:
     from subgraft.cli.experiments import recorded
-    from subgraft.experiment.promotion import Requirement, promote
-    from subgraft.experiment.registry import SCHEME, Registry
+    from subgraft.tracking.promotion import Requirement, promote
+    from subgraft.tracking.registry import SCHEME, Registry
 
     name = arguments.model.removeprefix(SCHEME)
     if "@" in name or "/" in name:

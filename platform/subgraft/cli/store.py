@@ -41,7 +41,7 @@ def add_to(commands: Commands) -> None:
 
 def list_store(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.inventory import artifacts, work_directories
-    from subgraft.experiment.store import default_home
+    from subgraft.store.store import default_home
 
     del arguments
     home = default_home()
@@ -55,7 +55,7 @@ def list_store(arguments: argparse.Namespace) -> None:
 
 def collect_garbage(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.collection import remove, surplus
-    from subgraft.experiment.store import default_home
+    from subgraft.store.store import default_home
 
     home = default_home()
     keep = set[str]().union(*(_needed(*each) for each in _configurations(arguments.keep)))

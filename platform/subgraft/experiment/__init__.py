@@ -1,1 +1,1 @@
-"""Steps, plan, store, runner and tracking: what turns stages into an experiment that is done once."""
+"""Plan, runner and session: what turns steps into an experiment."""

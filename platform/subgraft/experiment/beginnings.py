@@ -11,7 +11,6 @@ from typing import Literal
 from subgraft import stages
 from subgraft.config import Experiment
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
-from subgraft.experiment.step import Step
 from subgraft.files import file_digest
 from subgraft.rows import Row
 from subgraft.settings import Languages, MaskingSettings, SamplingSettings, SideName, Split, VocabularySettings
@@ -21,6 +20,7 @@ from subgraft.stages.checkpoint import CheckpointRecipe
 from subgraft.stages.corpus import CorpusRecipe
 from subgraft.stages.pretrain import PretrainRecipe
 from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.store.step import Step
 from subgraft.tasks.question_generation import MarkedAnswer
 from subgraft.text.sources import resolve
 

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from subgraft.errors import OperationalError
-from subgraft.experiment.claim import Claim
 from subgraft.experiment.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.tracker import PARENT
+from subgraft.store.claim import Claim
+from subgraft.store.step import Step, in_order
+from subgraft.tracking.tracker import PARENT
 
 # Clocks of the machines that share a store may differ by this much.
 CLOCKS = 60.0

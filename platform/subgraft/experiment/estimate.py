@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, get_args
 from subgraft import stages
 from subgraft.experiment.foreseen import model_config, training_parameters
 from subgraft.experiment.plan import Plan
-from subgraft.experiment.store import Store
 from subgraft.experiment.throughput import Pace, pace
 from subgraft.experiment.workload import Workload, workload
 from subgraft.models.parameter_count import Parameters
 from subgraft.runtime import Runtime, ZeroStage
+from subgraft.store.store import Store
 from subgraft.training.memory_estimate import Dimensions, activation_bytes, state_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.experiment.step import Step
+    from subgraft.store.step import Step
 
 TRAININGS = (stages.PRETRAIN, stages.GENERATOR, stages.DISTILLATION, stages.FINETUNE)
 UNKNOWN = "unknown"

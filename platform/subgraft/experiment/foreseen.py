@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from subgraft import stages
-from subgraft.experiment.store import Store
 from subgraft.models.hub import read_config, resolve_model
 from subgraft.models.parameter_count import (
     Parameters,
@@ -18,10 +17,11 @@ from subgraft.models.parameter_count import (
     vocabulary_sizes,
     with_vocabularies,
 )
+from subgraft.store.store import Store
 from subgraft.training.memory_estimate import Dimensions
 
 if TYPE_CHECKING:
-    from subgraft.experiment.step import Step
+    from subgraft.store.step import Step
 
 Config = Mapping[str, Any]
 # Rows of weights that a generator has, by its kind: one for all similar tokens, or one for each of the six relations.

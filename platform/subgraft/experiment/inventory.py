@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.experiment.record import RECORD, Record
+from subgraft.store.record import RECORD, Record
 
 if TYPE_CHECKING:
-    from subgraft.experiment.tracking import Server
+    from subgraft.tracking.server import Server
 
 UNREADABLE = "(its record cannot be read)"
 RECENT_RUNS = 20

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
-from subgraft.experiment.record import Record
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.store import Store
 from subgraft.metrics.scores import METRICS
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
 from subgraft.stages.corpus import CorpusRecipe
 from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.store.record import Record
+from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
 from subgraft.text.licences import licences
+from subgraft.tracking.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
 
 PURPOSES = {"translation": "translation"}
 

@@ -9,7 +9,6 @@ from typing import Literal
 
 from subgraft import stages
 from subgraft.experiment.beginnings import Beginnings
-from subgraft.experiment.step import TEST_SET, Step
 from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.rows import Row
 from subgraft.settings import EvaluationSettings, SideName, TrainingSettings
@@ -23,6 +22,7 @@ from subgraft.stages.report import ReportRecipe
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.token_distillation import TokenDistillationRecipe
 from subgraft.stages.transfer import TransferRecipe
+from subgraft.store.step import TEST_SET, Step
 
 Moment = Literal["upstream_before", "upstream_after"]
 

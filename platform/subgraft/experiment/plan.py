@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from subgraft.experiment.events import EVENTS
-from subgraft.experiment.record import Record
-from subgraft.experiment.step import Step, flatten, in_order
-from subgraft.experiment.store import Store
+from subgraft.store.events import EVENTS
+from subgraft.store.record import Record
+from subgraft.store.step import Step, flatten, in_order
+from subgraft.store.store import Store
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from subgraft.experiment.events import Metrics, Progress, Warned
-from subgraft.experiment.observer import Observer
-from subgraft.experiment.record import Record
-from subgraft.experiment.step import Step
+from subgraft.store.events import Metrics, Progress, Warned
+from subgraft.store.observer import Observer
+from subgraft.store.record import Record
+from subgraft.store.step import Step
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,15 +9,15 @@ from typing import Any
 
 from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.experiment.cluster import cluster
-from subgraft.experiment.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
-from subgraft.experiment.observer import Observer
 from subgraft.experiment.plan import Plan, State, make_plan
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import Record
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.experiment.worker import Job, perform
 from subgraft.runtime import Runtime
+from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
+from subgraft.store.observer import Observer
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import Record
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 POLL_SECONDS = 0.3
 

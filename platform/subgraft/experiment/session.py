@@ -16,14 +16,14 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import Plan, make_plan
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import display_for
-from subgraft.experiment.registry import CANDIDATE, CHAMPION
 from subgraft.experiment.runner import run
-from subgraft.experiment.store import Store, default_home
-from subgraft.experiment.tracker import Tracker
 from subgraft.reporting.terminal import terminal_table
 from subgraft.settings import Languages
 from subgraft.stages.fitting import best_dev_bleu
 from subgraft.stages.report import ReportRecipe, collect
+from subgraft.store.store import Store, default_home
+from subgraft.tracking.registry import CANDIDATE, CHAMPION
+from subgraft.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,14 +6,14 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from subgraft.experiment.events import EVENTS, EventTail, Metrics, Started
-from subgraft.experiment.record import Record
-from subgraft.experiment.store import Store
 from subgraft.models.parameter_count import Parameters
 from subgraft.runtime import Runtime
+from subgraft.store.events import EVENTS, EventTail, Metrics, Started
+from subgraft.store.record import Record
+from subgraft.store.store import Store
 
 if TYPE_CHECKING:
-    from subgraft.experiment.step import Step
+    from subgraft.store.step import Step
 
 # What a step's time depends on, of the settings of its training.
 SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length", "precision")

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import OperationalError, SubgraftError
-from subgraft.experiment.claim import Claim
-from subgraft.experiment.disk import space_needed
-from subgraft.experiment.events import EVENTS, EventLog, StageContext
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import Record
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.runtime import Runtime
+from subgraft.store.claim import Claim
+from subgraft.store.disk import space_needed
+from subgraft.store.events import EVENTS, EventLog, StageContext
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import Record
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json

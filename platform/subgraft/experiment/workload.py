@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from subgraft import stages
-from subgraft.experiment.store import Store
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.settings import SideName, TrainingSettings
+from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import planned_steps
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from subgraft.experiment.step import Step
+    from subgraft.store.step import Step
 
 # So many pairs, evenly spaced, tell how long sentences are in tokens.
 SAMPLE = 1000

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from subgraft.experiment.disk import space_needed
 from subgraft.reporting.search_data import TrialResult, ended
+from subgraft.store.disk import space_needed
 
 
 class Ledger:

@@ -9,12 +9,12 @@ from typing import Any
 
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.progress import duration
-from subgraft.experiment.step import Step, in_order
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracker import Tracker
 from subgraft.reporting.search_data import State, TrialResult, Value, ended
 from subgraft.search.ledger import Ledger
 from subgraft.search.space import TrialSteps, searched, template, trial_row, trial_steps
+from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
+from subgraft.tracking.tracker import Tracker
 
 STATUS = {"finished": "FINISHED", "stopped": "KILLED", "refused": "FAILED", "failed": "FAILED"}
 

@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 
 from subgraft.config import Experiment
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.claim import Claim
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import Display, display_for
-from subgraft.experiment.provenance import Provenance
 from subgraft.experiment.runner import run
 from subgraft.experiment.session import further_commands
-from subgraft.experiment.step import in_order
-from subgraft.experiment.store import Store, default_home
-from subgraft.experiment.tracker import Tracker
 from subgraft.reporting.search_data import TrialResult, best, ended
 from subgraft.search.ledger import Ledger
 from subgraft.search.page import Page
 from subgraft.search.recorder import Recorder
 from subgraft.search.space import identity, template
+from subgraft.store.claim import Claim
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import in_order
+from subgraft.store.store import Store, default_home
+from subgraft.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from rich.console import Console

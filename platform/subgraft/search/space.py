@@ -10,14 +10,14 @@ from typing import Any
 
 from subgraft import stages
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.step import TEST_SET, Step, sha256_of
-from subgraft.experiment.store import Store
 from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.rows import Row
 from subgraft.search_settings import TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.settings import EvaluationSettings
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.fitting import best_dev_bleu
+from subgraft.store.step import TEST_SET, Step, sha256_of
+from subgraft.store.store import Store
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
 DIGITS = 3

@@ -14,15 +14,15 @@ from typing import Any
 from ray import tune
 
 from subgraft.errors import SubgraftError, UserError
-from subgraft.experiment.events import Metrics, Progress, Warned
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import Record
 from subgraft.experiment.runner import run
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
 from subgraft.reporting.search_data import TrialResult
 from subgraft.search.space import template, trial_row, trial_steps
+from subgraft.store.events import Metrics, Progress, Warned
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import Record
+from subgraft.store.step import Step
+from subgraft.store.store import Store
 
 # What a trial reports to Tune: while it is finetuned the evaluation and the best dev BLEU so far, in the end the rest.
 EVALUATION, BLEU, STATE, SAID = "evaluation", "best_dev_bleu", "state", "said"

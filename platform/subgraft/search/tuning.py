@@ -10,12 +10,12 @@ from ray.tune import Callback, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
 
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.provenance import Provenance
 from subgraft.reporting.search_data import ended
 from subgraft.search.recorder import Recorder
 from subgraft.search.sampler import OptunaSearcher, scheduler
 from subgraft.search.space import searched, template
 from subgraft.search.trial import BLEU, EVALUATION, RESOURCES, SAID, STATE, run_trial
+from subgraft.store.provenance import Provenance
 
 
 def tune_trials(

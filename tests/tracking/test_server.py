@@ -17,17 +17,17 @@ from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.compare import compare, table
-from subgraft.experiment.delivery import Delivery
-from subgraft.experiment.events import Metrics
-from subgraft.experiment.outbox import Outbox, StartRun
-from subgraft.experiment.registry import CARD, TEXTS, Registry
-from subgraft.experiment.step import TEST_SET, Step
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracker import Tracker
-from subgraft.experiment.tracking import Server, serve, tracking_uri
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.events import Metrics
+from subgraft.store.step import TEST_SET, Step
+from subgraft.store.store import Store
+from subgraft.tracking.compare import compare, table
+from subgraft.tracking.delivery import Delivery
+from subgraft.tracking.outbox import Outbox, StartRun
+from subgraft.tracking.registry import CARD, TEXTS, Registry
+from subgraft.tracking.server import Server, serve, tracking_uri
+from subgraft.tracking.tracker import Tracker
 from tracking_servers import TrackingServer, closed_port, wait_for
 
 
@@ -270,7 +270,7 @@ def test_a_server_that_comes_back_is_used(store: Store) -> None:
 def test_a_killed_runs_record_is_completed_by_the_next(store: Store) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from subgraft.experiment.store import Store; from subgraft.experiment.tracker import Tracker\n"
+        "from subgraft.store.store import Store; from subgraft.tracking.tracker import Tracker\n"
         "store = Store(Path(sys.argv[1])); tracker = Tracker(store, 'demo', print, name='killed')\n"
         "while not tracker._outbox.delivered().open: time.sleep(0.1)\n"
         "print('ready', flush=True); time.sleep(60)"
@@ -288,7 +288,7 @@ def test_a_killed_runs_record_is_completed_by_the_next(store: Store) -> None:
 
 
 def test_a_new_home_is_set_up_without_a_word(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from subgraft.experiment.tracking import Server; "
+    program = "import sys; from pathlib import Path; from subgraft.tracking.server import Server; "
     program += "Server(Path(sys.argv[1])).find('none')"
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (tmp_path / "mlflow.db").exists()
@@ -311,7 +311,7 @@ def test_the_registry_over_http(tracking_server: TrackingServer, tmp_path: Path)
 @pytest.mark.slow
 def test_the_page_of_the_runs_is_served_here_only(store: Store) -> None:
     port = closed_port()
-    program = "import sys; from pathlib import Path; from subgraft.experiment.tracking import serve; "
+    program = "import sys; from pathlib import Path; from subgraft.tracking.server import serve; "
     program += "serve(Path(sys.argv[1]), int(sys.argv[2]))"
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(store.home), str(port)], stderr=subprocess.DEVNULL, start_new_session=True

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.experiment.delivery import merged
-from subgraft.experiment.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
+from subgraft.tracking.delivery import merged
+from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
 
 OPERATIONS = [
     StartRun("invocation", None, "demo", "größer", {"a": "b"}, {"size": "10"}, 1),
@@ -58,7 +58,7 @@ def test_how_far_delivery_came_is_remembered(tmp_path: Path) -> None:
 def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
     program = (
         "import sys, os; from pathlib import Path\n"
-        "from subgraft.experiment.outbox import EndRun, Outbox\n"
+        "from subgraft.tracking.outbox import EndRun, Outbox\n"
         "outbox = Outbox.create(Path(sys.argv[1])); outbox.append(EndRun('invocation', 'FINISHED', 3))\n"
         "print(outbox.path, flush=True); sys.stdin.readline(); os._exit(1)"
     )

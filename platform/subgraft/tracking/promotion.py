@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 from subgraft.files import file_digest
 from subgraft.metrics.scores import check_parallel, signature
 from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
 from subgraft.metrics.significance import Comparison, compare
 from subgraft.text import reading
+from subgraft.tracking.registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 
 # What chose a registered model, as its tags say: the test set may judge it only if dev chose it.
 CHOSEN_BY, BY_DEV = "chosen_by", "dev BLEU"

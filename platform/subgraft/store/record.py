@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.step import canonical_json, sha256_of
 from subgraft.files import file_digest
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import canonical_json, sha256_of
 
 RECORD = "record.json"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from subgraft.experiment.events import Metrics, Progress, Warned
-from subgraft.experiment.record import Record
-from subgraft.experiment.step import Step
+from subgraft.store.events import Metrics, Progress, Warned
+from subgraft.store.record import Record
+from subgraft.store.step import Step
 
 
 class Observer(Protocol):

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.claim import Claim
-from subgraft.experiment.disk import space_needed
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
-from subgraft.experiment.step import Step
 from subgraft.files import sync, sync_tree
+from subgraft.store.claim import Claim
+from subgraft.store.disk import space_needed
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
+from subgraft.store.step import Step
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json

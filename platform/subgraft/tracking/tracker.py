@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.errors import OperationalError
-from subgraft.experiment.delivery import Delivery
-from subgraft.experiment.events import Metrics, Progress, Warned
-from subgraft.experiment.outbox import (
+from subgraft.store.events import Metrics, Progress, Warned
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import RECORD, Record
+from subgraft.store.step import Step, flatten
+from subgraft.store.store import Store
+from subgraft.tracking.delivery import Delivery
+from subgraft.tracking.outbox import (
     EndRun,
     LogArtifacts,
     LogMetrics,
@@ -20,11 +24,7 @@ from subgraft.experiment.outbox import (
     SetTags,
     StartRun,
 )
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import RECORD, Record
-from subgraft.experiment.step import Step, flatten
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracking import tracking_uri
+from subgraft.tracking.server import tracking_uri
 
 PARENT = "invocation"
 ARTIFACTS = "artifacts"

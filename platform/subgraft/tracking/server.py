@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.claim import Claim
-from subgraft.experiment.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
-from subgraft.experiment.registry import Registry
+from subgraft.store.claim import Claim
+from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
+from subgraft.tracking.registry import Registry
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

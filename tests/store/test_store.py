@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.provenance import Provenance
-from subgraft.experiment.record import RECORD, Record
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store, default_home
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import RECORD, Record
+from subgraft.store.step import Step
+from subgraft.store.store import Store, default_home
 
 
 class Recipe(Settings):

@@ -14,14 +14,14 @@ from safetensors.numpy import save_file
 
 from subgraft.cli import main
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.promotion import Requirement, promote
-from subgraft.experiment.registry import CANDIDATE, CARD, CHAMPION, Registry
-from subgraft.experiment.step import Step
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracker import Tracker
-from subgraft.experiment.tracking import Server
 from subgraft.settings import Settings
 from subgraft.stages.stage import Stage
+from subgraft.store.step import Step
+from subgraft.store.store import Store
+from subgraft.tracking.promotion import Requirement, promote
+from subgraft.tracking.registry import CANDIDATE, CARD, CHAMPION, Registry
+from subgraft.tracking.server import Server
+from subgraft.tracking.tracker import Tracker
 
 REFERENCES = [f"the court of number {n} grants damages to party {n} of the contract ." for n in range(40)]
 SOURCES = [f"das Gericht {n} ." for n in range(40)]

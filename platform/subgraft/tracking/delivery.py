@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from subgraft.experiment.outbox import Delivered, EndRun, LogMetrics, Operation, Outbox, StartRun
-from subgraft.experiment.tracking import Server, is_refusal
+from subgraft.tracking.outbox import Delivered, EndRun, LogMetrics, Operation, Outbox, StartRun
+from subgraft.tracking.server import Server, is_refusal
 
 LOOK_SECONDS = 1.0
 RETRY_SECONDS = 15.0

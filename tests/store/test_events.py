@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.experiment.events import EventLog, EventTail, Metrics, Progress, StageContext, Started
 from subgraft.runtime import Runtime
+from subgraft.store.events import EventLog, EventTail, Metrics, Progress, StageContext, Started
 
 
 def test_what_is_appended_is_read_once_and_in_order(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.record import FileEntry, content_digest, file_entries
 from subgraft.files import file_digest
+from subgraft.store.record import FileEntry, content_digest, file_entries
 
 if TYPE_CHECKING:
-    from subgraft.experiment.outbox import RegisterModel
-    from subgraft.experiment.tracking import Server
+    from subgraft.tracking.outbox import RegisterModel
+    from subgraft.tracking.server import Server
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 CARD = "README.md"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.errors import UserError
-from subgraft.experiment.step import TEST_SET
-from subgraft.experiment.tracking import Server
+from subgraft.store.step import TEST_SET
+from subgraft.tracking.server import Server
 
 if TYPE_CHECKING:
     from rich.table import Table

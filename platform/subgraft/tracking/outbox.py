@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from subgraft.experiment.claim import Claim
+from subgraft.store.claim import Claim
 
 
 @dataclass(frozen=True, slots=True)

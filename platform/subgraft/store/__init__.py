@@ -1,0 +1,1 @@
+"""Steps and what they made: fingerprints, records, and artifacts that are each made once."""

@@ -1,0 +1,1 @@
+"""The record of runs and the registry of models, in MLflow."""
