@@ -5,8 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+# What a run says that ended because a busy machine took too long to start Ray; and that one should run it again.
+BUSY = "Ray is not available"
+
+
+def again_if_busy(ended: subprocess.Popen[str], start: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    """The next attempt at a run that ended for that reason alone, and for no other."""
+    said, _ = ended.communicate()
+    assert BUSY in said, said
+    return start()
 
 
 def run_config(config: Path, home: Path, *settings: str, environment: Mapping[str, str] = os.environ) -> str:
