@@ -1,6 +1,6 @@
 """Peak memory of projection and loss over 250,027 subwords: all logits at once, or slices of them.
 
-    python benchmarks/loss_memory.py [--tokens 1024] [--width 1024] [--precision fp32]
+    python benchmarks/loss_memory.py [--tokens 512] [--width 512] [--precision fp32]
 
 Forward and backward, with label smoothing, in a process of its own for each way; what the process holds before (inputs,
 the projection, libraries) does not count. On a CPU; read the ratio.
@@ -41,8 +41,8 @@ WAYS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"whole logits": w
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--tokens", type=int, default=1024)
-    options.add_argument("--width", type=int, default=1024)
+    options.add_argument("--tokens", type=int, default=512)
+    options.add_argument("--width", type=int, default=512)
     options.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     given = options.parse_args()
     found = {name: _measured(name, given.tokens, given.width, given.precision) for name in WAYS}

@@ -135,7 +135,7 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
     def shard_everything(*given: Any) -> dict[str, Any]:
         """DeepSpeed leaves tables of less than 100,000 numbers whole, and bundles gradients: all that a toy has."""
         configuration = configure(*given)
-        configuration["zero_optimization"] |= {"stage3_param_persistence_threshold": 0, "reduce_bucket_size": 500}
+        configuration["zero_optimization"] |= {"stage3_param_persistence_threshold": 0, "reduce_bucket_size": 1000}
         return configuration
 
     deepspeed_engine._configuration = shard_everything

@@ -70,8 +70,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = gradients
+        # In place: that of the projection is as large as the table. A second pass backward would be refused.
         return (
-            *(gradient * scale if gradient is not None else None for gradient in ctx.saved_tensors),
+            *(gradient.mul_(scale) if gradient is not None else None for gradient in ctx.saved_tensors),
             None,
             None,
             None,
