@@ -15,7 +15,7 @@ from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.runtime import Runtime
 from subgraft.stages.fitting import CURVE
-from subgraft.store.events import StageContext
+from subgraft.store.events import EventLog, StageContext
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.tracking.registry import CARD
@@ -38,7 +38,7 @@ TINY = (
 def make(store: Store, target: Step) -> None:
     for step in in_order([target]):
         inputs = {role: store.path(source) for role, source in step.inputs.items()}
-        context = StageContext(store.work(step), Runtime(), None)
+        context = StageContext(store.work(step), Runtime(), EventLog(store.home / "events.jsonl"))
         store.work(step).mkdir(parents=True)
         store.publish(
             step,

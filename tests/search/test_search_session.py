@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +32,9 @@ def one_core() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("RAY_ADDRESS", raising=False)
         environment.delenv("MLFLOW_TRACKING_URI", raising=False)
-        for name, value in {**ENVIRONMENT, "RAY_AUTH_TOKEN": "0" * 64}.items():
+        for name, value in ENVIRONMENT.items():
             environment.setenv(name, value)
+        os.environ.setdefault("RAY_AUTH_TOKEN", "0" * 64)  # for good: Ray keeps the first that a process has
         ray.init("local", num_cpus=1, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False)
         yield
         assert ray.available_resources()["CPU"] == 1.0, "a step of a search that is over holds the core"

@@ -15,7 +15,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.runtime import Runtime
 from subgraft.settings import Cleaning, CorpusSource, EvaluationSettings, Languages
 from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
-from subgraft.store.events import StageContext
+from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build
 
 LANGUAGES = Languages(source="en", target="de")
@@ -44,7 +44,8 @@ def evaluated(inputs: dict[str, Path], out: Path, **settings: Any) -> tuple[dict
     out.mkdir()
     chosen = EvaluationSettings(beam=2, batch_size=4, speed_sentences=2, speed_repeats=1, **settings)
     recipe = EvaluateRecipe(languages=LANGUAGES, evaluation=chosen)
-    summary = run(recipe, inputs, out, StageContext(out.parent / "work", Runtime(), None))
+    context = StageContext(out.parent / "work", Runtime(), EventLog(out.parent / "events.jsonl"))
+    summary = run(recipe, inputs, out, context)
     return summary, json.loads((out / "evaluation.json").read_text())
 
 

@@ -10,7 +10,7 @@ import pytest
 from subgraft.runtime import Runtime
 from subgraft.settings import Cleaning, CorpusSource, Languages, VocabularySettings
 from subgraft.stages.vocabulary import VocabularyRecipe, run
-from subgraft.store.events import StageContext
+from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -38,6 +38,6 @@ def test_texts_count_as_they_are_or_equally(
         (tmp_path / name).mkdir()
     inputs = {"corpus": corpus(tmp_path / "one", UPSTREAM), "second": corpus(tmp_path / "two", DOWNSTREAM)}
     recipe = VocabularyRecipe(side="target", settings=VocabularySettings(size=90), weighing=weighing)
-    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), None))
+    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
     expected = learn([*UPSTREAM, *DOWNSTREAM * copies], kind="unigram", size=90)
     assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint

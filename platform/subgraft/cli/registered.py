@@ -12,7 +12,8 @@ HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 def local_model(model: str) -> str:
     """The model as it was given; of a registered one the verified directory, fetched where it is remote."""
     if not model.startswith("models:/"):
-        return str(sound(Path(model)))
+        sound(Path(model))
+        return model  # as it was given: `./absent` is no hub id, and `absent` may be one
     from subgraft.cli.experiments import recorded
     from subgraft.tracking.registry import Registry
 
@@ -26,7 +27,7 @@ def sound(given: Path) -> Path:
 
     if (given / RECORD).is_file():
         try:
-            verified(given)
+            verified(given, alone=False)  # a registered model has its card there
         except (OSError, ValueError) as error:
             mend = "Run its experiment again: damaged artifacts are made anew."
             raise UserError(f"a damaged artifact: {error}", where=str(given), mend=mend) from error

@@ -67,13 +67,15 @@ class Record:
             raise ValueError(f"not a record ({error!r})") from error
 
 
-def verified(directory: Path) -> Record:
-    """The record of an artifact of which every file is as recorded. Raises FileNotFoundError, or ValueError with what
-    is not."""
+def verified(directory: Path, *, alone: bool = True) -> Record:
+    """The record of an artifact of which every file is as recorded.
+
+    alone: whether nothing else may lie there. Raises FileNotFoundError, or ValueError with what is not as recorded.
+    """
     record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
     found = {entry.path: entry for entry in file_entries(directory)}
     expected = {entry.path: entry for entry in record.files}
-    for path in sorted(found.keys() | expected.keys()):
+    for path in sorted(found.keys() | expected.keys() if alone else expected):
         if found.get(path) != expected.get(path):
             raise ValueError(f"{path} is not as recorded")
     return record
