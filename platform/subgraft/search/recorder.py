@@ -88,6 +88,12 @@ class Recorder:
         found = in_words(objectives) or said.partition("\n")[0]
         self._say(f"{f'[{state}]':10} {trial.name}: {found} ({duration(seconds)}{self._left()})")
 
+    def leave(self) -> None:
+        """End the record of trials that are cut short. The ledger still has them begun: they are done again."""
+        for number in self._began:
+            if self.trials[number].state == "running":
+                self._tracker.end(self.trials[number].name, "KILLED", {"state": "cut short"})
+
     def _note(self, trial: TrialResult) -> None:
         self.trials[trial.number] = trial
         self._ledger.note(trial)
