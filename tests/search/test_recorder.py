@@ -11,14 +11,36 @@ from small_searches import searchable
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.step import in_order
 from subgraft.experiment.store import Store
 from subgraft.experiment.tracker import Tracker
 from subgraft.experiment.tracking import Server
 from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.search.ledger import Ledger, to_do_again
 from subgraft.search.recorder import Recorder
+from subgraft.search.space import template, trial_row, trial_steps
 
 VALUES: Mapping[str, Value] = {"initialiser": "patt", "kd_weight": 0.25, "vocabulary_size": 70}
+
+
+def test_what_two_trials_share_is_one_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the second begins when the first has made it and is not done."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    config = searchable(tmp_path)
+    store, pipeline = Store(tmp_path / "home"), Pipeline(load(config, Experiment), tmp_path)
+    tracker, ledger = Tracker(store, "tiny", print), Ledger(tmp_path / "trials.jsonl")
+    recorder = Recorder(pipeline, store, ledger, tracker, print, lambda trials: None)
+    first = trial_steps(pipeline, trial_row(template(pipeline), TrialResult(1, VALUES)))
+    before, later = in_order(first.targets)[0], pipeline.vocabularies["decoder"]
+    store.publish(before, lambda out: {})
+    recorder.begin(1, VALUES)
+    store.publish(later, lambda out: {})
+    recorder.begin(2, {**VALUES, "kd_weight": 0.75})
+    recorder.end(1, "failed", {}, "it died")
+    recorder.end(2, "failed", {}, "it died")
+    tracker.close()
+    assert [list(trial.made) for trial in recorder.trials.values()] == [[later.name], []]
+    assert [trial.shared for trial in recorder.trials.values()] == [1, 2]
 
 
 def test_a_search_that_is_cut_short_leaves_no_trial_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
