@@ -39,6 +39,7 @@ class Recorder:
         self._changed = changed
         self._told: set[str] = set()
         self._began: dict[int, float] = {}
+        self._awaited: dict[int, set[str]] = {}  # of running trials: the steps that were not there when they began
         self._ended_here = 0
         self.trials = ledger.trials()
 
@@ -60,12 +61,7 @@ class Recorder:
         self._began[number] = time.monotonic()
         self._note(trial)
         self._open(trial, cached=False)
-        for step in in_order(self._steps(trial).targets):  # named at once, so that nobody takes them for surplus
-            record = self._store.find(step)
-            if record is not None and step.fingerprint not in self._told:
-                self._told.add(step.fingerprint)
-                self._tracker.nest(step, trial.name)
-                self._tracker.cached(step, record)
+        self._name_cached(trial)
         self._say(f"[started]  {trial.name} of {self._wanted}: {in_words(values)}")
 
     def evaluated(self, number: int, evaluation: int, bleu: float) -> None:
@@ -78,6 +74,7 @@ class Recorder:
     def end(self, number: int, state: State, objectives: Mapping[str, float], said: str = "") -> None:
         trial = self.trials[number]
         made, shared = self._taken(trial)
+        self._awaited.pop(number)
         seconds = round(time.monotonic() - self._began[number], 1)
         self._ended_here += 1
         trial = replace(
@@ -88,6 +85,12 @@ class Recorder:
         found = in_words(objectives) or said.partition("\n")[0]
         self._say(f"{f'[{state}]':10} {trial.name}: {found} ({duration(seconds)}{self._left()})")
 
+    def leave(self) -> None:
+        """End the record of trials that are cut short. The ledger still has them begun: they are done again."""
+        for number in self._began:
+            if self.trials[number].state == "running":
+                self._tracker.end(self.trials[number].name, "KILLED", {"state": "cut short"})
+
     def _note(self, trial: TrialResult) -> None:
         self.trials[trial.number] = trial
         self._ledger.note(trial)
@@ -96,6 +99,23 @@ class Recorder:
     @property
     def _wanted(self) -> int:
         return searched(self._pipeline).trials
+
+    def _name_cached(self, trial: TrialResult) -> None:
+        """Record at once what a trial takes over from before the search, so that nobody takes it for surplus.
+
+        What a running trial has just made is left for it to tell.
+        """
+        awaited = set[str]().union(*self._awaited.values())
+        absent = set()
+        for step in in_order(self._steps(trial).targets):
+            record = self._store.find(step)
+            if record is None:
+                absent.add(step.fingerprint)
+            elif step.fingerprint not in self._told | awaited:
+                self._told.add(step.fingerprint)
+                self._tracker.nest(step, trial.name)
+                self._tracker.cached(step, record)
+        self._awaited[trial.number] = absent
 
     def _left(self) -> str:
         """The time left at the pace of this invocation's trials."""

@@ -100,6 +100,7 @@ class SearchSession:
             raise
         finally:
             display.close()
+            recorder.leave()
             tracker.close(status)
         return self._found(page, recorder.trials)
 
