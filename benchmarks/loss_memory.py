@@ -65,7 +65,7 @@ def _measured(way: str, tokens: int, width: int, precision: str) -> tuple[int, f
 def _measure(told: Connection, way: str, tokens: int, width: int, precision: str) -> None:
     torch.manual_seed(1)
     hidden = torch.randn(tokens, width, requires_grad=True)
-    weight = (torch.randn(VOCABULARY, width) * width**-0.5).requires_grad_()
+    weight = torch.randn(VOCABULARY, width).mul_(width**-0.5).requires_grad_()
     labels = torch.randint(0, VOCABULARY, (tokens,))
     before, started = _peak(), time.perf_counter()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):

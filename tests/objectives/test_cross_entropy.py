@@ -44,3 +44,8 @@ def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(exact.item(), rel=1e-2)
     assert found.item() != exact.item()
+
+
+def test_slices_grow_with_the_width_where_the_vocabulary_is_large() -> None:
+    assert cross_entropy.slice_rows(8_000, 256) == cross_entropy.SLICE_ELEMENTS // 8_000
+    assert cross_entropy.slice_rows(250_027, 1024) == 256

@@ -13,6 +13,14 @@ from torch import Tensor
 
 # Logits of one slice, in elements: 2 M of fp32 are 8 MB, which stays in a cache.
 SLICE_ELEMENTS = 1 << 21
+# Every slice adds to the projection's gradient [V, d], all of it. So a slice has at least this share of d tokens: then
+# its logits take a quarter of what that gradient does. On smaller vocabularies SLICE_ELEMENTS is more.
+LEAST_SHARE = 4
+
+
+def slice_rows(vocabulary: int, width: int) -> int:
+    """How many tokens a slice has, of logits over so many subwords from states of this width."""
+    return max(1, SLICE_ELEMENTS // vocabulary, width // LEAST_SHARE)
 
 
 def linear_cross_entropy(
@@ -48,7 +56,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
         bias_grad = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wanted[2] else None
         matrix = weight.to(dtype)
-        rows = max(1, SLICE_ELEMENTS // weight.shape[0])
+        rows = slice_rows(*weight.shape)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             states = hidden[part].to(dtype)

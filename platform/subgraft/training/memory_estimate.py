@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from subgraft.models.parameter_count import Parameters
 from subgraft.models.sides import BERT2BERT
-from subgraft.objectives.cross_entropy import SLICE_ELEMENTS
+from subgraft.objectives.cross_entropy import slice_rows
 from subgraft.runtime import Offload, ZeroStage
 
 FP32 = 4
@@ -83,6 +83,6 @@ def activation_bytes(
 
 
 def _loss_bytes(model: Dimensions, precision: Literal["fp32", "bf16"]) -> int:
-    """A slice of logits with its gradient, the projection in 16 bits where these are computed, and its gradient."""
-    table = model.vocabulary * model.width
-    return 2 * FP32 * SLICE_ELEMENTS + table * (FP32 + (2 if precision == "bf16" else 0))
+    """A slice of logits with its gradient; of the projection a copy in 16 bits, its gradient, and what a slice adds."""
+    table, rows = model.vocabulary * model.width, slice_rows(model.vocabulary, model.width)
+    return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))
