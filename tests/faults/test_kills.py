@@ -5,6 +5,7 @@ Each kill is followed by damage to the newest checkpoint, so that the one before
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,9 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
-from subgraft.store.claim import Claim
 from subgraft.training.checkpoint import STATE, TENSORS
 from whole_runs import BUSY, again_if_busy
 
@@ -87,7 +88,7 @@ def _steps_of_running(home: Path, stage: str) -> int:
 
 
 def _kill_in(repository: Path, home: Path, stage: str) -> str:
-    """Start the run, wait until the stage is some steps in, and kill the driver; its Ray goes with it. What it said."""
+    """Start the run, wait until the stage is some steps in, and kill it. What it said."""
     process = _start(repository, home)
     earlier = STAGES[: STAGES.index(stage)]
     deadline = time.monotonic() + 400
@@ -96,29 +97,29 @@ def _kill_in(repository: Path, home: Path, stage: str) -> str:
             process = again_if_busy(process, lambda: _start(repository, home))
         assert time.monotonic() < deadline, f"{stage} never got going"
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
+    _kill(process)
     said, _ = process.communicate()
     assert not _records(home, stage), f"{stage} was over before the kill"
     return said
 
 
+def _kill(driver: subprocess.Popen[str]) -> None:
+    """Kill the driver and the workers of its Ray, as a power cut does: what a worker does alone is tested elsewhere."""
+    below = psutil.Process(driver.pid).children(recursive=True)
+    os.kill(driver.pid, signal.SIGKILL)
+    for process in below:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::"):
+                process.kill()
+    psutil.wait_procs(below, timeout=60)
+
+
 def _damage(home: Path, stage: str) -> str:
     """Damage a file of the newest checkpoint of the training that was killed; the checkpoint's name."""
-    while _is_written_to(home):
-        time.sleep(0.2)
     (newest,) = (max(part.glob("step-*")) for part in home.glob("work/*/checkpoints/*"))
     name, damage = DAMAGE[stage]
     damage(newest / name)
     return newest.name
-
-
-def _is_written_to(home: Path) -> bool:
-    """Whether a process of a killed run is still at it: the claims of steps go with their processes."""
-    claims = [Claim.take(path) for path in home.glob("work/*.claim")]
-    for claim in claims:
-        if claim is not None:
-            claim.release()
-    return None in claims
 
 
 def _went_on(home: Path) -> float:

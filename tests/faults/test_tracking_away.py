@@ -50,7 +50,7 @@ def curve_on_server(home: Path, uri: str) -> list[tuple[int, float]]:
     """The same as the server has it."""
     server = Server(home, uri)
     with server.answering():
-        (parent,) = server.recent(5)
+        parent, *_ = server.recent(5)  # the newest
         found = [child.id for child in server.children(parent) if child.name.startswith("pretrain")]
         points = [point for run in found for point in server.client.get_metric_history(run, "train_loss")]
     return sorted((point.step, point.value) for point in points)

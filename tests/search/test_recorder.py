@@ -11,14 +11,14 @@ from small_searches import searchable
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.step import in_order
-from subgraft.experiment.store import Store
-from subgraft.experiment.tracker import Tracker
-from subgraft.experiment.tracking import Server
 from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.search.ledger import Ledger, to_do_again
 from subgraft.search.recorder import Recorder
 from subgraft.search.space import template, trial_row, trial_steps
+from subgraft.store.step import in_order
+from subgraft.store.store import Store
+from subgraft.tracking.server import Server
+from subgraft.tracking.tracker import Tracker
 
 VALUES: Mapping[str, Value] = {"initialiser": "patt", "kd_weight": 0.25, "vocabulary_size": 70}
 
