@@ -74,25 +74,17 @@ def _records(home: Path, stage: str) -> list[dict[str, object]]:
     return [json.loads(path.read_text()) for path in sorted(home.glob(f"store/{stage}/*/record.json"))]
 
 
-def _steps_of_running(home: Path, stage: str) -> int:
-    """Training steps that the running stage of this kind has reported: 0 before it starts."""
-    done = {str(record["fingerprint"]) for record in _records(home, stage)}
-    most = 0
-    for log in home.glob("work/*/events.jsonl"):
-        if log.parent.name in done or not (log.parent / "checkpoints").is_dir():
-            continue
-        for line in log.read_text().splitlines():
-            if '"kind": "progress"' in line and line.endswith("}"):
-                most = max(most, int(json.loads(line)["done"]))
-    return most
+def _checkpoints(home: Path) -> list[Path]:
+    """Those of the training that runs, or was killed, oldest first: a finished one has none."""
+    return sorted(home.glob("work/*/checkpoints/*/step-*"))
 
 
 def _kill_in(repository: Path, home: Path, stage: str) -> str:
-    """Start the run, wait until the stage is some steps in, and kill it. What it said."""
+    """Start the run, wait until the stage has two checkpoints, and kill it. What it said."""
     process = _start(repository, home)
     earlier = STAGES[: STAGES.index(stage)]
     deadline = time.monotonic() + 400
-    while not (all(_records(home, each) for each in earlier) and _steps_of_running(home, stage) >= 4):
+    while not (all(_records(home, each) for each in earlier) and len(_checkpoints(home)) >= 2):
         if process.poll() is not None:
             process = again_if_busy(process, lambda: _start(repository, home))
         assert time.monotonic() < deadline, f"{stage} never got going"
@@ -116,7 +108,7 @@ def _kill(driver: subprocess.Popen[str]) -> None:
 
 def _damage(home: Path, stage: str) -> str:
     """Damage a file of the newest checkpoint of the training that was killed; the checkpoint's name."""
-    (newest,) = (max(part.glob("step-*")) for part in home.glob("work/*/checkpoints/*"))
+    newest = _checkpoints(home)[-1]
     name, damage = DAMAGE[stage]
     damage(newest / name)
     return newest.name
