@@ -102,6 +102,24 @@ def test_what_fails_leaves_nothing(store: Store) -> None:
     assert not list((store.home / "store" / ".partial").iterdir())
 
 
+def test_what_the_dead_left_is_swept_at_once_and_the_living_are_left_alone(store: Store) -> None:
+    partial = store.home / "store" / ".partial"
+    for name in ("just-made", "half-written"):
+        (partial / name).mkdir(parents=True)
+    (partial / "half-written" / "text.txt").write_text("hel")
+    (partial / "half-written.writer").write_text("")
+    (partial / "claimed.writer").write_text("")
+
+    def write_while_another_sweeps(out: Path) -> dict[str, object]:
+        Store(store.home).sweep()
+        assert [path.name for path in partial.iterdir() if path.is_dir()] == [out.name]
+        return write(out)
+
+    store.publish(STEP, write_while_another_sweeps)
+    assert not list(partial.iterdir())
+    assert store.find(STEP)
+
+
 def flip_a_bit(artifact: Path) -> None:
     path = artifact / "text.txt"
     before = path.stat()

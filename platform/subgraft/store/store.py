@@ -1,7 +1,8 @@
 """Artifacts, each made once: written beside, recorded last, published by one rename, verified before they are read.
 
     <home>/store/<stage>/<fingerprint>/      an artifact: the stage's files and record.json
-    <home>/store/.partial/<name>/            one being written: .writer (claimed by its process) and artifact/
+    <home>/store/.partial/<name>/            one being written
+    <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
     <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
     <home>/quarantine/                       what did not verify
 
@@ -34,7 +35,7 @@ from subgraft.store.step import Step
 if TYPE_CHECKING:
     from subgraft.stages.context import Json
 
-ABANDONED_SECONDS = 3600.0
+WRITER = ".writer"
 RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets this variable, of that name, for the command of a job
 
 
@@ -128,14 +129,8 @@ class Store:
 
     def sweep(self) -> None:
         """Remove what dead processes left half-written."""
-        for partial in (self.home / "store" / ".partial").glob("*"):
-            writer = partial / ".writer"
-            if not writer.exists() and _age(partial) < ABANDONED_SECONDS:
-                continue  # just being made
-            try:
-                claim = Claim.take(writer)
-            except FileNotFoundError:
-                continue
+        for partial in {path.with_suffix("") for path in (self.home / "store" / ".partial").glob("*")}:
+            claim = Claim.take(partial.with_suffix(WRITER))
             if claim is not None:
                 shutil.rmtree(partial, ignore_errors=True)
                 claim.release()
@@ -146,10 +141,11 @@ class Store:
         claim = None
         while claim is None:
             partial = self.home / "store" / ".partial" / f"{step.fingerprint[:12]}-{secrets.token_hex(6)}"
-            (partial / "artifact").mkdir(parents=True)
-            claim = Claim.take(partial / ".writer")
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            claim = Claim.take(partial.with_suffix(WRITER))
         try:
-            yield partial / "artifact"
+            partial.mkdir()
+            yield partial
         finally:
             shutil.rmtree(partial, ignore_errors=True)
             claim.release()
@@ -222,10 +218,3 @@ def _state(directory: Path) -> tuple[tuple[str, int, int, int], ...]:
     """Name, size, modification time and inode of everything in a directory. Raises FileNotFoundError if absent."""
     paths = [directory, *sorted(directory.rglob("*"))]
     return tuple((str(path), (stat := path.stat()).st_size, stat.st_mtime_ns, stat.st_ino) for path in paths)
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
