@@ -23,10 +23,13 @@ from subgraft.store.store import Store
 class Recipe(Settings):
     text: str = ""
     seconds: float = 0.0
+    begun: str = ""
 
 
 def write(recipe, inputs, out, context):
     """Concatenate the inputs and the recipe's text."""
+    if recipe.begun:
+        Path(recipe.begun).touch()
     parts = [(inputs[role] / "text").read_text() for role in sorted(inputs)]
     for step in range(1, 4):
         context.metrics(step, {"loss": 1.0 / step})
@@ -48,6 +51,9 @@ def meet(recipe, inputs, out, context):
 
 
 def mistake(recipe, inputs, out, context):
+    """Made once another step has begun, where there is one to wait for."""
+    while recipe.begun and not Path(recipe.begun).exists():
+        time.sleep(0.05)
     raise UserError("the corpus is empty", where="train.en", mend="give another")
 
 
@@ -174,9 +180,9 @@ def test_independent_steps_run_side_by_side(ray_is_up: None, store: Store, tmp_p
     run(store, both, Runtime())
 
 
-def test_a_mistake_comes_through_and_what_runs_is_let_finish(ray_is_up: None, store: Store) -> None:
-    slow = step(WRITE, "slow", seconds=2.0)
-    wrong = step(MISTAKE, "wrong")
+def test_a_mistake_comes_through_and_what_runs_is_let_finish(ray_is_up: None, store: Store, tmp_path: Path) -> None:
+    slow = step(WRITE, "slow", seconds=2.0, begun=str(tmp_path / "begun"))
+    wrong = step(MISTAKE, "wrong", begun=str(tmp_path / "begun"))
     never = step(WRITE, "never", {"wrong": wrong})
     notes = Notes()
     with pytest.raises(UserError, match="the corpus is empty") as caught:
@@ -204,6 +210,18 @@ def test_what_this_machine_can_never_start_is_refused(ray_is_up: None, store: St
     assert "runtime.workers" in caught.value.mend
     with pytest.raises(UserError, match="GPUs and there are"):
         run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=99))
+
+
+def test_a_cluster_that_would_have_to_grow_is_told_of(
+    ray_is_up: None, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatient(Notes):
+        def warned(self, step, event) -> None:
+            raise KeyboardInterrupt(event.line)
+
+    monkeypatch.setattr("subgraft.experiment.runner.PATIENCE_SECONDS", 0.5)
+    with pytest.raises(KeyboardInterrupt, match="waits for a machine with 1 CPUs and 1 GPUs"):
+        run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=1), [Impatient()], address="of a cluster")
 
 
 def test_a_crash_is_told_with_its_traceback_and_keeps_the_checkpoint(ray_is_up: None, store: Store) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from small_searches import searchable
+from subgraft.cli.store import needed
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import OperationalError, UserError
@@ -164,6 +165,19 @@ def test_one_process_at_a_time(place: Path) -> None:
     assert claim is not None
     with claim, pytest.raises(OperationalError, match="another process is at this search"):
         searched(place)
+
+
+def test_what_trials_made_is_not_surplus(place: Path) -> None:
+    here = session(place)
+    assert here.steps == []
+    here.folder.mkdir(parents=True)
+    ledger = Ledger(here.folder / "trials.jsonl")
+    for number, weight in enumerate((0.25, 0.5)):
+        ledger.note(TrialResult(number, {"kd_weight": weight, "vocabulary_size": 70}, "finished"))
+    mine = {step.fingerprint for step in here.steps}
+    assert {step.stage.name for step in here.steps} == {"finetune", "evaluate"} and len(mine) == 4
+    assert mine <= needed(place / "config.yaml", [])
+    assert not mine <= needed(place / "config.yaml", ["search=null"])
 
 
 def test_a_configuration_without_a_search_is_refused(place: Path) -> None:

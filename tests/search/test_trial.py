@@ -7,7 +7,7 @@ from typing import Any
 from subgraft.search.trial import Watcher
 from subgraft.settings import Settings
 from subgraft.stages import FINETUNE, PRETRAIN
-from subgraft.store.events import Metrics, Progress
+from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.step import Step
 
 
@@ -25,3 +25,10 @@ def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() 
         scored(pretrain, at, 50.0)
         scored(finetune, at, bleu)
     assert heard == [{"evaluation": 1, "best_dev_bleu": 5.0}, {"evaluation": 2, "best_dev_bleu": 5.0}]
+
+
+def test_warnings_are_no_evaluations_and_are_kept_for_the_end() -> None:
+    heard: list[dict[str, Any]] = []
+    watcher = Watcher(heard.append)
+    watcher.warned(Step(PRETRAIN, "pretrain", Settings()), Warned("step-20 is damaged", 0.0))
+    assert heard == [] and watcher.warnings == ["pretrain: step-20 is damaged"]

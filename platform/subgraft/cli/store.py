@@ -58,7 +58,7 @@ def collect_garbage(arguments: argparse.Namespace) -> None:
     from subgraft.store.store import default_home
 
     home = default_home()
-    keep = set[str]().union(*(_needed(*each) for each in _configurations(arguments.keep)))
+    keep = set[str]().union(*(needed(*each) for each in _configurations(arguments.keep)))
     days = arguments.older_than
     found = surplus(home, keep, datetime.now(UTC) - timedelta(days=days) if days is not None else None)
     if not arguments.apply:
@@ -85,14 +85,16 @@ def _configurations(words: Sequence[str]) -> list[tuple[Path, list[str]]]:
     return found
 
 
-def _needed(config: Path, changes: Sequence[str]) -> set[str]:
-    """The fingerprints of every step of an experiment."""
+def needed(config: Path, changes: Sequence[str]) -> set[str]:
+    """The fingerprints of every step of an experiment, and of the trials of its search."""
     from subgraft.cli.experiments import load_experiment
     from subgraft.experiment.collection import needed_by
     from subgraft.experiment.pipeline import Pipeline
+    from subgraft.search.session import SearchSession
 
-    pipeline = Pipeline(load_experiment(config, changes), config.absolute().parent)
-    return needed_by(pipeline.report)
+    experiment, base = load_experiment(config, changes), config.absolute().parent
+    targets = [Pipeline(experiment, base).report, *(SearchSession(experiment, base).steps if experiment.search else ())]
+    return needed_by(*targets)
 
 
 def _uses() -> Mapping[str, list[str]]:

@@ -46,6 +46,8 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    # Ray would try a step again for ever that takes more memory than there is.
+    os.environ.setdefault("RAY_task_oom_retries", str(runtime.max_failures))
     address = address or os.environ.get("RAY_ADDRESS")
     import ray
 

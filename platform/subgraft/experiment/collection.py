@@ -49,9 +49,9 @@ class Surplus:
         return sum(one.size for one in self.artifacts) + sum(one.size for one in self.work)
 
 
-def needed_by(target: Step) -> set[str]:
-    """The fingerprints of a step and of all that it is made from."""
-    return {step.fingerprint for step in in_order([target])}
+def needed_by(*targets: Step) -> set[str]:
+    """The fingerprints of steps and of all that they are made from."""
+    return {step.fingerprint for step in in_order(targets)}
 
 
 def in_use(home: Path) -> InUse:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from subgraft.errors import OperationalError, SubgraftError, UserError
+from subgraft.errors import OperationalError, SubgraftError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.plan import Plan, State, make_plan
+from subgraft.experiment.resources import HELPS, capped, check_fits, lacking, machines
 from subgraft.experiment.worker import Job, perform
 from subgraft.runtime import Runtime
 from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
@@ -20,6 +22,7 @@ from subgraft.store.step import Step
 from subgraft.store.store import Store
 
 POLL_SECONDS = 0.3
+PATIENCE_SECONDS = 30.0
 
 
 def run(
@@ -71,9 +74,13 @@ def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
 
 @dataclass
 class _Running:
-    step: Step
+    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been told."""
+
+    job: Job
     tail: EventTail
+    since: float
     started: bool = False
+    heard_of: bool = False
     cancelled: bool = False
 
 
@@ -121,12 +128,12 @@ class _Drive:
 
         job = job_for(step, self.store, self.runtime, self.provenance)
         tail = EventTail(self.store.work(step) / EVENTS)
-        running = _Running(step, tail)
+        running = _Running(job, tail, time.monotonic())
         for event in tail.read():  # an earlier attempt's: its curve is part of this step's
             if isinstance(event, Metrics):
                 self._tell("metrics", step, event)
         # A distributed step's own task only waits for its workers, which have the resources.
-        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else _capped(job)
+        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else capped(job, machines())
         task = ray.remote(perform).options(
             name=step.name,
             max_retries=self.runtime.max_failures,
@@ -140,13 +147,18 @@ class _Drive:
         for event in running.tail.read():
             if isinstance(event, Started):
                 running.started = True
-                self._tell("started", running.step)
+                self._tell("started", running.job.step)
             elif isinstance(event, Progress):
-                self._tell("progress", running.step, event)
+                running.heard_of = True
+                self._tell("progress", running.job.step, event)
             elif isinstance(event, Warned):
-                self._tell("warned", running.step, event)
+                self._tell("warned", running.job.step, event)
             else:
-                self._tell("metrics", running.step, event)
+                self._tell("metrics", running.job.step, event)
+        if not running.heard_of and time.monotonic() - running.since > PATIENCE_SECONDS:
+            if line := lacking(running.job, machines()):
+                self._tell("warned", running.job.step, Warned(line, time.time()))
+            running.heard_of = True
 
     def _finish(self, reference: Any) -> None:
         import ray
@@ -155,18 +167,18 @@ class _Drive:
         self._follow(running)
         try:
             ray.get(reference)
-            record = self.store.find(running.step)
+            record = self.store.find(running.job.step)
             if record is None:
-                raise OperationalError("what it published did not verify", where=running.step.name)
+                raise OperationalError("what it published did not verify", where=running.job.step.name)
         except Exception as error:
             if not running.cancelled:
-                failure = _unwrapped(error, running.step)
+                failure = _unwrapped(error, running.job.step)
                 self.failures.append(failure)
-                self._tell("failed", running.step, failure)
+                self._tell("failed", running.job.step, failure)
                 self._cancel_queued()
         else:
-            self.made[running.step.fingerprint] = record
-            self._tell("finished", running.step, record)
+            self.made[running.job.step.fingerprint] = record
+            self._tell("finished", running.job.step, record)
 
     def _cancel_queued(self) -> None:
         import ray
@@ -182,38 +194,11 @@ class _Drive:
 
         for reference, running in self.running.items():
             ray.cancel(reference, force=True)
-            self._tell("failed", running.step, stop)
+            self._tell("failed", running.job.step, stop)
 
     def _tell(self, what: str, *news: Any) -> None:
         for observer in self.observers:
             getattr(observer, what)(*news)
-
-
-def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
-    """UserError for jobs that this cluster could never start, which would wait for ever.
-
-    available: Ray's resources of the whole cluster, CPU and GPU.
-    """
-    for job in jobs:
-        workers = job.runtime.workers if job.distributed else 1
-        wanted = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}
-        for resource, amount in wanted.items():
-            there = available.get(resource, 0)
-            if amount > there:
-                raise UserError(
-                    f"{job.step.name} needs {amount:g} {resource}s and there are {there:g}",
-                    where="runtime",
-                    mend="lower runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker",
-                )
-
-
-def _capped(job: Job) -> dict[str, float]:
-    """Resources of a task; never more cores than the largest machine has, or it would wait for ever."""
-    import ray
-
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    most = max((node["Resources"].get("CPU", 0) for node in nodes if node["Alive"]), default=0)
-    return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
 
 
 def _unwrapped(error: Exception, step: Step) -> SubgraftError:
@@ -224,6 +209,14 @@ def _unwrapped(error: Exception, step: Step) -> SubgraftError:
             return candidate
     if isinstance(cause, Exception):  # outside the stage: in Ray, or in what surrounds the stage
         return OperationalError(f"{type(cause).__name__}: {cause}", where=step.name)
+    from ray.exceptions import OutOfMemoryError
+
+    if isinstance(error, OutOfMemoryError):
+        return OperationalError(
+            "Ray ended its process, because the machine was running out of memory",
+            where=step.name,
+            mend=f"Free memory, or lower {HELPS}; the same command carries on from the last checkpoint.",
+        )
     said = str(error).strip().splitlines()
     return OperationalError(
         f"its process died: {said[0] if said else type(error).__name__}",

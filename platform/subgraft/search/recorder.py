@@ -151,7 +151,8 @@ class Recorder:
 
     def _close(self, trial: TrialResult) -> None:
         self._tracker.measure(trial.name, {**trial.objectives, "seconds": trial.seconds})
-        tags = {"state": trial.state, **({"error": trial.said} if trial.said else {})}
+        said = "error" if trial.state in ("refused", "failed") else "warnings"
+        tags = {"state": trial.state, **({said: trial.said} if trial.said else {})}
         self._tracker.end(trial.name, STATUS[trial.state], tags)
 
 

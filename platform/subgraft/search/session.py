@@ -28,10 +28,10 @@ from subgraft.reporting.search_data import TrialResult, best, ended
 from subgraft.search.ledger import Ledger
 from subgraft.search.page import Page
 from subgraft.search.recorder import Recorder
-from subgraft.search.space import identity, template
+from subgraft.search.space import identity, template, trial_row, trial_steps
 from subgraft.store.claim import Claim
 from subgraft.store.provenance import Provenance
-from subgraft.store.step import in_order
+from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.tracker import Tracker
 
@@ -68,6 +68,13 @@ class SearchSession:
         self._home = default_home().absolute()
         self._identity = identity(self._pipeline)
         self.folder = self._home / "searches" / f"{experiment.name}-{self._identity[:12]}"
+        self._ledger = Ledger(self.folder / "trials.jsonl")
+
+    @property
+    def steps(self) -> list[Step]:
+        """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
+        rows = [trial_row(template(self._pipeline), trial) for trial in self._ledger.trials().values()]
+        return [step for row in rows for step in trial_steps(self._pipeline, row).targets]
 
     def run(self, console: Console, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
@@ -84,8 +91,7 @@ class SearchSession:
         tracker = self._tracker(store, display)
         commands = further_commands("", self._pipeline.experiment.languages, tracker.name, runtime.tracking_uri)
         page = Page(self._pipeline, self.folder, dict(commands)["MLflow page"])
-        ledger = Ledger(self.folder / "trials.jsonl")
-        recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
+        recorder = Recorder(self._pipeline, store, self._ledger, tracker, display.say, page.write)
         status = "FAILED"
         try:
             recorder.earlier()

@@ -40,8 +40,9 @@ def run_trial(
     try:
         row = trial_row(template(pipeline), TrialResult(config["number"], config["values"]))
         steps = trial_steps(pipeline, row)
-        run(store, steps.targets, runtime, [Watcher(tune.report)], address=address, provenance=provenance)
-        tune.report({STATE: "finished", **steps.objectives(store)})
+        watcher = Watcher(tune.report)
+        run(store, steps.targets, runtime, [watcher], address=address, provenance=provenance)
+        tune.report({STATE: "finished", SAID: "; ".join(watcher.warnings), **steps.objectives(store)})
     except UserError as mistake:
         tune.report({STATE: "refused", SAID: str(mistake)})
     except SubgraftError as failure:
@@ -52,13 +53,15 @@ class Watcher:
     """An observer that reports the dev scores of a finetuning, by which ASHA decides.
 
     Tune may end the trial within a report, by SystemExit; the runner then stops the finetuning, whose checkpoints stay.
-    The last evaluation is kept back: what is over is not worth stopping.
+    The last evaluation is kept back: what is over is not worth stopping. Warnings are kept for the end: to Tune, every
+    report is an evaluation.
     """
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
         self._report = report
         self._scores: dict[int, float] = {}
         self._total = 0
+        self.warnings: list[str] = []
 
     def cached(self, step: Step, record: Record) -> None:
         pass
@@ -78,7 +81,7 @@ class Watcher:
             self._report({EVALUATION: len(self._scores) - 1, BLEU: max(self._scores.values())})
 
     def warned(self, step: Step, event: Warned) -> None:
-        pass
+        self.warnings.append(f"{step.name}: {event.line}")
 
     def finished(self, step: Step, record: Record) -> None:
         pass

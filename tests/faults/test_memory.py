@@ -1,0 +1,61 @@
+"""A machine whose memory runs out: Ray ends the step, which is tried again so often and no oftener, and told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+DRIVER = """
+import json, sys, time
+from pathlib import Path
+from subgraft.errors import OperationalError
+from subgraft.experiment.runner import run
+from subgraft.runtime import Runtime
+from subgraft.settings import Settings
+from subgraft.stages.stage import Stage
+from subgraft.store.step import Step
+from subgraft.store.store import Store
+
+def take_memory(recipe, inputs, out, context):
+    (context.work / f"attempt-{len(list(context.work.glob('attempt-*')))}").touch()
+    taken = []
+    for _ in range(36):
+        taken.append(b"x" * 2**28)
+        time.sleep(0.2)
+    time.sleep(300)
+    return {}
+
+if __name__ == "__main__":
+    import hungry_driver  # by its name, so that Ray's processes find the stage
+
+    store = Store(Path(sys.argv[1]))
+    step = Step(Stage("wait", 1, hungry_driver.take_memory), "hungry", Settings())
+    try:
+        run(store, [step], Runtime(max_failures=1))
+    except OperationalError as error:
+        attempts = len(list(store.work(step).glob("attempt-*")))
+        Path(sys.argv[2]).write_text(json.dumps([error.exit_code, store.find(step), attempts, str(error)]))
+"""
+GIB = 2**30
+
+
+@pytest.mark.skipif(psutil.virtual_memory().available < 10 * GIB, reason="needs 10 GiB of free memory")
+def test_a_step_that_takes_too_much_is_not_tried_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "hungry_driver.py").write_text(DRIVER)
+    memory = psutil.virtual_memory()
+    allowed = (memory.total - memory.available + 4 * GIB) / memory.total  # Ray's own processes take one of them
+    environment = {**os.environ, "RAY_memory_usage_threshold": f"{allowed:.3f}"}
+    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment.pop("RAY_ADDRESS", None)
+    told_in = tmp_path / "told.json"
+    command = [sys.executable, str(tmp_path / "hungry_driver.py"), str(tmp_path / "home"), str(told_in)]
+    subprocess.run(command, env=environment, check=True, timeout=240)
+    code, found, attempts, told = json.loads(told_in.read_text())
+    assert (code, found, attempts) == (1, None, 2), told
+    assert "hungry" in told and "running out of memory" in told and "the same command carries on" in told
