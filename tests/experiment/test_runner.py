@@ -41,7 +41,7 @@ def write(recipe, inputs, out, context):
 
 def meet(recipe, inputs, out, context):
     """Wait for another step of this stage to be running too."""
-    (Path(recipe.text) / out.parent.name).touch()
+    (Path(recipe.text) / out.name).touch()
     deadline = time.monotonic() + 60
     while len(list(Path(recipe.text).iterdir())) < 2:
         if time.monotonic() > deadline:
