@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +20,13 @@ from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
 from subgraft.stages import PRETRAIN, pretrain
 from subgraft.stages.context import Context, Json
 from subgraft.store.step import Step
+from subgraft.training.loop import Trainer
 from subgraft.training.schedule import dropout_seed
 
 # The folder of traces: a file per process, a line per batch.
 TRACES = "TRACES"
 EXAMPLES = 120
+SEED, STEPS = 1, 1000
 CONFIG = """\
 name: traced
 languages: {source: en, target: de}
@@ -67,7 +70,11 @@ def run(recipe: pretrain.PretrainRecipe, inputs: Mapping[str, Path], out: Path, 
 
 @contextmanager
 def _tracing(trace: Path) -> Iterator[None]:
-    plain = Seq2SeqData.batch
+    plain, plain_largest = Seq2SeqData.batch, Trainer.largest_batch
+
+    def largest_batch(trainer: Trainer) -> Any:  # which is drawn to be tried, and not to be learnt from
+        with patched(Seq2SeqData, "batch", plain):
+            return plain_largest(trainer)
 
     def batch(data: Seq2SeqData, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
         if len(data.lengths) == EXAMPLES:  # and no dev set
@@ -75,11 +82,18 @@ def _tracing(trace: Path) -> Iterator[None]:
                 stream.write(f"{torch.initial_seed()} {epoch} {' '.join(map(str, indices))}\n")
         return plain(data, indices, epoch)
 
-    Seq2SeqData.batch = batch  # type: ignore[method-assign]
+    with patched(Trainer, "largest_batch", largest_batch), patched(Seq2SeqData, "batch", batch):
+        yield
+
+
+@contextmanager
+def patched(owner: type, name: str, function: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, function)
     try:
         yield
     finally:
-        Seq2SeqData.batch = plain  # type: ignore[method-assign]
+        setattr(owner, name, before)
 
 
 def drawn(folder: Path) -> list[Drawn]:
@@ -93,9 +107,9 @@ def drawn(folder: Path) -> list[Drawn]:
     return found
 
 
-def by_step(found: list[Drawn], workers: int, seed: int) -> dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]]:
+def by_step(found: list[Drawn], workers: int) -> dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]]:
     """All different (epoch, examples) that were drawn at each (step, rank); a step is known by its dropout's seed."""
-    place = {dropout_seed(seed, step, rank): (step, rank) for step in range(1000) for rank in range(workers)}
+    place = {dropout_seed(SEED, step, rank): (step, rank) for step in range(STEPS) for rank in range(workers)}
     steps: dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]] = {}
     for one in found:
         steps.setdefault(place[one.seed], set()).add((one.epoch, one.examples))

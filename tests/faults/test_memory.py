@@ -14,6 +14,7 @@ import pytest
 DRIVER = """
 import json, sys, time
 from pathlib import Path
+import psutil
 from subgraft.errors import OperationalError
 from subgraft.experiment.runner import run
 from subgraft.runtime import Runtime
@@ -25,9 +26,9 @@ from subgraft.store.store import Store
 def take_memory(recipe, inputs, out, context):
     (context.work / f"attempt-{len(list(context.work.glob('attempt-*')))}").touch()
     taken = []
-    for _ in range(36):
+    while psutil.virtual_memory().available > 3 * 2**30:
         taken.append(b"x" * 2**28)
-        time.sleep(0.2)
+        time.sleep(0.1)
     time.sleep(300)
     return {}
 
@@ -55,7 +56,8 @@ def test_a_step_that_takes_too_much_is_not_tried_for_ever(tmp_path: Path) -> Non
     environment.pop("RAY_ADDRESS", None)
     told_in = tmp_path / "told.json"
     command = [sys.executable, str(tmp_path / "hungry_driver.py"), str(tmp_path / "home"), str(told_in)]
-    subprocess.run(command, env=environment, check=True, timeout=240)
+    subprocess.run(command, env=environment, check=True, timeout=600)
     code, found, attempts, told = json.loads(told_in.read_text())
-    assert (code, found, attempts) == (1, None, 2), told
+    assert (code, found) == (1, None), told
+    assert attempts in (1, 2), "tried once more; it may be ended before it begins"
     assert "hungry" in told and "running out of memory" in told and "the same command carries on" in told
