@@ -16,9 +16,10 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.cluster import ENVIRONMENT
+from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult
 from subgraft.search.ledger import Ledger
-from subgraft.search.session import Found, SearchSession
+from subgraft.search.session import Found, SearchSession, tried
 from subgraft.store.claim import Claim
 from subgraft.tracking.server import Server
 
@@ -168,14 +169,16 @@ def test_one_process_at_a_time(place: Path) -> None:
 
 
 def test_what_trials_made_is_not_surplus(place: Path) -> None:
-    here = session(place)
-    assert here.steps == []
-    here.folder.mkdir(parents=True)
-    ledger = Ledger(here.folder / "trials.jsonl")
+    folder, home = session(place).folder, place / "home"
+    pipeline = Pipeline(load(place / "config.yaml", Experiment), place)
+    assert tried(home, pipeline) == []
+    folder.mkdir(parents=True)
+    ledger = Ledger(folder / "trials.jsonl")
     for number, weight in enumerate((0.25, 0.5)):
         ledger.note(TrialResult(number, {"kd_weight": weight, "vocabulary_size": 70}, "finished"))
-    mine = {step.fingerprint for step in here.steps}
-    assert {step.stage.name for step in here.steps} == {"finetune", "evaluate"} and len(mine) == 4
+    steps = tried(home, pipeline)
+    mine = {step.fingerprint for step in steps}
+    assert {step.stage.name for step in steps} == {"finetune", "evaluate"} and len(mine) == 4
     assert mine <= needed(place / "config.yaml", [])
     assert not mine <= needed(place / "config.yaml", ["search=null"])
 

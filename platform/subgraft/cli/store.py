@@ -90,11 +90,12 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
     from subgraft.cli.experiments import load_experiment
     from subgraft.experiment.collection import needed_by
     from subgraft.experiment.pipeline import Pipeline
-    from subgraft.search.session import SearchSession
+    from subgraft.search.session import tried
+    from subgraft.store.store import default_home
 
-    experiment, base = load_experiment(config, changes), config.absolute().parent
-    targets = [Pipeline(experiment, base).report, *(SearchSession(experiment, base).steps if experiment.search else ())]
-    return needed_by(*targets)
+    pipeline = Pipeline(load_experiment(config, changes), config.absolute().parent)
+    trials = tried(default_home(), pipeline) if pipeline.experiment.search else []
+    return needed_by(pipeline.report, *trials)
 
 
 def _uses() -> Mapping[str, list[str]]:

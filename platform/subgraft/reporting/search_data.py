@@ -19,8 +19,8 @@ class TrialResult:
 
     values: by the row's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
     evaluation, as far as it was watched.  made: its steps that no other trial had made, with their seconds.  shared:
-    how many others it took over.  said: why it was refused or failed, or what it went
-    on without.
+    how many others it took over.  said: why it was refused or failed, or what
+    it went on without.
     """
 
     number: int

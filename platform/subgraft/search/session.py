@@ -38,6 +38,7 @@ from subgraft.tracking.tracker import Tracker
 if TYPE_CHECKING:
     from rich.console import Console
 
+LEDGER = "trials.jsonl"
 ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # files that nobody asked for
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the search, and not as if it were over
@@ -67,14 +68,7 @@ class SearchSession:
         self._pipeline = Pipeline(experiment, base)
         self._home = default_home().absolute()
         self._identity = identity(self._pipeline)
-        self.folder = self._home / "searches" / f"{experiment.name}-{self._identity[:12]}"
-        self._ledger = Ledger(self.folder / "trials.jsonl")
-
-    @property
-    def steps(self) -> list[Step]:
-        """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
-        rows = [trial_row(template(self._pipeline), trial) for trial in self._ledger.trials().values()]
-        return [step for row in rows for step in trial_steps(self._pipeline, row).targets]
+        self.folder = _folder(self._home, self._pipeline)
 
     def run(self, console: Console, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
@@ -91,7 +85,8 @@ class SearchSession:
         tracker = self._tracker(store, display)
         commands = further_commands("", self._pipeline.experiment.languages, tracker.name, runtime.tracking_uri)
         page = Page(self._pipeline, self.folder, dict(commands)["MLflow page"])
-        recorder = Recorder(self._pipeline, store, self._ledger, tracker, display.say, page.write)
+        ledger = Ledger(self.folder / LEDGER)
+        recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
         status = "FAILED"
         try:
             recorder.earlier()
@@ -157,3 +152,14 @@ class SearchSession:
             if reasons and not failed:
                 raise UserError(f"no trial could be done; the first: {reasons[0]}", where="search.space")
         return Found(page, found, failed)
+
+
+def tried(home: Path, pipeline: Pipeline) -> list[Step]:
+    """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
+    trials = Ledger(_folder(home, pipeline) / LEDGER).trials().values()
+    rows = [trial_row(template(pipeline), trial) for trial in trials]
+    return [step for row in rows for step in trial_steps(pipeline, row).targets]
+
+
+def _folder(home: Path, pipeline: Pipeline) -> Path:
+    return home / "searches" / f"{pipeline.experiment.name}-{identity(pipeline)[:12]}"
