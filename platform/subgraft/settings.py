@@ -300,12 +300,14 @@ class MaskingSettings(Settings):
     """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
 
     share: of a sentence's tokens, those that are to be predicted, at least one.  masked, random: of these, the shares
-    that the mask token and a random token stand for; the rest is left as it is.
+    that the mask token and a random token stand for; the rest is left as it is.  sentences_per_document: how many
+    consecutive lines are read as one, for a task whose inputs are longer than the upstream sentences.
     """
 
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
     masked: Share = 0.8
     random: Share = 0.1
+    sentences_per_document: Annotated[int, Field(ge=1)] = 1
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> MaskingSettings:

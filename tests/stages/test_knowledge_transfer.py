@@ -17,7 +17,10 @@ from subgraft.grafting.alignment import align
 from subgraft.grafting.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
+from subgraft.settings import MaskingSettings
+from subgraft.stages.upstream import masked_sentences
 from subgraft.store.store import Store
+from subgraft.text.corpus import Corpus
 from toys import marian, publish_bert
 
 CONFIG = """\
@@ -105,6 +108,20 @@ def test_one_generator_is_trained_on_masked_text_and_serves_every_side(finished:
     trained = [load_generator(path, name)[0].weight for name in pipeline.experiment.sides]
     assert all(torch.equal(weight, trained[0]) for weight in trained)
     assert trained[0].abs().sum() > 0
+
+
+def test_a_document_is_so_many_lines_of_one_language(finished: tuple[Pipeline, Store]) -> None:
+    pipeline, store = finished
+    bert = Bundle.load(store.path(pipeline.pretrained))
+    step = pipeline.pretrained.inputs["corpus"]
+    corpus, languages = Corpus.open(store.path(step)), pipeline.experiment.languages
+    masking, training = MaskingSettings(sentences_per_document=7), pipeline.experiment.pretrain
+    documents = masked_sentences(bert, corpus, languages, masking, training, seed=1)
+    expected = []
+    for text in (list(corpus.lines("train", "source")), list(corpus.lines("train", "target"))):
+        assert len(text) % 7, "the last document of a language is a shorter one"
+        expected += [" ".join(text[at : at + 7]) for at in range(0, len(text), 7)]
+    assert [documents.body(index) for index in range(len(documents))] == bert.encoder.encode_batch(expected)
 
 
 def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> None:

@@ -59,9 +59,11 @@ def masked_sentences(
     training: TrainingSettings,
     seed: int,
 ) -> MaskedSentences:
-    """The lines of each language of the corpus, for a masked language model."""
-    lines = [line for _, text in _texts(corpus, languages) for line in text]
-    return MaskedSentences(lines, bundle.encoder, masking, training.max_length, seed)
+    """The lines of each language of the corpus, so many to a document, for a masked language model."""
+    size = masking.sentences_per_document
+    texts = [list(lines) for _, lines in _texts(corpus, languages)]
+    documents = [" ".join(lines[at : at + size]) for lines in texts for at in range(0, len(lines), size)]
+    return MaskedSentences(documents, bundle.encoder, masking, training.max_length, seed)
 
 
 def _texts(corpus: Corpus, languages: Languages) -> Iterator[tuple[str, Iterator[str]]]:
