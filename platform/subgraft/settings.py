@@ -300,8 +300,8 @@ class MaskingSettings(Settings):
     """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
 
     share: of a sentence's tokens, those that are to be predicted, at least one.  masked, random: of these, the shares
-    that the mask token and a random token stand for; the rest is left as it is.  sentences_per_document: how many
-    consecutive lines are read as one, for a task whose inputs are longer than the upstream sentences.
+    that the mask token and a random token stand for; the rest is left as it is.  sentences_per_document: half of
+    the lines are read so many at a time, for tasks whose inputs are longer than the upstream sentences.
     """
 
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15

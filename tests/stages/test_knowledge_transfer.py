@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -110,18 +111,22 @@ def test_one_generator_is_trained_on_masked_text_and_serves_every_side(finished:
     assert trained[0].abs().sum() > 0
 
 
-def test_a_document_is_so_many_lines_of_one_language(finished: tuple[Pipeline, Store]) -> None:
+def test_every_second_seven_lines_of_a_language_are_one_document(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     bert = Bundle.load(store.path(pipeline.pretrained))
-    step = pipeline.pretrained.inputs["corpus"]
-    corpus, languages = Corpus.open(store.path(step)), pipeline.experiment.languages
+    corpus, languages = Corpus.open(store.path(pipeline.pretrained.inputs["corpus"])), pipeline.experiment.languages
     masking, training = MaskingSettings(sentences_per_document=7), pipeline.experiment.pretrain
     documents = masked_sentences(bert, corpus, languages, masking, training, seed=1)
-    expected = []
-    for text in (list(corpus.lines("train", "source")), list(corpus.lines("train", "target"))):
-        assert len(text) % 7, "the last document of a language is a shorter one"
-        expected += [" ".join(text[at : at + 7]) for at in range(0, len(text), 7)]
-    assert [documents.body(index) for index in range(len(documents))] == bert.encoder.encode_batch(expected)
+    read = [bert.encoder.encode(line) for side in ("source", "target") for line in corpus.lines("train", side)]
+    one_by_one = masked_sentences(bert, corpus, languages, MaskingSettings(), training, seed=1)
+    assert [one_by_one.body(index) for index in range(len(one_by_one))] == read
+    half = len(read) // 2
+    assert half == corpus.size("train") and half > 21
+    bodies = [documents.body(index) for index in range(len(documents))]
+    assert bodies[:8] == [*read[:7], list(chain(*read[7:14]))]
+    assert bodies[8:15] == read[14:21]
+    assert read[half] in bodies and list(chain(*read[half + 7 : half + 14])) in bodies, "languages are not mixed"
+    assert sum(map(len, bodies)) == sum(map(len, read)), "nothing is lost"
 
 
 def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> None:

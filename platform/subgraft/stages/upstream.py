@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from subgraft.models.bundle import Bundle
@@ -59,11 +59,20 @@ def masked_sentences(
     training: TrainingSettings,
     seed: int,
 ) -> MaskedSentences:
-    """The lines of each language of the corpus, so many to a document, for a masked language model."""
-    size = masking.sentences_per_document
+    """The text of each language of the corpus, for a masked language model."""
     texts = [list(lines) for _, lines in _texts(corpus, languages)]
-    documents = [" ".join(lines[at : at + size]) for lines in texts for at in range(0, len(lines), size)]
+    documents = [text for lines in texts for text in _documents(lines, masking.sentences_per_document)]
     return MaskedSentences(documents, bundle.encoder, masking, training.max_length, seed)
+
+
+def _documents(lines: Sequence[str], size: int) -> Iterator[str]:
+    """By turns `size` lines one by one, and `size` lines as one."""
+    for at in range(0, len(lines), size):
+        together = lines[at : at + size]
+        if (at // size) % 2:
+            yield " ".join(together)
+        else:
+            yield from together
 
 
 def _texts(corpus: Corpus, languages: Languages) -> Iterator[tuple[str, Iterator[str]]]:
