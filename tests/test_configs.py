@@ -14,7 +14,11 @@ from subgraft.presets import PRESETS
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 NAMES = sorted(path.name for path in CONFIGS.glob("*.yaml"))
-TRANSFERRED = {"table3-bert.yaml": ("bert", "masked"), "table3-mbart.yaml": ("mbart", "denoising")}
+TRANSFERRED = {
+    "table3-bert.yaml": ("bert", "masked"),
+    "table3-mbart.yaml": ("mbart", "denoising"),
+    "questions-bert.yaml": ("bert", "masked"),
+}
 COMPARED = {"pretrain-finetune", "random", "mean", "avg", "patt+kd"}
 
 
