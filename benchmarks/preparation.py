@@ -19,7 +19,8 @@ from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
 from subgraft.models.sides import side
 from subgraft.presets import PRESETS
-from subgraft.settings import ResegmentationSettings, TrainingSettings
+from subgraft.settings.initialisers import ResegmentationSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

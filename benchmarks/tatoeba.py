@@ -11,7 +11,7 @@ from subgraft.models.build import build_marian
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.translation import Translation
 from subgraft.presets import PRESETS
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn

@@ -24,7 +24,7 @@ from subgraft.experiment.cluster import ENVIRONMENT
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
 from subgraft.presets import PRESETS
-from subgraft.settings import TrainingSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

@@ -23,7 +23,7 @@ from transformers import MBartConfig, MBartForConditionalGeneration
 from subgraft.grafting.initialisers import METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.grafting.transplant import Method
 from subgraft.models.load import save_model
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.stages.transfer import transfer
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -19,7 +19,7 @@ import torch
 from subgraft.experiment.cluster import ENVIRONMENT
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.presets import PRESETS
-from subgraft.settings import TrainingSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

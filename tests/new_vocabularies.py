@@ -6,7 +6,8 @@ from functools import cache
 
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import BERT2BERT
-from subgraft.settings import Languages, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (

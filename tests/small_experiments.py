@@ -8,7 +8,7 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.worker import Job, perform
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

@@ -12,7 +12,7 @@ import pytest
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
     {"errors", "files", "presets"},
-    {"settings", "runtime", "rows", "search_settings", "config", "configfile", "yamltree"},
+    {"settings", "config", "configfile", "yamltree"},
     {"text"},
     {"vocabulary"},
     {"metrics"},

@@ -19,7 +19,7 @@ from subgraft.cli import main
 from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.grafting.initialisers import METHODS
 from subgraft.models.bundle import Bundle
-from subgraft.rows import InitialiserName
+from subgraft.settings.rows import InitialiserName
 
 SCRIPT = Path(sys.executable).with_name("subgraft")
 CONFIG = """\

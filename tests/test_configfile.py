@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from subgraft.configfile import load
 from subgraft.errors import UserError
-from subgraft.settings import CorpusSource, Settings
+from subgraft.settings.base import Settings
+from subgraft.settings.corpora import CorpusSource
 
 
 class Constant(Settings):

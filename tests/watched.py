@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 
 
 class KilledError(Exception):

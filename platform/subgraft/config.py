@@ -7,30 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.presets import with_preset
-from subgraft.rows import UNMAPPED, Row
-from subgraft.runtime import Runtime
-from subgraft.search_settings import SearchSettings, require_searchable
-from subgraft.settings import (
-    Cleaning,
-    CorpusSource,
-    DownstreamSettings,
-    EvaluationSettings,
-    GeneratorSettings,
-    IntrinsicSettings,
-    JointVocabularySettings,
-    Languages,
-    ModelSettings,
-    QuestionGenerationSettings,
-    Seed,
-    Settings,
-    SideName,
-    StaticEmbeddingSettings,
-    TaskName,
-    TokenDistillationSettings,
-    TrainingSettings,
-    UpstreamSettings,
-    VocabularyKind,
-)
+from subgraft.settings.base import Seed, Settings, SideName, TaskName, VocabularyKind
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.settings.domains import DownstreamSettings, UpstreamSettings
+from subgraft.settings.evaluation import EvaluationSettings, IntrinsicSettings
+from subgraft.settings.initialisers import GeneratorSettings, StaticEmbeddingSettings, TokenDistillationSettings
+from subgraft.settings.rows import UNMAPPED, Row
+from subgraft.settings.runtime import Runtime
+from subgraft.settings.search import SearchSettings, require_searchable
+from subgraft.settings.training import ModelSettings, TrainingSettings
+from subgraft.settings.vocabularies import JointVocabularySettings
 
 
 class Experiment(Settings):

@@ -19,7 +19,7 @@ from subgraft.errors import OperationalError
 from subgraft.experiment.collection import in_use, needed_by, remove, surplus
 from subgraft.experiment.inventory import UNREADABLE, artifacts, work_directories
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.claim import Claim
 from subgraft.store.record import RECORD, Record

@@ -15,7 +15,7 @@ from subgraft.experiment.estimate import Estimate, estimates, table
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.plan import make_plan
 from subgraft.experiment.worker import Job, perform
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.events import EVENTS, EventLog
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order

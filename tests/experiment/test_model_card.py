@@ -13,7 +13,7 @@ from subgraft.cli import main
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.stages.fitting import CURVE
 from subgraft.store.events import EventLog, StageContext
 from subgraft.store.step import Step, in_order

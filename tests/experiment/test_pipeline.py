@@ -10,7 +10,7 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.store.step import Step, in_order
 
 STRATEGIES = (

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from subgraft.experiment.plan import State, make_plan, table
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.events import EVENTS, EventLog
 from subgraft.store.step import Step

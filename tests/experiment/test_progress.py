@@ -9,7 +9,7 @@ from rich.console import Console
 
 from subgraft.errors import UserError
 from subgraft.experiment.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.events import Progress, Warned
 from subgraft.store.step import Step

@@ -8,8 +8,8 @@ import pytest
 
 from subgraft.experiment.resources import capped, lacking
 from subgraft.experiment.worker import Job
-from subgraft.runtime import Runtime
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
+from subgraft.settings.runtime import Runtime
 from subgraft.stages.stage import Stage
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step

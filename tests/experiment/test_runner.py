@@ -13,8 +13,8 @@ from subgraft.errors import OperationalError, UserError
 from subgraft.experiment.cluster import cluster
 from subgraft.experiment.runner import run
 from subgraft.experiment.worker import TRACEBACK
-from subgraft.runtime import Runtime
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
+from subgraft.settings.runtime import Runtime
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store

@@ -18,8 +18,8 @@ from subgraft.store.store import Store
 DRIVER = """
 import os, sys, time
 from pathlib import Path
-from subgraft.runtime import Runtime
-from subgraft.settings import Settings
+from subgraft.settings.runtime import Runtime
+from subgraft.settings.base import Settings
 from subgraft.experiment.runner import run
 from subgraft.store.step import Step
 from subgraft.store.store import Store

@@ -16,8 +16,8 @@ import json, sys, time
 from pathlib import Path
 from subgraft.errors import OperationalError
 from subgraft.experiment.runner import run
-from subgraft.runtime import Runtime
-from subgraft.settings import Settings
+from subgraft.settings.runtime import Runtime
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store

@@ -10,7 +10,7 @@ from subgraft.grafting.mixing_matrix import MixingMatrix
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer

@@ -13,7 +13,9 @@ from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, ResegmentationSettings, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.initialisers import ResegmentationSettings
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")

@@ -15,7 +15,7 @@ from subgraft.grafting.intrinsic import _cosines_and_ranks, held_out, measure, r
 from subgraft.grafting.static_training import train_static
 from subgraft.grafting.transplant import Method
 from subgraft.models.sides import side
-from subgraft.settings import StaticEmbeddingSettings
+from subgraft.settings.initialisers import StaticEmbeddingSettings
 from toys import fitted_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 SOURCE, TARGET = multilingual_tokenizer(), fitted_tokenizer()

@@ -12,7 +12,8 @@ from subgraft.grafting.masked_simulation import MaskedSimulator
 from subgraft.models.sides import side
 from subgraft.objectives.masked import MaskedSentences
 from subgraft.objectives.seq2seq import IGNORED
-from subgraft.settings import MaskingSettings, ResegmentationSettings
+from subgraft.settings.domains import MaskingSettings
+from subgraft.settings.initialisers import ResegmentationSettings
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(40) + german(40)

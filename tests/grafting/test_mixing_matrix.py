@@ -9,7 +9,7 @@ from subgraft.grafting.alignment import align
 from subgraft.grafting.mixing_matrix import load_matrix, save_matrices
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.sides import side
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.learn import learn
 from toys import english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 

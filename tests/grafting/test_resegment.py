@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from subgraft.grafting.resegment import Resegmentation, Resegmenter, Span
-from subgraft.settings import ResegmentationSettings
+from subgraft.settings.initialisers import ResegmentationSettings
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

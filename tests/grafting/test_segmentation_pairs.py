@@ -14,7 +14,8 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import BERT2BERT
 from subgraft.objectives.seq2seq import IGNORED
 from subgraft.objectives.translation import Translation
-from subgraft.settings import SideName, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.training import TrainingSettings
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
 from toys import german_tokenizer
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from subgraft.errors import UserError
 from subgraft.grafting.similar import Fallback, Relation, SimilarTokenFinder, SimilarTokens
-from subgraft.settings import VocabularyKind
+from subgraft.settings.base import VocabularyKind
 from subgraft.text import reading
 from subgraft.vocabulary.entry import Entry, Mark
 from subgraft.vocabulary.learn import learn

@@ -12,7 +12,8 @@ import torch
 from subgraft.errors import UserError
 from subgraft.grafting.static_embeddings import StaticEmbeddings
 from subgraft.grafting.static_training import train_static
-from subgraft.settings import StaticAlgorithm, StaticEmbeddingSettings
+from subgraft.settings.base import StaticAlgorithm
+from subgraft.settings.initialisers import StaticEmbeddingSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 from vocabularies import unigram
 

@@ -18,7 +18,9 @@ from subgraft.models.sides import BERT2BERT
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings import SideName, TokenDistillationSettings, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.initialisers import TokenDistillationSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer

@@ -22,7 +22,7 @@ from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import shares_table, side
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (

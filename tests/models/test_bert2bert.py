@@ -20,7 +20,9 @@ from subgraft.models.sides import side
 from subgraft.models.translate import Translator
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, token_loss
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, ResegmentationSettings, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.initialisers import ResegmentationSettings
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")

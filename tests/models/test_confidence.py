@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from subgraft.metrics.calibration import inference_calibration
 from subgraft.models.conditioning import conditioning
 from subgraft.models.translate import Translator
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 

@@ -6,7 +6,7 @@ import torch
 from subgraft.models.conditioning import conditioning
 from subgraft.models.length_limit import MARGIN, LengthLimit, piece_bytes
 from subgraft.models.translate import Translator
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from toys import SHAPE, english_tokenizer, german_tokenizer, marian
 
 SOURCES = ["thankful garden", "the garden and the thankful teacher and the house in the garden"]

@@ -18,7 +18,8 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.load import load_model, save_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.models.translate import Translator
-from subgraft.settings import Languages, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
 from subgraft.stages.transfer import transfer
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -15,7 +15,7 @@ from subgraft.models.parameter_count import (
     described,
     with_vocabularies,
 )
-from subgraft.settings import ModelSettings
+from subgraft.settings.training import ModelSettings
 from toys import SHAPE, cased_tokenizer, english_tokenizer, fitted_tokenizer, german_tokenizer, multilingual_tokenizer
 
 

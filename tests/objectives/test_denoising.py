@@ -12,7 +12,9 @@ from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.sides import side
 from subgraft.objectives.denoising import Denoising, word_initial_table
 from subgraft.objectives.mixture import Mixture
-from subgraft.settings import Languages, NoiseSettings, ResegmentationSettings
+from subgraft.settings.corpora import Languages
+from subgraft.settings.domains import NoiseSettings
+from subgraft.settings.initialisers import ResegmentationSettings
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import SHAPE, german

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from subgraft.objectives.masked import MaskedLoss, MaskedSentences, Masking
 from subgraft.objectives.seq2seq import IGNORED
-from subgraft.settings import MaskingSettings
+from subgraft.settings.domains import MaskingSettings
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(150) + german(150)

@@ -10,7 +10,10 @@ from subgraft.models.conditioning import conditioning, language_code
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, NoiseSettings, SamplingSettings, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.domains import NoiseSettings
+from subgraft.settings.vocabularies import SamplingSettings
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(40), german(40), strict=True))

@@ -13,9 +13,9 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult, Value
-from subgraft.rows import Row
 from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_row, trial_steps
-from subgraft.search_settings import Range
+from subgraft.settings.rows import Row
+from subgraft.settings.search import Range
 from subgraft.store.step import in_order
 from subgraft.yamltree import parse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from subgraft.search.trial import Watcher
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages import FINETUNE, PRETRAIN
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.step import Step

@@ -12,8 +12,9 @@ from safetensors.numpy import load_file
 import toys
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.runtime import Runtime
-from subgraft.settings import Cleaning, CorpusSource, EvaluationSettings, Languages
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
+from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.runtime import Runtime
 from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build

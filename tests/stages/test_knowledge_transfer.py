@@ -18,7 +18,7 @@ from subgraft.grafting.alignment import align
 from subgraft.grafting.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings import MaskingSettings
+from subgraft.settings.domains import MaskingSettings
 from subgraft.stages.upstream import masked_sentences
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus

@@ -9,7 +9,8 @@ import torch
 from subgraft.grafting.static_embeddings import StaticEmbeddings
 from subgraft.grafting.static_training import train_static
 from subgraft.models.bundle import Bundle
-from subgraft.settings import Cleaning, CorpusSource, Languages, StaticEmbeddingSettings
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
+from subgraft.settings.initialisers import StaticEmbeddingSettings
 from subgraft.stages import static_embeddings, transfer
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.transfer import TransferRecipe

@@ -13,7 +13,7 @@ from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store

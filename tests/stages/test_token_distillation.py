@@ -14,7 +14,10 @@ from subgraft.grafting.distilled_rows import DistilledRows
 from subgraft.grafting.transplant import Method, transplant
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings import Cleaning, CorpusSource, SideName, TokenDistillationSettings, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Cleaning, CorpusSource
+from subgraft.settings.initialisers import TokenDistillationSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.stages import transfer
 from subgraft.stages.token_distillation import TokenDistillationRecipe, run
 from subgraft.stages.transfer import TransferRecipe

@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 
-from subgraft.runtime import Runtime
-from subgraft.settings import Cleaning, CorpusSource, Languages, VocabularySettings
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
+from subgraft.settings.runtime import Runtime
+from subgraft.settings.vocabularies import VocabularySettings
 from subgraft.stages.vocabulary import VocabularyRecipe, run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build

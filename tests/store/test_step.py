@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step, canonical_json, flatten, in_order, sha256_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import RECORD, Record

@@ -11,7 +11,7 @@ from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.runner import run
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.store import Store
 
 SETTINGS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.tasks.question_generation import MarkedAnswer, require_marks
 from subgraft.text.corpus import build
 from subgraft.text.sources import resolve

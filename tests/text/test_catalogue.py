@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings import Cleaning, CorpusSource, Languages
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.catalogue import available, check, get
 from subgraft.text.sources import resolve
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from subgraft.errors import UserError
-from subgraft.settings import Cleaning, ColumnFiles, CorpusSource, Languages
+from subgraft.settings.corpora import Cleaning, ColumnFiles, CorpusSource, Languages
 from subgraft.text.columns import pairs
 from subgraft.text.corpus import build
 from subgraft.text.sources import resolve

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings import Cleaning, CorpusSource, Languages
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.corpus import Corpus, build
 
 EN_FR = Languages(source="en", target="fr")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings import UrlFile
+from subgraft.settings.corpora import UrlFile
 from subgraft.text.download import fetch
 
 BODY = b"".join(f"line {number}\n".encode() for number in range(50_000))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from subgraft.text import mtdata
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from subgraft.settings import NoiseSettings
+from subgraft.settings.domains import NoiseSettings
 from subgraft.text.noise import infill, permute, word_starts
 
 MASK = 99

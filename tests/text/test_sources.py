@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings import CorpusSource, Languages, UrlFile
+from subgraft.settings.corpora import CorpusSource, Languages, UrlFile
 from subgraft.text.sources import FileSource, resolve
 
 EN_FR = Languages(source="en", target="fr")

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from subgraft.cli import main
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store

@@ -32,7 +32,10 @@ from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, ResegmentationSettings, SideName, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.initialisers import ResegmentationSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer

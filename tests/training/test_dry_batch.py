@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from subgraft.errors import OperationalError, SubgraftError
-from subgraft.runtime import Runtime
-from subgraft.settings import TrainingSettings
+from subgraft.settings.runtime import Runtime
+from subgraft.settings.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_batch import most_demanding, out_of_memory_told, what_helps
 from subgraft.training.engine import PlainEngine
@@ -41,7 +41,7 @@ def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
     from subgraft.models.conditioning import conditioning
     from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
     from subgraft.objectives.translation import Translation
-    from subgraft.settings import Languages
+    from subgraft.settings.corpora import Languages
     from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
     source, target = english_tokenizer(), german_tokenizer()

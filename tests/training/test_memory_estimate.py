@@ -14,7 +14,7 @@ from engine_runs import run_workers
 from subgraft.models.build import build_marian
 from subgraft.models.parameter_count import Parameters, count_parameters
 from subgraft.objectives.seq2seq import Seq2SeqBatch, top_states
-from subgraft.runtime import ZeroStage
+from subgraft.settings.runtime import ZeroStage
 from subgraft.training.memory_estimate import Dimensions, activation_bytes, state_bytes
 from toys import SHAPE, english_tokenizer, german_tokenizer
 

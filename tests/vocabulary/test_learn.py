@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from subgraft.errors import UserError
-from subgraft.settings import VocabularyKind
+from subgraft.settings.base import VocabularyKind
 from subgraft.vocabulary.entry import Mark
 from subgraft.vocabulary.learn import learn, sample
 from subgraft.vocabulary.tokenizer import Tokenizer

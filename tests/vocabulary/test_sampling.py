@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings import SamplingSettings
+from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sampling import BpeDropout, Sampler, UnigramLattice
 from subgraft.vocabulary.tokenizer import Tokenizer

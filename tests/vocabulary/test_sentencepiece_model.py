@@ -11,7 +11,7 @@ import pytest
 import sentencepiece
 
 from subgraft.errors import UserError
-from subgraft.settings import VocabularyKind
+from subgraft.settings.base import VocabularyKind
 from subgraft.text import reading
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sentencepiece_model import convert

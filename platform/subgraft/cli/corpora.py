@@ -9,7 +9,7 @@ from pathlib import Path
 from subgraft.cli.arguments import languages
 from subgraft.cli.output import Commands, console
 from subgraft.errors import UserError
-from subgraft.settings import Cleaning, CorpusSource, Languages
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.squad import Pairing
 
 

@@ -12,7 +12,7 @@ from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
 from subgraft.cli.registered import HELP, local_model
 from subgraft.errors import UserError
-from subgraft.settings import TaskName
+from subgraft.settings.base import TaskName
 
 
 def add_to(commands: Commands) -> None:
@@ -59,7 +59,7 @@ def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
     # These take seconds to load; a mistake in the text is told at once.
     from subgraft.models.bundle import Bundle
-    from subgraft.settings import EvaluationSettings
+    from subgraft.settings.evaluation import EvaluationSettings
     from subgraft.stages.evaluate import translator
 
     bundle = Bundle.load(local_model(arguments.model))

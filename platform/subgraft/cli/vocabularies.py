@@ -83,7 +83,7 @@ def compare(arguments: argparse.Namespace) -> None:
 def embed(arguments: argparse.Namespace) -> None:
     from subgraft.cli.grafts import load_vocabulary
     from subgraft.grafting.static_training import train_static
-    from subgraft.settings import StaticEmbeddingSettings
+    from subgraft.settings.initialisers import StaticEmbeddingSettings
     from subgraft.text import reading
 
     settings = StaticEmbeddingSettings(

@@ -12,8 +12,11 @@ from subgraft import stages
 from subgraft.config import Experiment
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.files import file_digest
-from subgraft.rows import Row
-from subgraft.settings import Languages, MaskingSettings, SamplingSettings, SideName, Split, VocabularySettings
+from subgraft.settings.base import SideName, Split
+from subgraft.settings.corpora import Languages
+from subgraft.settings.domains import MaskingSettings
+from subgraft.settings.rows import Row
+from subgraft.settings.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.stages.assemble import AssembleRecipe
 from subgraft.stages.build import BuildRecipe
 from subgraft.stages.checkpoint import CheckpointRecipe

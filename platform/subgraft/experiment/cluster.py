@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from subgraft.errors import OperationalError
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 
 if TYPE_CHECKING:
     from ray._private.worker import BaseContext

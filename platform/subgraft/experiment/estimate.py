@@ -12,7 +12,7 @@ from subgraft.experiment.plan import Plan
 from subgraft.experiment.throughput import Pace, pace
 from subgraft.experiment.workload import Workload, workload
 from subgraft.models.parameter_count import Parameters
-from subgraft.runtime import Runtime, ZeroStage
+from subgraft.settings.runtime import Runtime, ZeroStage
 from subgraft.store.store import Store
 from subgraft.training.memory_estimate import Dimensions, activation_bytes, state_bytes
 

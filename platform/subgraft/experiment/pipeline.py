@@ -10,8 +10,10 @@ from typing import Literal
 from subgraft import stages
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.rows import Row
-from subgraft.settings import EvaluationSettings, SideName, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.rows import Row
+from subgraft.settings.training import TrainingSettings
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe

@@ -13,9 +13,9 @@ from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.rows import UNMAPPED
-from subgraft.runtime import Runtime
-from subgraft.settings import Split
+from subgraft.settings.base import Split
+from subgraft.settings.rows import UNMAPPED
+from subgraft.settings.runtime import Runtime
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource

@@ -13,7 +13,7 @@ from subgraft.experiment.cluster import cluster
 from subgraft.experiment.plan import Plan, State, make_plan
 from subgraft.experiment.resources import HELPS, capped, check_fits, lacking, machines
 from subgraft.experiment.worker import Job, perform
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
 from subgraft.store.observer import Observer
 from subgraft.store.provenance import Provenance

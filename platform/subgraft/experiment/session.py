@@ -18,7 +18,7 @@ from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import display_for
 from subgraft.experiment.runner import run
 from subgraft.reporting.terminal import terminal_table
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from subgraft.stages.fitting import best_dev_bleu
 from subgraft.stages.report import ReportRecipe, collect
 from subgraft.store.store import Store, default_home

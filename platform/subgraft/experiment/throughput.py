@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subgraft.models.parameter_count import Parameters
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.events import EVENTS, EventTail, Metrics, Started
 from subgraft.store.record import Record
 from subgraft.store.store import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import OperationalError, SubgraftError
-from subgraft.runtime import Runtime
+from subgraft.settings.runtime import Runtime
 from subgraft.store.claim import Claim
 from subgraft.store.disk import space_needed
 from subgraft.store.events import EVENTS, EventLog, StageContext

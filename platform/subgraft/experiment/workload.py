@@ -9,7 +9,8 @@ import numpy as np
 
 from subgraft import stages
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings import SideName, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.training import TrainingSettings
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import planned_steps

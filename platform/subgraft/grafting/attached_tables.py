@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from subgraft.grafting.mixing_matrix import MixingMatrix
 from subgraft.models.sides import Side, side
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 
 
 class AttachedTables(nn.Module):

@@ -16,7 +16,7 @@ from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import Side
 from subgraft.objectives.seq2seq import IGNORED, projected_loss
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 
 
 class GeneratorLoss(nn.Module):

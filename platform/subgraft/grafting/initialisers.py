@@ -24,7 +24,7 @@ from subgraft.grafting.similar import SimilarTokenFinder
 from subgraft.grafting.sparse_combination import mix_matching_pursuit, mix_sparsemax
 from subgraft.grafting.static_rows import from_static, map_vectors, take_vectors
 from subgraft.grafting.subword_mean import mix_subwords
-from subgraft.settings import StaticAlgorithm
+from subgraft.settings.base import StaticAlgorithm
 
 
 def draw_random(request: Request) -> NewRows:

@@ -24,7 +24,7 @@ from subgraft.grafting.initialisers import TRAINED_METHODS, initialiser
 from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.transplant import Method, weight_scale
 from subgraft.models.sides import Side, side
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -12,7 +12,7 @@ from subgraft.grafting.generator import RaggedSimilar
 from subgraft.grafting.resegment import Resegmenter
 from subgraft.grafting.simulation import SimilarCache, SpanPairs, number_new, own_tokens, span_pairs
 from subgraft.objectives.masked import MaskedBatch, MaskedSentences, collate
-from subgraft.settings import ResegmentationSettings
+from subgraft.settings.initialisers import ResegmentationSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from subgraft.grafting.alignment import Alignment
 from subgraft.grafting.generator import RaggedSimilar, weighted_sums
 from subgraft.grafting.ragged import ragged_ranges
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 
 MATRICES = "matrices.safetensors"
 _PARTS = ("offsets", "tokens", "weights")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from subgraft.settings import ResegmentationSettings
+from subgraft.settings.initialisers import ResegmentationSettings
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -13,7 +13,9 @@ from torch import Tensor
 from subgraft.models.bundle import Bundle
 from subgraft.models.conditioning import Conditioning
 from subgraft.objectives.seq2seq import Example, Seq2SeqBatch, collate
-from subgraft.settings import Languages, SideName, TrainingSettings
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.training import TrainingSettings
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
 
 # With both segmentations and their meeting places, a large corpus would take gigabytes.

@@ -13,7 +13,8 @@ from subgraft.grafting.generator import RaggedSimilar
 from subgraft.grafting.resegment import Resegmentation, Resegmenter
 from subgraft.grafting.similar import SimilarTokenFinder
 from subgraft.objectives.seq2seq import Example, Objective, Seq2SeqBatch, collate
-from subgraft.settings import ResegmentationSettings, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.initialisers import ResegmentationSettings
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 

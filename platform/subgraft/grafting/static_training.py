@@ -11,7 +11,8 @@ from gensim.models import FastText, Word2Vec
 
 from subgraft.errors import UserError
 from subgraft.grafting.static_embeddings import StaticEmbeddings
-from subgraft.settings import StaticAlgorithm, StaticEmbeddingSettings
+from subgraft.settings.base import StaticAlgorithm
+from subgraft.settings.initialisers import StaticEmbeddingSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

@@ -21,7 +21,7 @@ from subgraft.grafting.transplant import table_over
 from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import Side
-from subgraft.settings import TokenDistillationSettings
+from subgraft.settings.initialisers import TokenDistillationSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

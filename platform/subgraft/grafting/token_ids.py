@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from subgraft.errors import UserError
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # The settings, and the role each prefers where one token has several (GPT-2's is beginning, end and unknown at once).

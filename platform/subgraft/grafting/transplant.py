@@ -18,7 +18,7 @@ from subgraft.grafting.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.grafting.new_rows import NewRows, Request
 from subgraft.grafting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side, side_config
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

@@ -12,7 +12,8 @@ from subgraft.models.hub import position_limit
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings import Languages, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

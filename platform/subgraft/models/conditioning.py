@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from subgraft.errors import UserError
 from subgraft.models.sides import BERT2BERT
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # Families whose sequences end in a language code, with which the decoder also starts.

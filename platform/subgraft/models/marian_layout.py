@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.errors import UserError
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.sentencepiece_model import convert
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -13,7 +13,8 @@ from transformers import PreTrainedModel
 from subgraft.models.bert2bert import without_pooler
 from subgraft.models.load import CLASS_OF_FAMILY
 from subgraft.models.sides import BERT2BERT
-from subgraft.settings import ModelSettings, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.training import ModelSettings
 
 Config = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from transformers.initialization import no_init_weights
 from subgraft.errors import UserError
 from subgraft.models.bert2bert import prediction_head
 from subgraft.models.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 
 # transformers' EncoderDecoderModel, here always of two BERTs.
 BERT2BERT = "encoder-decoder"

@@ -12,7 +12,7 @@ from pathlib import Path
 from subgraft.models import marian_layout
 from subgraft.models.hub import described_family, read_config, resolve_model
 from subgraft.models.sides import SIDES_OF_FAMILY
-from subgraft.settings import SideName
+from subgraft.settings.base import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

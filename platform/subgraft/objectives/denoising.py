@@ -12,7 +12,7 @@ import numpy as np
 
 from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
-from subgraft.settings import NoiseSettings
+from subgraft.settings.domains import NoiseSettings
 from subgraft.text.noise import infill, permute
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from subgraft.models.hidden_states import bert_states
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import IGNORED, pad, projected_loss
-from subgraft.settings import MaskingSettings
+from subgraft.settings.domains import MaskingSettings
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.tokenizer import Tokenizer
 

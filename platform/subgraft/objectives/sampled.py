@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from subgraft.settings import SamplingSettings, SideName
+from subgraft.settings.base import SideName
+from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.sampling import Sampler
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -17,11 +17,11 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from subgraft.reporting.search_data import TrialResult, ended
-from subgraft.rows import Row
 from subgraft.search.ledger import to_do_again
 from subgraft.search.study import ask, study_of
 from subgraft.search.trial import BLEU, EVALUATION, STATE
-from subgraft.search_settings import SearchSettings
+from subgraft.settings.rows import Row
+from subgraft.settings.search import SearchSettings
 
 # More evaluations than any finetuning has: where a trial ends is not for ASHA to say.
 ENDLESS = 10_000

@@ -11,9 +11,9 @@ from typing import Any
 from subgraft import stages
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult, Value
-from subgraft.rows import Row
-from subgraft.search_settings import TRAINED, Range, SearchSettings, SearchSpace
-from subgraft.settings import EvaluationSettings
+from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.rows import Row
+from subgraft.settings.search import TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.fitting import best_dev_bleu
 from subgraft.store.step import TEST_SET, Step, sha256_of

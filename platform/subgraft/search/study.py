@@ -12,9 +12,9 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from subgraft.reporting.search_data import TrialResult, Value, ended
-from subgraft.rows import Row
 from subgraft.search.space import draw
-from subgraft.search_settings import Range, SearchSettings
+from subgraft.settings.rows import Row
+from subgraft.settings.search import Range, SearchSettings
 
 # Of fewer trials, what the best share of them have in common is chance.
 LEAST_TRIALS = 8

@@ -10,7 +10,7 @@ from transformers import BertForMaskedLM
 from subgraft.errors import UserError
 from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 
 

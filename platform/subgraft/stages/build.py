@@ -7,7 +7,8 @@ from pathlib import Path
 
 from subgraft.models.build import build_bert, build_marian, build_mbart
 from subgraft.models.bundle import Bundle
-from subgraft.settings import ModelSettings, Settings
+from subgraft.settings.base import Settings
+from subgraft.settings.training import ModelSettings
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
 

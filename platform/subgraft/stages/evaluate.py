@@ -22,7 +22,9 @@ from subgraft.metrics.sentence_statistics import corpus_score, sentence_statisti
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
-from subgraft.settings import EvaluationSettings, Languages, Settings
+from subgraft.settings.base import Settings
+from subgraft.settings.corpora import Languages
+from subgraft.settings.evaluation import EvaluationSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus

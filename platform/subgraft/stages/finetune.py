@@ -15,7 +15,9 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, Settings, SideName, TrainingSettings
+from subgraft.settings.base import Settings, SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone

@@ -19,7 +19,8 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.translation import Translation
-from subgraft.settings import Languages, TrainingSettings
+from subgraft.settings.corpora import Languages
+from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.compare import compare

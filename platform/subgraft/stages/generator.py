@@ -15,16 +15,11 @@ from subgraft.grafting.masked_simulation import MaskedSimulator
 from subgraft.grafting.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings import (
-    GeneratorSettings,
-    Languages,
-    MaskingSettings,
-    NoiseSettings,
-    Settings,
-    SideName,
-    TrainingSettings,
-    UpstreamObjective,
-)
+from subgraft.settings.base import Settings, SideName, UpstreamObjective
+from subgraft.settings.corpora import Languages
+from subgraft.settings.domains import MaskingSettings, NoiseSettings
+from subgraft.settings.initialisers import GeneratorSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from subgraft.grafting.intrinsic import measure
 from subgraft.models.bundle import Bundle
-from subgraft.settings import IntrinsicSettings, Settings, SideName
+from subgraft.settings.base import Settings, SideName
+from subgraft.settings.evaluation import IntrinsicSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.transfer import method_of
 from subgraft.vocabulary.tokenizer import Tokenizer

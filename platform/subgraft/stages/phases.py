@@ -11,7 +11,8 @@ from pydantic import Field
 
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
-from subgraft.settings import Settings, SideName, TrainingSettings
+from subgraft.settings.base import Settings, SideName
+from subgraft.settings.training import TrainingSettings
 from subgraft.training.loop import CurvePoint, Outcome
 from subgraft.training.schedule import Data, planned_steps
 

@@ -22,7 +22,7 @@ from subgraft.reporting.data import (
 )
 from subgraft.reporting.report import write_report
 from subgraft.reporting.words import over_segmented_words
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.report_rows import design, flattened, read_lines, read_record, row_result
 from subgraft.text.corpus import Corpus

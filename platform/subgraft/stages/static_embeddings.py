@@ -8,7 +8,8 @@ from typing import Literal
 
 from subgraft.grafting.static_embeddings import RECORD
 from subgraft.grafting.static_training import train_static
-from subgraft.settings import Settings, StaticAlgorithm, StaticEmbeddingSettings
+from subgraft.settings.base import Settings, StaticAlgorithm
+from subgraft.settings.initialisers import StaticEmbeddingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer

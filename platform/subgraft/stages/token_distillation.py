@@ -16,7 +16,10 @@ from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistill
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import BERT2BERT, Side
 from subgraft.models.sides import side as side_of
-from subgraft.settings import Languages, Settings, SideName, TokenDistillationSettings, TrainingSettings
+from subgraft.settings.base import Settings, SideName
+from subgraft.settings.corpora import Languages
+from subgraft.settings.initialisers import TokenDistillationSettings
+from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.text.batches import BatchPlan

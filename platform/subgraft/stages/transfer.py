@@ -12,7 +12,7 @@ from pydantic import Field
 from subgraft.grafting.mixing_matrix import save_matrices
 from subgraft.grafting.transplant import Method, TransplantReport, transplant
 from subgraft.models.bundle import Bundle
-from subgraft.settings import Settings, SideName
+from subgraft.settings.base import Settings, SideName
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
 

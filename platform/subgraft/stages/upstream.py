@@ -13,14 +13,11 @@ from subgraft.objectives.mixture import Mixture
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.seq2seq import Objective
 from subgraft.objectives.translation import Translation
-from subgraft.settings import (
-    Languages,
-    MaskingSettings,
-    NoiseSettings,
-    SamplingSettings,
-    TrainingSettings,
-    UpstreamObjective,
-)
+from subgraft.settings.base import UpstreamObjective
+from subgraft.settings.corpora import Languages
+from subgraft.settings.domains import MaskingSettings, NoiseSettings
+from subgraft.settings.training import TrainingSettings
+from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.text.corpus import Corpus
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraft.errors import UserError
-from subgraft.settings import QuestionGenerationSettings
+from subgraft.settings.corpora import QuestionGenerationSettings
 from subgraft.tasks.window import window
 from subgraft.text.squad import Question
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -13,7 +13,8 @@ from typing import Literal, cast
 
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.settings import Cleaning, CorpusSource, Languages, Split
+from subgraft.settings.base import Split
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus, Progress, build, require_empty

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.errors import UserError
-from subgraft.settings import ColumnFiles, Split
+from subgraft.settings.base import Split
+from subgraft.settings.corpora import ColumnFiles
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.resolved import PairFilesSource

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft.errors import UserError
-from subgraft.settings import Cleaning, CorpusSource, Languages, Split
+from subgraft.settings.base import Split
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text import reading, sources
 from subgraft.text.cleaning import Sides, clean, digest, strip
 from subgraft.text.resolved import ResolvedSource

@@ -18,7 +18,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
-from subgraft.settings import UrlFile
+from subgraft.settings.corpora import UrlFile
 
 MAX_BYTES = 4 * 1024**3
 TIMEOUT_SECONDS = 30.0

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings import Languages
+from subgraft.settings.corpora import Languages
 from subgraft.text.download import cache_folder
 
 _UNKNOWN, _OTHER_LANGUAGES, _SWAPPED = 3, 4, 5

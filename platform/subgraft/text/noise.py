@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from subgraft.settings import NoiseSettings
+from subgraft.settings.domains import NoiseSettings
 
 
 def word_starts(tokens: Sequence[int], word_initial: np.ndarray) -> list[int]:

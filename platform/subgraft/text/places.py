@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from subgraft.errors import UserError
-from subgraft.settings import Languages, Split
+from subgraft.settings.base import Split
+from subgraft.settings.corpora import Languages
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.settings import Languages, Split
+from subgraft.settings.base import Split
+from subgraft.settings.corpora import Languages
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.places import SPLITS

@@ -9,7 +9,8 @@ from typing import Literal
 
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.settings import CorpusSource, Languages, Split, UrlFile
+from subgraft.settings.base import Split
+from subgraft.settings.corpora import CorpusSource, Languages, UrlFile
 from subgraft.text import download, mtdata
 from subgraft.text.cleaning import Sides
 from subgraft.text.columns import ColumnsSource

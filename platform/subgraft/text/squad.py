@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from subgraft.errors import UserError
-from subgraft.settings import Split
+from subgraft.settings.base import Split
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.resolved import PairFilesSource

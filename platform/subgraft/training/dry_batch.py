@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from subgraft.errors import OperationalError
-from subgraft.runtime import Runtime
-from subgraft.settings import TrainingSettings
+from subgraft.settings.runtime import Runtime
+from subgraft.settings.training import TrainingSettings
 
 # In a layer, a token takes 34 d bytes, and 5 bytes for each head and each token that it may look at (Korthikanti et
 # al. 2022, section 4.1). For heads of 64 dimensions these are equal at this many tokens.

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from subgraft.settings import TrainingSettings
+from subgraft.settings.training import TrainingSettings
 
 
 class Batch(Protocol):

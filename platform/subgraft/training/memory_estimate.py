@@ -14,7 +14,7 @@ from typing import Any, Literal
 from subgraft.models.parameter_count import Parameters
 from subgraft.models.sides import BERT2BERT
 from subgraft.objectives.cross_entropy import slice_rows
-from subgraft.runtime import Offload, ZeroStage
+from subgraft.settings.runtime import Offload, ZeroStage
 
 FP32 = 4
 MOMENTS = 2

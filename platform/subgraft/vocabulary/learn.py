@@ -13,7 +13,7 @@ import sentencepiece
 from tokenizers import AddedToken
 
 from subgraft.errors import UserError
-from subgraft.settings import VocabularyKind
+from subgraft.settings.base import VocabularyKind
 from subgraft.vocabulary import wordpiece
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.refusals import empty_corpus, too_large, too_small

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from subgraft.errors import UserError
-from subgraft.settings import SamplingSettings
+from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # SentencePiece's penalty on an unknown character, below the least probable piece.

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from subgraft.rows import Row
-from subgraft.settings import Seed, Settings
+from subgraft.settings.base import Seed, Settings
+from subgraft.settings.rows import Row
 
 T = TypeVar("T")
 GeneratorKind = Literal["avg", "att", "patt"]

@@ -10,7 +10,7 @@ from small_searches import searchable
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
-from subgraft.search_settings import Range
+from subgraft.settings.search import Range
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.report import ReportRecipe
 

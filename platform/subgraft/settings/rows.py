@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.settings import Settings
+from subgraft.settings.base import Settings
 
 InitialiserName = Literal[
     "random",

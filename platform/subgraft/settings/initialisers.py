@@ -1,0 +1,68 @@
+"""Settings of what makes the rows of new tokens: generators, static embeddings, distillation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.settings.base import Seed, Settings, Share
+
+
+class ResegmentationSettings(Settings):
+    """How unseen tokens are simulated inside words.
+
+    merge_rate: chance that a token is merged with its right neighbour in the word (repeatedly, up to max_merge tokens).
+    split_rate: chance that a token that was not merged is cut in two at a random place.
+    """
+
+    merge_rate: Share = 0.35
+    split_rate: Share = 0.15
+    max_merge: Annotated[int, Field(ge=2)] = 4
+
+
+class GeneratorSettings(Settings):
+    """Training of a generator, in all that rows share; its kind and kd_weight are the row's."""
+
+    max_similar: Annotated[int, Field(ge=1)] = 10
+    literal_equation: bool = False
+    distillation_position: Literal["input", "prediction"] = "input"
+    resegmentation: ResegmentationSettings = ResegmentationSettings()
+
+
+class StaticEmbeddingSettings(Settings):
+    """Static embeddings of the new vocabulary's tokens, trained on the task's text; the row's method says by what.
+
+    dimensions: the model's `d_model` where not given.  min_count: tokens rarer than this get no vector.  The n-grams
+    are fastText's.  Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
+    """
+
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    window: Annotated[int, Field(ge=1)] = 5
+    epochs: Annotated[int, Field(ge=1)] = 5
+    min_count: Annotated[int, Field(ge=1)] = 5
+    negative_samples: Annotated[int, Field(ge=1)] = 5
+    learning_rate: Annotated[float, Field(gt=0)] = 0.025
+    min_ngram: Annotated[int, Field(ge=1)] = 3
+    max_ngram: Annotated[int, Field(ge=1)] = 6
+    ngram_buckets: Annotated[int, Field(ge=1)] = 50_000
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _ngrams_ordered(self) -> StaticEmbeddingSettings:
+        if self.min_ngram > self.max_ngram:
+            raise ValueError(f"min_ngram {self.min_ngram} is above max_ngram {self.max_ngram}")
+        return self
+
+
+class TokenDistillationSettings(Settings):
+    """Rows of new tokens by distilling hidden states (Dobler, Elliott and de Melo 2025), in all but its training.
+
+    sentences_per_token: a sentence is read where one of its new tokens has been met in fewer than this.  layer: after
+    which layer of the changed side states are compared, from 1; the last where not given.  distance: of two states,
+    their mean squared difference, or the Euclidean distance.
+    """
+
+    sentences_per_token: Annotated[int, Field(ge=1)] = 100
+    layer: Annotated[int, Field(ge=1)] | None = None
+    distance: Literal["squared", "euclidean"] = "squared"

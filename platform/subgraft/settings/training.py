@@ -1,0 +1,81 @@
+"""Settings of a model and of its training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.settings.base import Settings, Share
+
+
+class ModelSettings(Settings):
+    """Size of a Transformer; the vocabularies' sizes come on top.
+
+    A bert is pretrained as an encoder, of encoder_layers. The encoder-decoder made from it begins with its weights on
+    both sides, so decoder_layers must be as many.
+    """
+
+    family: Literal["marian", "mbart", "bert"] = "marian"
+    d_model: Annotated[int, Field(ge=8)]
+    encoder_layers: Annotated[int, Field(ge=1)]
+    decoder_layers: Annotated[int, Field(ge=1)]
+    attention_heads: Annotated[int, Field(ge=1)]
+    ffn_dim: Annotated[int, Field(ge=8)]
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0
+    activation_dropout: Share = 0.0
+    max_positions: Annotated[int, Field(ge=16)] = 512
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelSettings:
+        if self.d_model % self.attention_heads:
+            raise ValueError(f"d_model {self.d_model} is not divisible by attention_heads {self.attention_heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _both_sides_of_a_bert_alike(self) -> ModelSettings:
+        if self.family == "bert" and self.encoder_layers != self.decoder_layers:
+            raise ValueError(
+                f"a bert gives its layers to both sides: encoder_layers {self.encoder_layers} and "
+                f"decoder_layers {self.decoder_layers} must be equal"
+            )
+        if self.family == "bert" and self.activation_dropout:
+            raise ValueError("a bert has no activation_dropout")
+        return self
+
+
+class TrainingSettings(Settings):
+    """One training: everything that decides its result. Device, threads and workers are `Runtime`.
+
+    batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
+    vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
+    `warmup_steps` and then falls with the inverse square root of the step. table_learning_rate: its peak for the tables
+    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model.
+    """
+
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    batch_size: Annotated[int, Field(ge=1)]
+    batch_unit: Literal["tokens", "characters"] = "tokens"
+    micro_batch_size: Annotated[int, Field(ge=1)] | None = None
+    max_length: Annotated[int, Field(ge=4)] = 256
+    learning_rate: Annotated[float, Field(gt=0)]
+    table_learning_rate: Annotated[float | None, Field(gt=0, exclude_if=lambda given: given is None)] = None
+    warmup_steps: Annotated[int, Field(ge=1)]
+    adam_beta1: Share = 0.9
+    adam_beta2: Share = 0.98
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-9
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    label_smoothing: Share = 0.1
+    precision: Literal["fp32", "bf16"] = "fp32"
+    evaluations_per_epoch: Annotated[int, Field(ge=1)] = 1
+    patience: Annotated[int, Field(ge=1)] | None = None
+    dev_sentences: Annotated[int, Field(ge=1)] = 200
+
+    @model_validator(mode="after")
+    def _bounded(self) -> TrainingSettings:
+        if self.epochs is None and self.max_steps is None:
+            raise ValueError("give epochs, max_steps or both")
+        return self

@@ -1,0 +1,39 @@
+"""Settings of vocabularies, and of how they cut text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from subgraft.settings.base import Settings, Share, SideName, VocabularyKind
+
+
+class VocabularySettings(Settings):
+    """A vocabulary to learn; `size` counts everything, special tokens included."""
+
+    kind: VocabularyKind = "unigram"
+    size: Annotated[int, Field(ge=50)] = 8000
+
+
+class JointVocabularySettings(VocabularySettings):
+    """The vocabulary of upstream and downstream text together, for rows with `pretraining: joint-vocabulary`.
+
+    weighing: the texts count as large as they are, or equally: then the smaller one is repeated a whole number of
+    times, until it has about as many characters as the larger.
+    """
+
+    weighing: Literal["as-they-are", "equal"] = "as-they-are"
+
+
+class SamplingSettings(Settings):
+    """How text is cut anew each time a sentence is seen, for rows with `pretraining: sampled`.
+
+    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).  alpha: exponent on the
+    probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018, section 3.3).  sides:
+    whose text is sampled; the other side is cut plainly.
+    """
+
+    dropout: Share = 0.1
+    alpha: Annotated[float, Field(gt=0)] = 0.2
+    sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("encoder", "decoder")
