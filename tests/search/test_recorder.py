@@ -14,7 +14,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.search.ledger import Ledger, to_do_again
 from subgraft.search.recorder import Recorder
-from subgraft.search.space import template, trial_row, trial_steps
+from subgraft.search.space import trial_steps
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
 from subgraft.tracking.server import Server
@@ -30,7 +30,7 @@ def test_what_two_trials_share_is_one_of_theirs(tmp_path: Path, monkeypatch: pyt
     store, pipeline = Store(tmp_path / "home"), Pipeline(load(config, Experiment), tmp_path)
     tracker, ledger = Tracker(store, "tiny", print), Ledger(tmp_path / "trials.jsonl")
     recorder = Recorder(pipeline, store, ledger, tracker, print, lambda trials: None)
-    first = trial_steps(pipeline, trial_row(template(pipeline), TrialResult(1, VALUES)))
+    first = trial_steps(pipeline, TrialResult(1, VALUES))
     before, later = in_order(first.targets)[0], pipeline.vocabularies["decoder"]
     store.publish(before, lambda out: {})
     recorder.begin(1, VALUES)

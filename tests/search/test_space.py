@@ -32,7 +32,7 @@ def pipeline(config: Path) -> Pipeline:
 
 def made(pipeline: Pipeline, number: int, **values: Value) -> dict[str, str]:
     """The steps of a trial, by fingerprint."""
-    steps = trial_steps(pipeline, trial_row(template(pipeline), TrialResult(number, values)))
+    steps = trial_steps(pipeline, TrialResult(number, values))
     return {step.fingerprint: step.stage.name for step in in_order(steps.targets)}
 
 
@@ -65,7 +65,7 @@ def test_equal_trials_are_the_same_steps_and_others_share_what_they_can(pipeline
 
 
 def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
-    steps = trial_steps(pipeline, template(pipeline))
+    steps = trial_steps(pipeline, TrialResult(1, {}))
     (measured,) = [step for step in in_order(steps.targets) if step.stage.name == "evaluate"]
     assert measured.recipe.model_dump()["split"] == "dev"
     assert steps.finetune.fingerprint == pipeline.rows[-1].finetune.fingerprint, "a run finds it again"

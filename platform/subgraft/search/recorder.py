@@ -11,7 +11,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.progress import duration
 from subgraft.reporting.search_data import State, TrialResult, Value, ended
 from subgraft.search.ledger import Ledger
-from subgraft.search.space import TrialSteps, searched, template, trial_row, trial_steps
+from subgraft.search.space import searched, template, trial_row, trial_steps
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.tracking.tracker import Tracker
@@ -107,7 +107,7 @@ class Recorder:
         """
         awaited = set[str]().union(*self._awaited.values())
         absent = set()
-        for step in in_order(self._steps(trial).targets):
+        for step in in_order(trial_steps(self._pipeline, trial).targets):
             record = self._store.find(step)
             if record is None:
                 absent.add(step.fingerprint)
@@ -123,14 +123,11 @@ class Recorder:
         pace = (time.monotonic() - min(self._began.values())) / self._ended_here
         return f", {duration(left * pace)} left" if left > 0 else ""
 
-    def _steps(self, trial: TrialResult) -> TrialSteps:
-        return trial_steps(self._pipeline, trial_row(template(self._pipeline), trial))
-
     def _taken(self, trial: TrialResult) -> tuple[dict[str, float], int]:
         """The steps that are there now and no trial has been told to have made, with their seconds; and the others."""
         made: dict[str, float] = {}
         shared = 0
-        for step in in_order(self._steps(trial).targets):
+        for step in in_order(trial_steps(self._pipeline, trial).targets):
             record = self._store.find(step)
             if record is not None and step.fingerprint not in self._told:
                 self._told.add(step.fingerprint)
@@ -142,7 +139,7 @@ class Recorder:
         return made, shared
 
     def _open(self, trial: TrialResult, *, cached: bool) -> None:
-        steps = self._steps(trial)
+        steps = trial_steps(self._pipeline, trial)
         row = trial_row(template(self._pipeline), trial)
         prints = {f"fingerprint.{step.stage.name}": step.fingerprint for step in steps.targets}
         tags: dict[str, str] = {"trial": str(trial.number), "row": row.name, "cached": str(cached).lower(), **prints}

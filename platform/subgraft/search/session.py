@@ -28,7 +28,7 @@ from subgraft.reporting.search_data import TrialResult, best, ended
 from subgraft.search.ledger import Ledger
 from subgraft.search.page import Page
 from subgraft.search.recorder import Recorder
-from subgraft.search.space import identity, template, trial_row, trial_steps
+from subgraft.search.space import identity, template, trial_steps
 from subgraft.store.claim import Claim
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step, in_order
@@ -157,8 +157,7 @@ class SearchSession:
 def tried(home: Path, pipeline: Pipeline) -> list[Step]:
     """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
     trials = Ledger(_folder(home, pipeline) / LEDGER).trials().values()
-    rows = [trial_row(template(pipeline), trial) for trial in trials]
-    return [step for row in rows for step in trial_steps(pipeline, row).targets]
+    return [step for trial in trials for step in trial_steps(pipeline, trial).targets]
 
 
 def _folder(home: Path, pipeline: Pipeline) -> Path:

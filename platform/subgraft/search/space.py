@@ -73,8 +73,12 @@ class TrialSteps:
         return found
 
 
-def trial_steps(pipeline: Pipeline, row: Row) -> TrialSteps:
-    """The steps of a row up to its finetuning, as a run has them; the test set has no part in them."""
+def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:
+    """The steps of a trial's row up to its finetuning, as a run has them; the test set has no part in them."""
+    return _steps(pipeline, trial_row(template(pipeline), trial))
+
+
+def _steps(pipeline: Pipeline, row: Row) -> TrialSteps:
     search = searched(pipeline)
     finetune = pipeline.row(row, pipeline.experiment.seeds[0]).finetune
     if "sentences_per_second" not in search.objectives:
@@ -110,5 +114,5 @@ def template(pipeline: Pipeline) -> Row:
 def identity(pipeline: Pipeline) -> str:
     """SHA-256 hex of all that decides what its trials are and find; how many there are does not."""
     settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude={"trials", "concurrent", "row"})
-    steps = trial_steps(pipeline, template(pipeline)).targets
+    steps = _steps(pipeline, template(pipeline)).targets
     return sha256_of({"search": settings, "steps": [step.fingerprint for step in steps]})

@@ -17,7 +17,7 @@ from subgraft.errors import SubgraftError, UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.runner import run
 from subgraft.reporting.search_data import TrialResult
-from subgraft.search.space import template, trial_row, trial_steps
+from subgraft.search.space import trial_steps
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import Record
@@ -38,8 +38,7 @@ def run_trial(
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "60"
     store, runtime = Store(home), pipeline.experiment.runtime
     try:
-        row = trial_row(template(pipeline), TrialResult(config["number"], config["values"]))
-        steps = trial_steps(pipeline, row)
+        steps = trial_steps(pipeline, TrialResult(config["number"], config["values"]))
         watcher = Watcher(tune.report)
         run(store, steps.targets, runtime, [watcher], address=address, provenance=provenance)
         tune.report({STATE: "finished", SAID: "; ".join(watcher.warnings), **steps.objectives(store)})
