@@ -117,15 +117,17 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         Column("generator"),
         Column("finetuning"),
     ]
+    baseline = next((row for row in rows if row.name == data.baseline), None)
     return table(
         columns,
-        [[_name(row, data), *_cost_cells(row)] for row in rows],
+        [[_name(row, data), *_cost_cells(row, baseline or row)] for row in rows],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies.",
         "Tokens per sentence and characters per token: test references in the row's vocabulary. "
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",
-        f"Sentences per second: beam search in batches of {data.speed_batch_size}.",
+        f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
+        f"× is how many times the figure of {data.baseline}; rows were timed one after another.",
         "Upstream, generator, finetuning: time to make one model; rows with the same upstream model share its time.",
         *_cut_outputs(data),
     )
@@ -140,20 +142,27 @@ def _cut_outputs(data: ReportData) -> list[str]:
     return [f"Outputs that were cut at the length limit, all seeds: {told}."]
 
 
-def _cost_cells(row: RowSummary) -> list[str]:
+def _cost_cells(row: RowSummary, baseline: RowSummary) -> list[str | Text]:
     return [
         fixed(row.bits.start, 3),
         fixed(row.bits.first_epoch, 3),
         fixed(row.bits.end, 3),
-        fixed(row.tokens_per_sentence, 1),
+        _against(fixed(row.tokens_per_sentence, 1), row.tokens_per_sentence, baseline.tokens_per_sentence),
         fixed(row.characters_per_token),
         fixed(row.inference_ece, 3),
-        fixed(row.sentences_per_second, 1),
-        millions(row.parameters),
+        _against(fixed(row.sentences_per_second, 1), row.sentences_per_second, baseline.sentences_per_second),
+        _against(millions(row.parameters), row.parameters, baseline.parameters),
         duration(row.bill.upstream) if row.bill.upstream else MISSING,
         duration(row.bill.generator) if row.bill.generator else MISSING,
         duration(row.bill.finetuning),
     ]
+
+
+def _against(written: str, value: float, baseline: float) -> str | Text:
+    """A figure, and under it how many times the baseline's it is where it is another."""
+    if value == baseline or not baseline:
+        return written
+    return text(written, "\n", Span(f"×{fixed(value / baseline)}", "faint"))
 
 
 def _name(row: RowSummary, data: ReportData) -> Text:

@@ -36,7 +36,7 @@ TRANSFER = Stage("transfer", 1, transfer.run)
 INTRINSIC = Stage("intrinsic", 1, intrinsic.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
-REPORT = Stage("report", 3, report.run)
+REPORT = Stage("report", 4, report.run)
 
 STAGES = (
     CORPUS,
