@@ -38,7 +38,7 @@ class AsLongAsReferences(Translator):
 
     @torch.inference_mode()
     def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
-        steps = max(self.wanted[text] for text in texts)
+        length = 1 + max(self.wanted[text] for text in texts)  # with the decoder's start
         generated: Tensor = self._model.generate(  # type: ignore[operator]
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -48,8 +48,8 @@ class AsLongAsReferences(Translator):
             decoder_start_token_id=self._conditioning.start,
             forced_bos_token_id=None,
             forced_eos_token_id=None,
-            min_new_tokens=steps,
-            max_new_tokens=steps,
+            min_length=length,
+            max_length=length,
             past_key_values=BeamCache(),
         )
         return generated
