@@ -101,6 +101,12 @@ class Experiment(Settings):
         return self
 
     @model_validator(mode="after")
+    def _shareable(self) -> Experiment:
+        if self.downstream.shared and len(self.sides) == 1:
+            raise ValueError("downstream.shared: a vocabulary for both sides needs `sides: [encoder, decoder]`")
+        return self
+
+    @model_validator(mode="after")
     def _attachable(self) -> Experiment:
         attached = [row.name for row in self.rows if row.attached]
         if attached and self.runtime.zero_stage == 3:

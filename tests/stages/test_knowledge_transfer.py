@@ -22,7 +22,7 @@ from subgraft.settings.domains import MaskingSettings
 from subgraft.stages.upstream import masked_sentences
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
-from toys import marian, publish_bert
+from toys import english, german, marian, publish_bert
 
 CONFIG = """\
 name: tiny
@@ -209,3 +209,31 @@ def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], c
     Bundle(marian(), translating.encoder, translating.decoder).save(tmp_path / "marian")
     with pytest.raises(UserError, match=complaint):
         assert Pipeline(load(config, Experiment, changes), tmp_path).report
+
+
+MBART = (
+    "upstream={corpus: upstream, objective: denoising, vocabulary: {kind: unigram, size: 150}}",
+    "model={family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
+    "downstream={corpus: downstream, shared: true, vocabulary: {kind: unigram, size: 200}}",
+)
+
+
+@pytest.mark.parametrize("changes", [("downstream.shared=true",), MBART], ids=["bert", "mbart"])
+def test_sides_that_shared_a_vocabulary_may_share_their_own(changes: tuple[str, ...], tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path, CONFIG), "sides=[encoder, decoder]", *changes)
+    rows = by_name(pipeline)
+    before = Bundle.load(store.path(rows["without"].finetune)).model
+    for name in ("mean", "patt+kd"):
+        transfer = rows[name].transfer
+        assert transfer is not None
+        assert transfer.inputs["vocabulary/encoder"].fingerprint == transfer.inputs["vocabulary/decoder"].fingerprint
+        bundle = Bundle.load(store.path(rows[name].finetune))
+        assert bundle.encoder.fingerprint == bundle.decoder.fingerprint and len(bundle.decoder) == 200
+        assert type(bundle.model) is type(before), "an mBART stays one"
+        seen = bundle.decoder.encode_batch(english(20) + german(20))
+        assert not any(bundle.decoder.special["unk"] in tokens for tokens in seen), "it is learnt on both languages"
+
+
+def test_a_shared_vocabulary_takes_two_sides(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"downstream\.shared: a vocabulary for both sides needs"):
+        load(written(tmp_path, CONFIG), Experiment, ["downstream.shared=true"])

@@ -96,9 +96,10 @@ class Beginnings:
 
     def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
+        shared = self.experiment.downstream.shared
         for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
-            language: TextSide = "target" if side == "decoder" else "source"
-            step = self._vocabulary(settings, language, self.downstream_corpus)
+            language: TextSide = "target" if shared or side == "decoder" else "source"
+            step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
             found[side] = step  # type: ignore[index]
@@ -109,7 +110,7 @@ class Beginnings:
         return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
 
     def _task_vocabularies(self, row: Row) -> dict[SideName, Step]:
-        return self._both_sides(self._sized(row), self.downstream_corpus)
+        return self._both_sides(self._sized(row), self.downstream_corpus, shared=self.experiment.downstream.shared)
 
     @cached_property
     def _joint_vocabularies(self) -> dict[SideName, Step]:
@@ -117,10 +118,10 @@ class Beginnings:
         return self._both_sides(settings, self.upstream_corpus, self.downstream_corpus)
 
     def _both_sides(
-        self, settings: VocabularySettings, corpus: Step, second: Step | None = None
+        self, settings: VocabularySettings, corpus: Step, second: Step | None = None, *, shared: bool = False
     ) -> dict[SideName, Step]:
         """What a model is made with: a vocabulary for each side; for an mBART and a BERT one, of both languages."""
-        one = self.experiment.model.family in ("mbart", "bert")
+        one = shared or self.experiment.model.family in ("mbart", "bert")
         decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
         return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
 

@@ -64,7 +64,11 @@ class UpstreamSettings(Settings):
 
 
 class DownstreamSettings(Settings):
-    """The task side: its corpus and the vocabulary it gets."""
+    """The task side: its corpus and the vocabulary it gets.
+
+    shared: whether both sides get one, learnt on the text of both, where otherwise each gets its own.
+    """
 
     corpus: str
     vocabulary: VocabularySettings = VocabularySettings()
+    shared: bool = Field(default=False, exclude_if=lambda given: not given)
