@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 WORKER = Path(__file__).parent / "training" / "engine_worker.py"
@@ -28,19 +30,30 @@ def run_workers(kind: str, workers: int, out: Path, steps: int = STEPS, task: st
         "PYTHONPATH": os.pathsep.join([str(WORKER.parent.parent), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, str(WORKER), task, kind, str(out), str(steps)]
-    running = [
-        subprocess.Popen(
-            command,
-            env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(workers)
-    ]
-    for process in running:
-        said, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, said
+    logs = [out / f"worker-{rank}.log" for rank in range(workers)]
+    running = []
+    for rank, log in enumerate(logs):
+        own = environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        with log.open("w") as said:
+            running.append(subprocess.Popen(command, env=own, stdout=said, stderr=subprocess.STDOUT))
+    _wait(running, logs)
     written = out / f"losses-{steps}.json"
     losses = json.loads(written.read_text()) if written.exists() else {}
     return {int(step): loss for step, loss in losses.items()}
+
+
+def _wait(running: Sequence[subprocess.Popen[bytes]], logs: Sequence[Path]) -> None:
+    """Until all have ended well. Where one fails the others would wait for it in vain: they are ended too."""
+    until = time.monotonic() + 600
+    try:
+        while True:
+            codes = [process.poll() for process in running]
+            failed = [log.read_text() for code, log in zip(codes, logs, strict=True) if code]
+            assert not failed, failed[0]
+            if None not in codes:
+                return
+            assert time.monotonic() < until, "the workers took more than ten minutes"
+            time.sleep(0.1)
+    finally:
+        for process in running:
+            process.kill()
