@@ -103,15 +103,8 @@ def _forced(
     references: Sequence[str],
 ) -> AsLongAsReferences:
     lengths = [len(tokens) + 1 for tokens in bundle.decoder.encode_batch(references)]
-    translate = AsLongAsReferences(
-        bundle.model,
-        bundle.encoder,
-        bundle.decoder,
-        bundle.conditioning(languages),
-        beam=settings.beam,
-        max_length_ratio=settings.max_length_ratio,
-        max_positions=bundle.max_positions,
-    )
+    translate = translator(bundle, languages, settings, AsLongAsReferences)
+    assert isinstance(translate, AsLongAsReferences)
     translate.wanted = dict(zip(sources, lengths, strict=True))
     return translate
 

@@ -114,9 +114,11 @@ def _scores(hypotheses: Sequence[str], references: Sequence[str], language: str,
     return {metric: corpus_score(metric, counts, language) for metric, counts in statistics.items()}
 
 
-def translator(bundle: Bundle, languages: Languages, settings: EvaluationSettings) -> Translator:
+def translator(
+    bundle: Bundle, languages: Languages, settings: EvaluationSettings, kind: type[Translator] = Translator
+) -> Translator:
     """Beam search with the settings of the evaluation, on the GPU where there is one."""
-    return Translator(
+    return kind(
         bundle.model.to(device()),  # type: ignore[arg-type]
         bundle.encoder,
         bundle.decoder,
