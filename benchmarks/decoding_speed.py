@@ -25,7 +25,7 @@ from subgraft.models.beam_cache import BeamCache
 from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
 from subgraft.settings.corpora import Languages
-from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.stages.evaluate import measure_length, translator
 
 BATCH = 32
@@ -61,7 +61,7 @@ def main() -> None:
     sources, references = (_lines(path)[: given.sentences] for path in (given.sources, given.references))
     languages = Languages(**dict(zip(("source", "target"), given.languages.split("-"), strict=True)))
     bundles = {name: Bundle.load(directory) for name, _, directory in (each.partition("=") for each in given.models)}
-    settings = EvaluationSettings(beam=given.beam, max_length_ratio=given.max_length_ratio)
+    settings = MeasurementSettings(beam=given.beam, max_length_ratio=given.max_length_ratio)
     own = {name: translator(bundle, languages, settings) for name, bundle in bundles.items()}
     forced = {name: _forced(bundle, languages, settings, sources, references) for name, bundle in bundles.items()}
     speeds = [_in_turn(ways, sources, given.rounds) for ways in (own, forced)]
@@ -98,7 +98,7 @@ def _lines(path: Path) -> list[str]:
 def _forced(
     bundle: Bundle,
     languages: Languages,
-    settings: EvaluationSettings,
+    settings: MeasurementSettings,
     sources: Sequence[str],
     references: Sequence[str],
 ) -> AsLongAsReferences:

@@ -10,8 +10,8 @@ CONFIG = """
 name: tiny
 languages: {source: en, target: de}
 corpora: {up: {folder: upstream}, down: {folder: downstream}}
-upstream: {corpus: up, vocabulary: {size: 80}}
-downstream: {corpus: down, vocabulary: {size: 70}}
+upstream: {corpus: up, vocabulary: {size: 80, byte_fallback: false}}
+downstream: {corpus: down, vocabulary: {size: 70, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 24}
 pretrain: {epochs: 1, batch_size: 400, precision: fp32}
 generator_training: {max_steps: 4, batch_size: 200, precision: fp32}

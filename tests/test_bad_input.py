@@ -28,8 +28,8 @@ languages: {source: en, target: de}
 corpora:
   upstream: {folder: pairs}
   downstream: {folder: pairs}
-upstream: {corpus: upstream, vocabulary: {size: 100}}
-downstream: {corpus: downstream, vocabulary: {size: 100}}
+upstream: {corpus: upstream, vocabulary: {size: 100, byte_fallback: false}}
+downstream: {corpus: downstream, vocabulary: {size: 100, byte_fallback: false}}
 finetune: {epochs: 1}
 rows:
   - {name: avg, initialiser: avg}

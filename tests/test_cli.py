@@ -85,7 +85,7 @@ def marian(tmp_path: Path) -> Path:
 
 def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
     text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(5))
-    told = succeed("vocab", "learn", "--text", text, "--size", "180", "--out", "new/vocabulary")
+    told = succeed("vocab", "learn", "--text", text, "--size", "180", "--no-byte-fallback", "--out", "new/vocabulary")
     assert told == "180 pieces written to new/vocabulary\n"
     assert len(Tokenizer.load(tmp_path / "new" / "vocabulary")) == 180
 
@@ -198,7 +198,21 @@ def test_distilled_rows_are_taken(marian: Path, tmp_path: Path, succeed: Succeed
 def test_a_vocabulary_like_a_models_fits_it(tmp_path: Path, succeed: Succeed) -> None:
     Bundle(toys.mbart(), toys.multilingual_tokenizer(), toys.multilingual_tokenizer()).save(tmp_path / "mbart")
     text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(2))
-    succeed("vocab", "learn", "--text", text, "--size", "150", "--like", "mbart", "--kind", "bpe", "--out", "new")
+    succeed(
+        "vocab",
+        "learn",
+        "--text",
+        text,
+        "--size",
+        "150",
+        "--no-byte-fallback",
+        "--like",
+        "mbart",
+        "--kind",
+        "bpe",
+        "--out",
+        "new",
+    )
     assert set(Tokenizer.load(tmp_path / "new").languages) == {"de_DE", "en_XX"}
     succeed("transfer", "--model", "mbart", "--vocab", "new", "--method", "mean", "--out", "fitted")
     translated = succeed("generate", "--model", "fitted", "--input", source, "--beam", "1", "--languages", "en-de")

@@ -25,8 +25,8 @@ CONFIG = """
 name: tiny
 languages: {source: en, target: de}
 corpora: {everyday: {folder: upstream}, law: {folder: downstream}}
-upstream: {corpus: everyday, vocabulary: {size: 80}}
-downstream: {corpus: law, vocabulary: {size: 90}}
+upstream: {corpus: everyday, vocabulary: {size: 80, byte_fallback: false}}
+downstream: {corpus: law, vocabulary: {size: 90, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 24, max_positions: 128}
 pretrain: {epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 2, max_length: 64}
 generator_training: {max_steps: 3, batch_size: 500, precision: fp32, max_length: 64}

@@ -7,7 +7,12 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.models.beam_cache import BeamCache
-from toys import english, english_tokenizer, marian, mbart, multilingual_tokenizer
+from subgraft.models.build import build_marian
+from subgraft.models.conditioning import conditioning
+from subgraft.models.translate import Translator
+from subgraft.settings.corpora import Languages
+from subgraft.vocabulary.learn import learn
+from toys import SHAPE, english, english_tokenizer, german, marian, mbart, multilingual_tokenizer
 
 
 @pytest.mark.parametrize("build", [marian, mbart])
@@ -28,3 +33,13 @@ def test_sharing_the_source_changes_no_output(build: Callable[[], PreTrainedMode
     expected = model.generate(**inputs, **settings)
     assert len({tuple(output.tolist()) for output in expected}) > 1, "the outputs differ from sentence to sentence"
     assert torch.equal(model.generate(**inputs, **settings, past_key_values=BeamCache()), expected)
+
+
+def test_a_translation_is_one_line_whatever_it_spells() -> None:
+    source, target = english_tokenizer(), learn(german(), kind="unigram", size=350, byte_fallback=True)
+    model = build_marian(source, target, seed=1, **SHAPE)
+    model.final_logits_bias[0, target.byte_ids[ord("\n")]] = 1e3
+    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    translate = Translator(model, source, target, form, beam=1, max_length_ratio=1.0, max_positions=20)
+    assert all("\n" not in text for text in translate(english(2)))
+    assert all("\n" not in output.text for output in translate.with_probabilities(english(2)))

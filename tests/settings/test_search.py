@@ -78,6 +78,6 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
     """An experiment's steps are the same with and without one, and so are evaluations on the test set."""
     experiment = load(config, Experiment)
     assert ReportRecipe.of(experiment) == ReportRecipe.of(experiment.model_copy(update={"search": None}))
-    recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation)
+    recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
     assert "split" not in recipe.model_dump()
     assert recipe.model_copy(update={"split": "dev"}).model_dump()["split"] == "dev"

@@ -13,7 +13,7 @@ import toys
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
 from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
-from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.settings.runtime import Runtime
 from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
 from subgraft.store.events import EventLog, StageContext
@@ -43,7 +43,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def evaluated(inputs: dict[str, Path], out: Path, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The stage's summary, and what it wrote."""
     out.mkdir()
-    chosen = EvaluationSettings(beam=2, batch_size=4, speed_sentences=2, speed_repeats=1, **settings)
+    chosen = MeasurementSettings(beam=2, batch_size=4, speed_sentences=2, speed_repeats=1, **settings)
     recipe = EvaluateRecipe(languages=LANGUAGES, evaluation=chosen)
     context = StageContext(out.parent / "work", Runtime(), EventLog(out.parent / "events.jsonl"))
     summary = run(recipe, inputs, out, context)

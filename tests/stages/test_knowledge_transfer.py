@@ -212,9 +212,9 @@ def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], c
 
 
 MBART = (
-    "upstream={corpus: upstream, objective: denoising, vocabulary: {kind: unigram, size: 150}}",
+    "upstream={corpus: upstream, objective: denoising, vocabulary: {kind: unigram, size: 150, byte_fallback: false}}",
     "model={family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
-    "downstream={corpus: downstream, shared: true, vocabulary: {kind: unigram, size: 200}}",
+    "downstream={corpus: downstream, shared: true, vocabulary: {kind: unigram, size: 200, byte_fallback: false}}",
 )
 
 

@@ -27,8 +27,8 @@ languages: {source: en, target: en}
 corpora:
   everyday: {files: {train: [everyday.txt]}}
   downstream: SOURCE
-upstream: {corpus: everyday, objective: denoising, vocabulary: {size: 60}}
-downstream: {corpus: downstream, vocabulary: {size: 60}}
+upstream: {corpus: everyday, objective: denoising, vocabulary: {size: 60, byte_fallback: false}}
+downstream: {corpus: downstream, vocabulary: {size: 60, byte_fallback: false}}
 model: {family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
 pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32}
 generator_training: {max_steps: 2, batch_size: 500, precision: fp32}

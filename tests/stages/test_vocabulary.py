@@ -38,7 +38,24 @@ def test_texts_count_as_they_are_or_equally(
     for name in ("one", "two", "out"):
         (tmp_path / name).mkdir()
     inputs = {"corpus": corpus(tmp_path / "one", UPSTREAM), "second": corpus(tmp_path / "two", DOWNSTREAM)}
-    recipe = VocabularyRecipe(side="target", settings=VocabularySettings(size=90), weighing=weighing)
+    settings = VocabularySettings(size=90, byte_fallback=False)
+    recipe = VocabularyRecipe(side="target", settings=settings, weighing=weighing)
     run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
     expected = learn([*UPSTREAM, *DOWNSTREAM * copies], kind="unigram", size=90)
     assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_what_a_task_writes_can_be_spelled(byte_fallback: bool, tmp_path: Path) -> None:
+    """Every character of the training text has a piece; what it lacks is spelled in bytes, where there are any."""
+    rare, foreign = "Ω", "f(x) = 漢"
+    for name in ("text", "out"):
+        (tmp_path / name).mkdir()
+    inputs = {"corpus": corpus(tmp_path / "text", [*UPSTREAM * 20, f"{rare} garten haus"])}
+    settings = VocabularySettings(size=350 if byte_fallback else 90, byte_fallback=byte_fallback)
+    recipe = VocabularyRecipe(side="target", settings=settings)
+    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
+    learnt = Tokenizer.load(tmp_path / "out")
+    assert learnt.decode(learnt.encode(rare)) == rare
+    assert (learnt.decode(learnt.encode(foreign)) == foreign) is byte_fallback
+    assert (learnt.special["unk"] in learnt.encode(foreign)) is not byte_fallback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -64,10 +65,23 @@ def language_pair(text: str) -> Languages:
 
 def fraction(text: str) -> float:
     """A type of argument: a number above 0 and below 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, found '{text}'")
     return value
+
+
+def share(text: str) -> float:
+    """A type of argument: a number above 0 and at most 1."""
+    value = _number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, found '{text}'")
+    return value
+
+
+def _number(text: str) -> float:
+    """What is no number becomes one that no range has."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -59,13 +59,13 @@ def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
     # These take seconds to load; a mistake in the text is told at once.
     from subgraft.models.bundle import Bundle
-    from subgraft.settings.evaluation import EvaluationSettings
+    from subgraft.settings.evaluation import MeasurementSettings
     from subgraft.stages.evaluate import translator
 
     bundle = Bundle.load(local_model(arguments.model))
     if "encoder" not in bundle.tokenizers:
         raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
-    settings = EvaluationSettings(beam=arguments.beam, batch_size=arguments.batch_size)
+    settings = MeasurementSettings(beam=arguments.beam, batch_size=arguments.batch_size)
     translate = translator(bundle, arguments.languages, settings)
     return translate(lines, arguments.batch_size)
 

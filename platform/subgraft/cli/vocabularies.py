@@ -6,7 +6,7 @@ import argparse
 from itertools import chain
 from pathlib import Path
 
-from subgraft.cli.arguments import whole
+from subgraft.cli.arguments import share, whole
 from subgraft.cli.output import Commands, console, new_directory
 from subgraft.errors import UserError
 
@@ -18,7 +18,17 @@ def add_to(commands: Commands) -> None:
     learning.add_argument("--size", type=whole(1), required=True, help="number of pieces, special tokens included")
     learning.add_argument("--kind", choices=("unigram", "bpe", "wordpiece"), default="unigram", help="default: unigram")
     learning.add_argument("--like", metavar="MODEL", help="take over this model's special tokens and language codes")
-    learning.add_argument("--byte-fallback", action="store_true", help="spell unknown characters in bytes")
+    learning.add_argument(
+        "--character-coverage",
+        type=share,
+        default=1.0,
+        help="share of the text's characters that get pieces of their own (default 1.0)",
+    )
+    learning.add_argument(
+        "--byte-fallback",
+        action=argparse.BooleanOptionalAction,
+        help="spell other characters in bytes, which take 256 pieces (default: yes, but for wordpiece, which cannot)",
+    )
     learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     learning.set_defaults(command=learn)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
@@ -59,7 +69,8 @@ def learn(arguments: argparse.Namespace) -> None:
             chain.from_iterable(reading.lines(path) for path in arguments.text),
             kind=arguments.kind,
             size=arguments.size,
-            byte_fallback=arguments.byte_fallback,
+            character_coverage=arguments.character_coverage,
+            byte_fallback=arguments.kind != "wordpiece" if arguments.byte_fallback is None else arguments.byte_fallback,
             like=like,
         )
         tokenizer.save(out)

@@ -14,7 +14,7 @@ from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.files import file_digest
 from subgraft.settings.base import SideName, Split
 from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import MaskingSettings
+from subgraft.settings.domains import MaskingSettings, NoiseSettings
 from subgraft.settings.rows import Row
 from subgraft.settings.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.stages.assemble import AssembleRecipe
@@ -71,6 +71,12 @@ class Beginnings:
             return model
         recipe = AssembleRecipe(seed=self.experiment.upstream.seed)
         return Step(stages.ASSEMBLE, f"encoder-decoder of {model.name}", recipe, {"model": model})
+
+    @property
+    def noise(self) -> NoiseSettings | None:
+        """What is done to text that is denoised, where that is the upstream objective."""
+        upstream = self.experiment.upstream
+        return upstream.noise if upstream.objective == "denoising" else None
 
     @property
     def masking(self) -> MaskingSettings | None:
@@ -156,7 +162,7 @@ class Beginnings:
             objective=upstream.objective,
             languages=experiment.upstream_languages,
             model=experiment.model,
-            noise=upstream.noise,
+            noise=self.noise,
             training=experiment.pretrain,
             seed=upstream.seed,
             sampling=sampling,
@@ -196,7 +202,8 @@ class Beginnings:
         own = experiment.upstream_languages if corpus is self.upstream_corpus else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,
-            settings=VocabularySettings(kind=settings.kind, size=settings.size),
+            # A joint vocabulary's weighing has a field of its own.
+            settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
             languages=self._language_codes if coded else (),
             weighing=experiment.joint_vocabulary.weighing if second else None,
             marks=self._marks if corpus is self.upstream_corpus and (shared or side == "source") else (),

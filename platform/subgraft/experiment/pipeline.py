@@ -11,7 +11,7 @@ from subgraft import stages
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.settings.base import SideName
-from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.settings.rows import Row
 from subgraft.settings.training import TrainingSettings
 from subgraft.stages.evaluate import EvaluateRecipe
@@ -104,7 +104,7 @@ class Pipeline(Beginnings):
         recipe = GeneratorRecipe(
             objective=experiment.upstream.objective,
             languages=experiment.upstream_languages,
-            noise=experiment.upstream.noise,
+            noise=self.noise,
             sides=experiment.sides,
             kind=row.initialiser,  # type: ignore[arg-type]
             kd_weight=row.kd_weight or 0.0,
@@ -171,7 +171,7 @@ class Pipeline(Beginnings):
         evaluate = Step(
             stages.EVALUATE,
             f"evaluate {row.name} seed {seed}",
-            EvaluateRecipe(languages=experiment.languages, evaluation=_without_upstream(experiment.evaluation)),
+            EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement),
             {"model": finetune, "corpus": self.downstream_corpus},
             labels,
         )
@@ -185,7 +185,7 @@ class Pipeline(Beginnings):
         settings = self.experiment.evaluation
         if settings.upstream_sentences is None:
             return {}
-        evaluation = EvaluationSettings(
+        evaluation = MeasurementSettings(
             beam=settings.beam,
             batch_size=settings.batch_size,
             max_length_ratio=settings.max_length_ratio,
@@ -246,8 +246,3 @@ class Pipeline(Beginnings):
 def _training(training: TrainingSettings, row: Row) -> TrainingSettings:
     """The generator's training, for as many steps as the row says."""
     return training.model_copy(update={"max_steps": row.generator_steps}) if row.generator_steps else training
-
-
-def _without_upstream(evaluation: EvaluationSettings) -> EvaluationSettings:
-    """What is done on the upstream test set is no part of a task's evaluation."""
-    return evaluation.model_copy(update={"upstream_sentences": None})

@@ -60,7 +60,7 @@ class Translator:
         outputs = [""] * len(texts)
         for chosen, _, _, generated in self._batches(texts, batch_size, progress):
             for index, tokens in zip(chosen, generated.tolist(), strict=True):
-                outputs[index] = self._target.decode(tokens)
+                outputs[index] = self._text(tokens)
         return outputs
 
     def with_probabilities(
@@ -72,8 +72,12 @@ class Translator:
             probabilities = token_probabilities(self._model, input_ids, mask, generated).tolist()
             for index, tokens, sure in zip(chosen, generated.tolist(), probabilities, strict=True):
                 body = self._body(tokens)
-                outputs[index] = Output(self._target.decode(tokens), body, tuple(sure[: len(body)]))
+                outputs[index] = Output(self._text(tokens), body, tuple(sure[: len(body)]))
         return outputs
+
+    def _text(self, tokens: list[int]) -> str:
+        """One line: a vocabulary with bytes can spell the end of one."""
+        return " ".join(self._target.decode(tokens).splitlines())
 
     def _body(self, tokens: list[int]) -> tuple[int, ...]:
         """What stands between the decoder's start and the end, or the padding of an output that was cut."""

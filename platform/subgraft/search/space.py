@@ -11,7 +11,7 @@ from typing import Any
 from subgraft import stages
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult, Value
-from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.settings.rows import Row
 from subgraft.settings.search import TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.stages.evaluate import EvaluateRecipe
@@ -84,7 +84,7 @@ def _steps(pipeline: Pipeline, row: Row) -> TrialSteps:
     if "sentences_per_second" not in search.objectives:
         return TrialSteps(finetune, None)
     settings = pipeline.experiment.evaluation
-    evaluation = EvaluationSettings(
+    evaluation = MeasurementSettings(
         beam=settings.beam,
         batch_size=settings.batch_size,
         max_length_ratio=settings.max_length_ratio,

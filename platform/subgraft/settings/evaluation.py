@@ -9,12 +9,11 @@ from pydantic import Field
 from subgraft.settings.base import Seed, Settings
 
 
-class EvaluationSettings(Settings):
-    """max_length_ratio: an output ends at this many bytes of text for each byte of its source.
+class MeasurementSettings(Settings):
+    """How one model is measured on one text.
 
+    max_length_ratio: an output ends at this many bytes of text for each byte of its source.
     calibration: whether the inference ECE is measured, which reads every output once more.
-    upstream_sentences: so many sentences of the upstream corpus's test split are translated as well, by every finetuned
-    model and by the one it began with: what was forgotten. Not done where it is not given.
     """
 
     beam: Annotated[int, Field(ge=1)] = 4
@@ -23,9 +22,24 @@ class EvaluationSettings(Settings):
     test_sentences: Annotated[int, Field(ge=1)] | None = None
     speed_sentences: Annotated[int, Field(ge=1)] = 128
     speed_repeats: Annotated[int, Field(ge=1)] = 3
-    bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
     calibration: bool = True
+
+
+class EvaluationSettings(MeasurementSettings):
+    """How the rows of an experiment are measured, and compared.
+
+    bootstrap_samples: resamples behind an interval or a p-value.
+    upstream_sentences: so many sentences of the upstream corpus's test split are translated as well, by every finetuned
+    model and by the one it began with: what was forgotten. Not done where it is not given.
+    """
+
+    bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
     upstream_sentences: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @property
+    def measurement(self) -> MeasurementSettings:
+        """What decides the measurement of one model, and nothing of how models are compared."""
+        return MeasurementSettings(**self.model_dump(include=set(MeasurementSettings.model_fields)))
 
 
 class IntrinsicSettings(Settings):

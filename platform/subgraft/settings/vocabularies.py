@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from subgraft.settings.base import Settings, Share, SideName, VocabularyKind
 
 
 class VocabularySettings(Settings):
-    """A vocabulary to learn; `size` counts everything, special tokens included."""
+    """A vocabulary to learn; `size` counts everything, special tokens and bytes included.
+
+    character_coverage: the share of the text's characters that get pieces of their own.  byte_fallback: whether other
+    characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for unigram and bpe unless said
+    otherwise, and wordpiece has no such thing.
+    """
 
     kind: VocabularyKind = "unigram"
     size: Annotated[int, Field(ge=50)] = 8000
+    character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") != "wordpiece")
+
+    @model_validator(mode="after")
+    def _kind_has_bytes(self) -> VocabularySettings:
+        if self.byte_fallback and self.kind == "wordpiece":
+            raise ValueError("byte_fallback goes with the kinds unigram and bpe, not with wordpiece")
+        return self
 
 
 class JointVocabularySettings(VocabularySettings):

@@ -24,7 +24,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.translate import Translator
 from subgraft.settings.base import Settings
 from subgraft.settings.corpora import Languages
-from subgraft.settings.evaluation import EvaluationSettings
+from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
@@ -48,7 +48,7 @@ class EvaluateRecipe(Settings):
     """
 
     languages: Languages
-    evaluation: EvaluationSettings
+    evaluation: MeasurementSettings
     speed: bool = Field(default=True, exclude_if=bool)
     split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
 
@@ -92,7 +92,7 @@ def _translations(
     bundle: Bundle,
     sources: Sequence[str],
     references: Sequence[str],
-    settings: EvaluationSettings,
+    settings: MeasurementSettings,
     context: Context,
 ) -> tuple[list[str], Calibration | None]:
     """Translations and, where it is wanted and anything was generated, how well they were calibrated."""
@@ -115,7 +115,7 @@ def _scores(hypotheses: Sequence[str], references: Sequence[str], language: str,
 
 
 def translator(
-    bundle: Bundle, languages: Languages, settings: EvaluationSettings, kind: type[Translator] = Translator
+    bundle: Bundle, languages: Languages, settings: MeasurementSettings, kind: type[Translator] = Translator
 ) -> Translator:
     """Beam search with the settings of the evaluation, on the GPU where there is one."""
     return kind(
@@ -135,7 +135,7 @@ def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
     return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))
 
 
-def _speed(translate: Translator, sources: Sequence[str], settings: EvaluationSettings) -> Speed:
+def _speed(translate: Translator, sources: Sequence[str], settings: MeasurementSettings) -> Speed:
     torch.manual_seed(0)
     chosen = sources[: settings.speed_sentences]
     return measure_speed(

@@ -28,17 +28,17 @@ from subgraft.training.schedule import Data
 
 
 class GeneratorRecipe(Settings):
-    """masking: for that objective; left out of the fingerprint elsewhere."""
+    """noise, masking: for the objectives denoising and masked; left out of the fingerprint elsewhere."""
 
     objective: UpstreamObjective
     languages: Languages
-    noise: NoiseSettings
     sides: tuple[SideName, ...]
     kind: Literal["att", "patt"]
     kd_weight: float
     generator: GeneratorSettings
     training: TrainingSettings
     seed: int
+    noise: NoiseSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 

@@ -24,15 +24,18 @@ from subgraft.training.schedule import Data
 
 
 class PretrainRecipe(Settings):
-    """sampling: how segmentations are sampled; masking: for that objective. Left out of the fingerprint elsewhere."""
+    """sampling: how segmentations are sampled.  noise, masking: for the objectives denoising and masked.
+
+    Each is left out of the fingerprint where there is none.
+    """
 
     objective: UpstreamObjective
     languages: Languages
     model: ModelSettings
-    noise: NoiseSettings
     training: TrainingSettings
     seed: int
     sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    noise: NoiseSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 

@@ -26,7 +26,7 @@ def upstream_objective(
     bundle: Bundle,
     corpus: Corpus,
     languages: Languages,
-    noise: NoiseSettings,
+    noise: NoiseSettings | None,
     training: TrainingSettings,
     seed: int,
     sampling: SamplingSettings | None = None,
@@ -39,6 +39,7 @@ def upstream_objective(
         return Translation(
             pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled
         )
+    assert noise is not None  # the experiment gives it for this objective
     code, limit = partial(language_code, bundle.decoder), training.max_length
     return Mixture(
         [

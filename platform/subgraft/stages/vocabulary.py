@@ -43,6 +43,8 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
         chain.from_iterable(text() for text, times in zip(texts, copies, strict=True) for _ in range(times)),
         kind=recipe.settings.kind,
         size=recipe.settings.size,
+        character_coverage=recipe.settings.character_coverage,
+        byte_fallback=recipe.settings.byte_fallback,
         mask=bool(recipe.languages),
         languages=recipe.languages,
         like=like,

@@ -32,7 +32,7 @@ def learn(
     *,
     kind: VocabularyKind,
     size: int,
-    character_coverage: float = 0.9999,
+    character_coverage: float = 1.0,
     byte_fallback: bool = False,
     mask: bool = False,
     languages: Sequence[str] = (),
