@@ -40,7 +40,7 @@ def test_trained_tokens_get_their_rows_and_all_else_is_the_mean(upstream: Side, 
     assert torch.equal(found.input[-2:], means.input[-2:])
     assert found.output is not None and means.output is not None and torch.equal(found.output, means.output)
     assert found.bias is not None and means.bias is not None and torch.equal(found.bias, means.bias)
-    assert found.fallbacks == {"subwords": len(unseen()) // 2, "mean": 0}
+    assert found.fallbacks == {"subwords": len(unseen()) // 2, "characters": 0, "bytes": 0, "mean": 0}
     assert means.matrix is not None and found.matrix is None, "distilled rows are no mixture of upstream rows"
 
 

@@ -22,13 +22,15 @@ from subgraft.grafting.generator import (
 from subgraft.grafting.similar import SimilarTokens
 
 SIZE, DIMENSION = 40, 12
+ORDINARY = np.arange(5, SIZE - 3)  # special tokens before, spare rows behind
 
 
 def _similar(rows: list[list[tuple[int, int]]]) -> RaggedSimilar:
     offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
     ids = np.array([token for row in rows for token, _ in row], dtype=np.int64)
     relations = np.array([relation for row in rows for _, relation in row], dtype=np.int8)
-    return RaggedSimilar.from_numpy(SimilarTokens(offsets, ids, relations, np.zeros(len(rows), dtype=np.int8)))
+    found = SimilarTokens(offsets, ids, relations, np.zeros(len(rows), dtype=np.int8))
+    return RaggedSimilar.from_numpy(found, ORDINARY)
 
 
 def _random_rows(seed: int, count: int = 25) -> list[list[tuple[int, int]]]:
@@ -93,10 +95,12 @@ def test_large_scores_do_not_overflow() -> None:
     assert torch.isfinite(generator(torch.randn(SIZE, DIMENSION), _similar(_random_rows(3)))).all()
 
 
-def test_a_token_without_similar_ones_gets_the_mean_embedding() -> None:
+def test_a_token_without_similar_ones_gets_the_mean_of_ordinary_rows() -> None:
+    """What special tokens and spare rows hold is not in it."""
     table, similar = torch.randn(SIZE, DIMENSION), _similar([[(1, 0)], [], [(2, 2)]])
+    table[:5], table[-3:] = 1e6, torch.nan
     generated = Generator("patt", DIMENSION)(table, similar)
-    torch.testing.assert_close(generated[1], table.mean(dim=0))
+    torch.testing.assert_close(generated[1], table[5:-3].mean(dim=0))
     torch.testing.assert_close(generated[0], table[1])
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from subgraft.grafting.generator import Generator
+from subgraft.grafting.generator import Generator, GeneratorKind
 from subgraft.grafting.generator_loss import GeneratorLoss, extended_cross_entropy
 from subgraft.grafting.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
@@ -32,9 +32,9 @@ def _simulator(name: SideName, merge_rate: float = 0.4, max_positions: int | Non
     return Simulator(examples, tokenizer, name, settings, 10, 1, padding, max_positions)
 
 
-def _loss(name: SideName, kd_weight: float = 0.5) -> GeneratorLoss:
+def _loss(name: SideName, kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> GeneratorLoss:
     model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **SHAPE)
-    generator = Generator("patt", SHAPE["d_model"])
+    generator = Generator(kind, SHAPE["d_model"])
     torch.nn.init.normal_(generator.weight, generator=torch.Generator().manual_seed(3))
     sides = {each: side(model, each) for each in SIDES}
     return GeneratorLoss(model, generator, sides, name, kd_weight, 0.0, "input").eval()
@@ -76,6 +76,22 @@ def test_only_the_generator_gets_gradients(name: SideName) -> None:
     trained = [key for key, parameter in loss.named_parameters() if parameter.grad is not None]
     assert trained == ["generator.weight"]
     assert loss.generator.weight.grad is not None and loss.generator.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("kd_weight", [0.0, 0.5])
+@pytest.mark.parametrize("kind", ["att", "patt"])
+@pytest.mark.parametrize("name", SIDES)
+def test_a_batch_without_new_tokens_has_a_gradient_of_zero(
+    name: SideName, kind: GeneratorKind, kd_weight: float
+) -> None:
+    loss, simulator = _loss(name, kd_weight, kind), _simulator(name)
+    simulator._resegment.settings = ResegmentationSettings(merge_rate=0.0, split_rate=0.0)
+    batch = simulator.batch(np.arange(8), epoch=0)
+    assert len(batch.new) == 0
+    for value in loss(batch).values():
+        (gradient,) = torch.autograd.grad(value, [loss.generator.weight], retain_graph=True)
+        assert gradient.shape == loss.generator.weight.shape
+        assert not gradient.any()
 
 
 @pytest.mark.parametrize("name", SIDES)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from subgraft.grafting.generator import Generator, mix
+from subgraft.grafting.generator import Generator, GeneratorKind, mix
 from subgraft.grafting.masked_generator_loss import MaskedGeneratorLoss
 from subgraft.grafting.masked_simulation import MaskedSimulator
 from subgraft.models.sides import side
@@ -27,12 +27,12 @@ def _simulator(share: float = 0.3, rate: float = 0.4) -> MaskedSimulator:
     return MaskedSimulator(sentences, tokenizer, settings, 10, 1)
 
 
-def _loss(kd_weight: float = 0.5) -> MaskedGeneratorLoss:
+def _loss(kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> MaskedGeneratorLoss:
     model = bert()
     with torch.no_grad():
         for parameter in model.bert.parameters():
             parameter.mul_(4)  # weights of 0.02 hardly tell one sentence from another
-    generator = Generator("patt", 16)
+    generator = Generator(kind, 16)
     torch.nn.init.normal_(generator.weight, generator=torch.Generator().manual_seed(3))
     return MaskedGeneratorLoss(model, generator, side(model, "decoder"), kd_weight, 0.0).eval()
 
@@ -91,6 +91,17 @@ def test_without_resegmentation_nothing_is_distilled() -> None:
     own = loss.model(input_ids=batch.hidden.input_ids, attention_mask=batch.hidden.attention_mask).logits
     expected = cross_entropy(own.flatten(0, 1), batch.hidden.labels.flatten(), ignore_index=IGNORED, reduction="sum")
     torch.testing.assert_close(sums["prediction"], expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("kd_weight", [0.0, 0.5])
+@pytest.mark.parametrize("kind", ["att", "patt"])
+def test_a_batch_without_new_tokens_has_a_gradient_of_zero(kind: GeneratorKind, kd_weight: float) -> None:
+    loss, batch = _loss(kd_weight, kind), _simulator(rate=0.0).batch(np.arange(6), epoch=0)
+    assert len(batch.new) == 0
+    for value in loss(batch).values():
+        (gradient,) = torch.autograd.grad(value, [loss.generator.weight], retain_graph=True)
+        assert gradient.shape == loss.generator.weight.shape
+        assert not gradient.any()
 
 
 def test_only_the_generator_gets_gradients_and_a_sentence_keeps_its_loss_in_any_company() -> None:

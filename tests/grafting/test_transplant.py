@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import (
     AutoModelForSeq2SeqLM,
     MarianConfig,
@@ -17,15 +18,18 @@ from transformers import (
 from subgraft.errors import UserError
 from subgraft.grafting.alignment import align
 from subgraft.grafting.initialisers import DISTILLED_METHODS, METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.grafting.transplant import Method, Transplant, transplant
+from subgraft.models.build import build_marian
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import shares_table, side
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings.base import SideName
+from subgraft.settings.base import SideName, VocabularyKind
+from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (
+    SHAPE,
     bert,
     bert2bert,
     cased_tokenizer,
@@ -344,3 +348,59 @@ def test_a_published_marian_is_transplanted(tmp_path: Path) -> None:
     assert out[0] == target.special["pad"]
     assert target.special["pad"] not in out[1:]
     assert len(target) > max(out)
+
+
+SLASHED = [*german(400, 7), *["ø dankø dankøbar freundø øø"] * 400]  # the upstream text has no such character
+
+
+def _transplanted(source: Tokenizer, target: Tokenizer, method: str) -> tuple[Tensor, Tensor, Transplant]:
+    """The decoder's table before and after, and what was done."""
+    model = build_marian(english_tokenizer(), source, seed=1, **SHAPE)
+    before = side(model, "decoder").input.weight.detach().clone()
+    both: dict[SideName, Tokenizer] = {"encoder": english_tokenizer(), "decoder": source}
+    made = transplant(model, both, {"decoder": target}, Method(method))
+    return before, side(made.model, "decoder").input.weight.detach(), made
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("method", ["mean", "avg"])
+def test_bytes_are_carried_over_as_bytes_and_make_no_other_row(method: str, kind: VocabularyKind) -> None:
+    """But those of a token that the upstream vocabulary spells in nothing else."""
+    source = learn(german(), kind="unigram", size=350, byte_fallback=True)
+    target = learn(SLASHED, kind=kind, size=400, byte_fallback=True, character_coverage=1.0)
+    before, after, made = _transplanted(source, target, method)
+    for byte, token in target.byte_ids.items():
+        assert torch.equal(after[token], before[source.byte_ids[byte]])
+    slashed = target.ids[Entry("ø", False)]
+    expected = before[[source.byte_ids[byte] for byte in "ø".encode()]].mean(0)
+    torch.testing.assert_close(after[slashed], expected)
+    report, matrix = made.reports["decoder"], made.matrices["decoder"]
+    only_slashed = [i for e, i in target.ids.items() if e not in source.ids and set(e.surface) == {"ø"}]
+    assert report.fallbacks["bytes"] == len(only_slashed) > 0
+    in_bytes = torch.isin(matrix.tokens, torch.tensor(list(source.byte_ids.values())))
+    rows = torch.repeat_interleave(torch.arange(len(target)), matrix.offsets.diff())
+    assert set(rows[in_bytes].tolist()) == {*target.byte_ids.values(), *only_slashed}
+    mixed = [i for e, i in target.ids.items() if "ø" in e.surface and set(e.surface) != {"ø"}]
+    assert mixed, "there is a token of both"
+
+
+@pytest.mark.parametrize("method", ["mean", "avg"])
+def test_bytes_of_the_new_vocabulary_alone_get_the_mean_row(method: str) -> None:
+    source = german_tokenizer()
+    target = learn(SLASHED, kind="unigram", size=400, byte_fallback=True, character_coverage=1.0)
+    before, after, made = _transplanted(source, target, method)
+    tokens = [*target.byte_ids.values(), target.ids[Entry("ø", False)]]
+    ordinary = [i for i, entry in enumerate(source.entries) if entry is not None]
+    torch.testing.assert_close(after[tokens], before[ordinary].mean(0).expand(len(tokens), -1))
+    assert made.reports["decoder"].others == 256
+    assert made.reports["decoder"].fallbacks["mean"] > 0 == made.reports["decoder"].fallbacks["bytes"]
+
+
+@pytest.mark.parametrize("method", ["mean", "avg"])
+def test_bytes_of_the_upstream_vocabulary_alone_spell_what_it_lacks(method: str) -> None:
+    source = learn(german(), kind="unigram", size=350, byte_fallback=True)
+    target = learn(SLASHED, kind="unigram", size=180, character_coverage=1.0)
+    before, after, made = _transplanted(source, target, method)
+    expected = before[[source.byte_ids[byte] for byte in "ø".encode()]].mean(0)
+    torch.testing.assert_close(after[target.ids[Entry("ø", False)]], expected)
+    assert made.reports["decoder"].fallbacks["bytes"] > 0 == made.reports["decoder"].fallbacks["mean"]

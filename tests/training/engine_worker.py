@@ -2,9 +2,10 @@
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
 the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch; or generator (with both
-of its losses), or generator-recomputed, with activation checkpointing; or memory, which trains nothing and
-writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE: plain, or zero0 to zero3, with
--optimizer or -parameters for what is offloaded.
+of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose micro-batches of one or
+two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or memory, which trains
+nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE: plain, or zero0 to
+zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from transformers import PreTrainedModel
 
 from subgraft.grafting.generator import Generator
 from subgraft.grafting.generator_loss import GeneratorLoss
-from subgraft.grafting.simulation import Simulator
+from subgraft.grafting.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side
@@ -43,6 +44,7 @@ from subgraft.training.schedule import Data
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 STEPS = 6
+RARE = "generator-rare"
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
@@ -51,7 +53,9 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     settings = TrainingSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
-    module, weights, data = _generator(task.endswith("recomputed")) if task.startswith("generator") else _pretraining()
+    if task == RARE:
+        settings = settings.model_copy(update={"micro_batch_size": 18})
+    module, weights, data = _generator(task) if task.startswith("generator") else _pretraining()
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
@@ -79,6 +83,8 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
+    if isinstance(data, _Counted):
+        (out / f"new-{engine.rank}.json").write_text(json.dumps(data.new))
     held = _held(module)
     tensors = {name: tensor.contiguous().clone() for name, tensor in engine.state().items()}
     if engine.rank == 0:
@@ -114,12 +120,25 @@ def _pretraining() -> tuple[nn.Module, dict[str, float], Data]:
     return Seq2SeqLoss(model, 0.1), {"loss": 1.0}, Seq2SeqData(examples, *padding)
 
 
-def _generator(recomputed: bool) -> tuple[nn.Module, dict[str, float], Data]:
+class _Counted(Simulator):
+    """Keeps how many new tokens each batch has."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.new: list[int] = []
+
+    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
+        made = super().batch(indices, epoch)
+        self.new.append(len(made.new))
+        return made
+
+
+def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     model, examples, padding = _examples()
-    if recomputed:
+    if task.endswith("recomputed"):
         recompute_activations(model)
-    resegmentation = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
-    data = Simulator(examples, german_tokenizer(), "decoder", resegmentation, 10, 1, padding)
+    rates = {"merge_rate": 0.03, "split_rate": 0.02} if task == RARE else {"merge_rate": 0.4, "split_rate": 0.3}
+    data = _Counted(examples, german_tokenizer(), "decoder", ResegmentationSettings(**rates), 10, 1, padding)
     sides = {name: side(model, name) for name in SIDES}
     loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), sides, "decoder", 0.5, 0.0, "input")
     return loss, loss.weights, data

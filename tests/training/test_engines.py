@@ -99,3 +99,35 @@ def test_a_generator_is_trained_over_a_frozen_model_in_shards(tmp_path: Path, ki
     name = "parameter.generator.weight"
     assert expected[name].any()
     torch.testing.assert_close(weights[name], expected[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[int, float], dict[str, torch.Tensor]]:
+    out = tmp_path_factory.mktemp("rare")
+    return run_workers("plain", 1, out, task="generator-rare"), load_file(out / "final.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [
+        ("plain", 2),
+        ("zero2", 2),
+        pytest.param("zero2", 1, marks=pytest.mark.slow),
+        pytest.param("zero0", 2, marks=pytest.mark.slow),
+        pytest.param("zero1", 2, marks=pytest.mark.slow),
+        pytest.param("zero3", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_generator_is_trained_where_a_worker_has_no_new_token_or_nothing_at_all(
+    tmp_path: Path, rare: tuple[dict[int, float], dict[str, torch.Tensor]], kind: str, workers: int
+) -> None:
+    losses, weights = rare
+    found = run_workers(kind, workers, tmp_path, task="generator-rare")
+    new = [json.loads((tmp_path / f"new-{rank}.json").read_text()) for rank in range(workers)]
+    for counts in new:
+        assert 0 in counts
+        assert any(counts)
+    assert found == pytest.approx(losses, rel=1e-4)
+    final, name = load_file(tmp_path / "final.safetensors"), "parameter.generator.weight"
+    assert weights[name].any()
+    torch.testing.assert_close(final[name], weights[name], rtol=1e-3, atol=1e-5)

@@ -16,6 +16,7 @@ from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sampling import BpeDropout, Sampler, UnigramLattice
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import german, german_tokenizer
+from vocabularies import byte_level
 
 DRAWS = 20_000
 UNKNOWN = 0
@@ -26,6 +27,10 @@ def draws(seed: int = 1) -> Iterator[float]:
     generator = np.random.default_rng(seed)
     while True:
         yield float(generator.random())
+
+
+def unknown(character: str) -> list[int]:
+    return [UNKNOWN]
 
 
 def segmentations(word: str) -> Iterator[tuple[tuple[int, ...], float]]:
@@ -52,13 +57,13 @@ def test_the_lattice_draws_each_segmentation_with_its_probability(alpha: float) 
     word = "ababa"
     weights = {ids: math.exp(alpha * score) for ids, score in segmentations(word)}
     assert len(weights) == 13
-    lattice, numbers = UnigramLattice(PIECES, UNKNOWN, alpha), draws()
+    lattice, numbers = UnigramLattice(PIECES, unknown, alpha), draws()
     counts = Counter(tuple(lattice(word, numbers)) for _ in range(DRAWS))
     assert_drawn(counts, {ids: weight / sum(weights.values()) for ids, weight in weights.items()})
 
 
 def test_a_character_that_is_no_piece_is_unknown() -> None:
-    assert UnigramLattice({"a": (1, -1.0)}, UNKNOWN, 1.0)("axa", draws()) == [1, UNKNOWN, 1]
+    assert UnigramLattice({"a": (1, -1.0)}, unknown, 1.0)("axa", draws()) == [1, UNKNOWN, 1]
 
 
 def test_merges_are_left_out_with_their_probability() -> None:
@@ -67,7 +72,7 @@ def test_merges_are_left_out_with_their_probability() -> None:
     ab is done unless dropped; then abc likewise: with p = 0.3, 0.3 for a b c, 0.7 · 0.3 for ab c, 0.7 · 0.7 for abc.
     """
     vocabulary = {"a": 1, "b": 2, "c": 3, "ab": 4, "abc": 5}
-    cut, numbers = BpeDropout(vocabulary, [("a", "b"), ("ab", "c")], UNKNOWN, 0.3), draws()
+    cut, numbers = BpeDropout(vocabulary, [("a", "b"), ("ab", "c")], unknown, 0.3), draws()
     counts = Counter(tuple(cut("abc", numbers)) for _ in range(DRAWS))
     assert_drawn(counts, {(1, 2, 3): 0.3, (4, 3): 0.21, (5,): 0.49})
 
@@ -75,7 +80,7 @@ def test_merges_are_left_out_with_their_probability() -> None:
 def test_a_dropped_merge_makes_room_for_a_later_one() -> None:
     """Of "abc" with merges ab, then bc: ab with 0.7; else bc unless it was dropped at the same step."""
     vocabulary = {"a": 1, "b": 2, "c": 3, "ab": 4, "bc": 5}
-    cut, numbers = BpeDropout(vocabulary, [("a", "b"), ("b", "c")], UNKNOWN, 0.3), draws()
+    cut, numbers = BpeDropout(vocabulary, [("a", "b"), ("b", "c")], unknown, 0.3), draws()
     counts = Counter(tuple(cut("abc", numbers)) for _ in range(DRAWS))
     assert_drawn(counts, {(4, 3): 0.7, (1, 5): 0.3 * 0.7, (1, 2, 3): 0.3 * 0.3})
 
@@ -130,6 +135,34 @@ def test_no_special_token_is_ever_drawn_from_text(kind: str, bpe: Tokenizer) -> 
             assert silent.isdisjoint(ids)
             unknown = [i == tokenizer.special["unk"] for i in ids]
             assert not any(one and other for one, other in itertools.pairwise(unknown))
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def in_bytes(request: pytest.FixtureRequest) -> Tokenizer:
+    return learn(german(), kind=request.param, size=380, byte_fallback=True)
+
+
+def test_unknown_characters_are_their_bytes(in_bytes: Tokenizer) -> None:
+    """As in the plain segmentation, which a great alpha and no dropout give."""
+    texts = [*german(60, 5), "dank(bar", "Ωgarten ΩΩ 中文 🙂", "a\u0301(", "haft x"]
+    found = sampled(in_bytes, texts, alpha=2000.0, dropout=0.0)
+    same = [one == other for one, other in zip(found, in_bytes.encode_batch(texts), strict=True)]
+    assert sum(same) >= len(texts) - 2, "the best two segmentations of a text may score the same"
+    assert all(same[60:])
+    assert any(set(in_bytes.byte_ids.values()).intersection(ids) for ids in found)
+
+
+def test_samples_in_bytes_spell_the_text(in_bytes: Tokenizer) -> None:
+    texts = ["dank(bar freund", "Ωgarten ΩΩ 中文 🙂", "<0x28>dank <0xE4>"]
+    for seed in range(10):
+        found = sampled(in_bytes, texts, seed, dropout=0.5)
+        assert [in_bytes.decode(ids) for ids in found] == texts
+        assert not any(in_bytes.special["unk"] in ids for ids in found)
+
+
+def test_byte_level_vocabularies_cannot_be_sampled_from() -> None:
+    with pytest.raises(UserError, match="only unigram vocabularies and BPE"):
+        Sampler(byte_level(german(40), 300), SamplingSettings())
 
 
 def test_wordpiece_cannot_be_sampled_from() -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.grafting.mixing_matrix import MixingMatrix
+from subgraft.grafting.mixing_matrix import PARTS, MixingMatrix
 from subgraft.models.sides import Side, side
 from subgraft.settings.base import SideName
 
@@ -71,14 +71,14 @@ class AttachedTable(nn.Module):
 
     def __init__(self, matrix: MixingMatrix, upstream: Tensor, table: Tensor) -> None:
         super().__init__()
-        for part in ("offsets", "tokens", "weights"):
+        for part in PARTS:
             self.register_buffer(part, getattr(matrix, part), persistent=False)
         self.upstream = nn.Parameter(upstream.detach().float().clone())
         with torch.no_grad():
             self.rest = nn.Parameter(table.detach().float() - matrix.mix(self.upstream))
 
     def forward(self) -> Tensor:
-        matrix = MixingMatrix(self.offsets, self.tokens, self.weights)  # type: ignore[arg-type]
+        matrix = MixingMatrix(*(getattr(self, part) for part in PARTS))
         return matrix.mix(self.upstream) + self.rest
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from subgraft.errors import UserError
 from subgraft.grafting.generator import table_digest
 from subgraft.grafting.new_rows import NewRows, Request
+from subgraft.grafting.similar import count_fallbacks
 from subgraft.grafting.subword_mean import mix_subwords, subwords
 from subgraft.grafting.token_tensors import load_beside, save_beside
 from subgraft.models.sides import Side
@@ -73,8 +74,9 @@ def take_distilled(request: Request) -> NewRows:
     rows = means.input.clone()
     rows[known] = found.rows[[at for at in places if at is not None]].to(rows.dtype)
     lacking = [entry for entry, at in zip(request.entries, places, strict=True) if at is None]
-    unknown = sum(not parts for parts in subwords(request.source, lacking))
-    return replace(means, input=rows, fallbacks={"subwords": len(lacking) - unknown, "mean": unknown}, matrix=None)
+    instead = count_fallbacks(parts.fallback for parts in subwords(request.source, lacking))
+    fallbacks = {"subwords": len(lacking) - sum(instead.values()), **instead}
+    return replace(means, input=rows, fallbacks=fallbacks, matrix=None)
 
 
 def origin(side: Side, source: Tokenizer) -> tuple[str, str]:

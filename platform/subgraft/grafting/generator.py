@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -35,15 +37,17 @@ class RaggedSimilar:
     """Similar tokens of n new tokens as tensors, nnz pairs in all.
 
     offsets [n+1], token_ids [nnz], relations [nnz], rows [nnz] (which new token each pair belongs to): int64.
+    ordinary: int64 [m], the upstream tokens that are text; the mean of their rows stands in where none is similar.
     """
 
     offsets: Tensor
     token_ids: Tensor
     relations: Tensor
     rows: Tensor
+    ordinary: Tensor
 
     @classmethod
-    def from_numpy(cls, similar: SimilarTokens) -> RaggedSimilar:
+    def from_numpy(cls, similar: SimilarTokens, ordinary: NDArray[np.int64]) -> RaggedSimilar:
         offsets = torch.from_numpy(similar.offsets).long()
         rows = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
         return cls(
@@ -51,6 +55,7 @@ class RaggedSimilar:
             torch.from_numpy(similar.token_ids).long(),
             torch.from_numpy(similar.relations).long(),
             rows,
+            torch.from_numpy(ordinary),
         )
 
     def to(self, device: torch.device | str) -> RaggedSimilar:
@@ -59,6 +64,7 @@ class RaggedSimilar:
             self.token_ids.to(device),
             self.relations.to(device),
             self.rows.to(device),
+            self.ordinary.to(device),
         )
 
     def __len__(self) -> int:
@@ -116,16 +122,19 @@ def _ragged_softmax(scores: Tensor, similar: RaggedSimilar) -> Tensor:
 
 def mix(table: Tensor, weights: Tensor, similar: RaggedSimilar) -> Tensor:
     """Rows [n, k] mixed from any table [V, k] by the weights [nnz]; a token without similar ones gets the mean row."""
-    mixed = weighted_sums(table, similar.offsets, similar.token_ids, weights.to(table.dtype))
-    empty = similar.counts == 0
-    if bool(empty.any()):
-        mixed = torch.where(empty[:, None], table.mean(dim=0), mixed)
-    return mixed
+    return weighted_sums(table, similar.offsets, similar.token_ids, weights.to(table.dtype), similar.ordinary)
 
 
-def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
-    """Sums [n, k] of weighted rows of a table [V, k], ragged by offsets [n+1]; an empty one is zero."""
-    return F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor, ordinary: Tensor) -> Tensor:
+    """Sums [n, k] of weighted rows of a table [V, k], ragged by offsets [n+1]; an empty one is the mean row."""
+    sums = F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    empty = offsets.diff() == 0
+    return torch.where(empty[:, None], mean_row(table, ordinary), sums) if bool(empty.any()) else sums
+
+
+def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
+    """The mean [k] of the rows of ordinary tokens [m]: special tokens and spare rows of a table [V, k] say nothing."""
+    return F.embedding_bag(ordinary[None], table, mode="mean")[0]
 
 
 def table_digest(table: Tensor) -> str:

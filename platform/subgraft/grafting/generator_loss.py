@@ -85,6 +85,8 @@ class GeneratorLoss(nn.Module):
 def embed_new(embedding: nn.Embedding, ids: Tensor, new: RaggedSimilar, mixing: Tensor, scale: float = 1.0) -> Tensor:
     """Embeddings [B, T, d] of ids that may stand for new tokens, these mixed by their weights [nnz].
 
+    They depend on the weights even where no id is new, so that there always is a gradient: workers of which some have
+    new tokens and some have none must pass backward through the same layers, or those that ZeRO 3 shards wait forever.
     scale: what rows of the table are multiplied by before the model is given them.
     """
     size = embedding.weight.shape[0]
@@ -93,7 +95,7 @@ def embed_new(embedding: nn.Embedding, ids: Tensor, new: RaggedSimilar, mixing: 
     outside = scale / float(getattr(embedding, "embed_scale", 1.0))
     embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
     if len(new) == 0:
-        return embedded
+        return embedded + mixing.sum().to(embedded.dtype)  # of no weights: nought
     generated = mix(embedding.weight, mixing, new) * scale
     rows = generated[torch.where(is_new, ids - size, 0)]
     return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)

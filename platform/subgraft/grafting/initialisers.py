@@ -34,10 +34,11 @@ def draw_random(request: Request) -> NewRows:
 
 
 def draw_matched(request: Request) -> NewRows:
-    """Normal with the mean and the standard deviation that each dimension of the upstream table has; no bias."""
+    """Normal with the mean and standard deviation of each dimension over the rows of ordinary tokens; no bias."""
+    ordinary = torch.from_numpy(request.source.ordinary_ids)
 
     def matched(noise: Tensor, table: Tensor) -> Tensor:
-        variance, mean = torch.var_mean(table, dim=0)
+        variance, mean = torch.var_mean(table[ordinary], dim=0)
         return noise * variance.sqrt() + mean
 
     return _drawn(request, matched)
@@ -68,7 +69,7 @@ def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
     found = SimilarTokenFinder(request.source, max_similar).find(request.entries)
     # The tokens that are no text come last, as rows without similar tokens.
     offsets = np.append(found.offsets, np.full(request.others, found.offsets[-1]))
-    similar = RaggedSimilar.from_numpy(replace(found, offsets=offsets))
+    similar = RaggedSimilar.from_numpy(replace(found, offsets=offsets), request.source.ordinary_ids)
     return mixed(request.side, similar, lambda table: generator.mixing_weights(table, similar), found.fallback_counts())
 
 

@@ -1,9 +1,9 @@
 """How well an initialiser makes rows that are known: seen tokens are held out, made again, and compared.
 
 All held-out tokens leave the upstream vocabulary at once: nothing is cut into them, none is similar to another or an
-anchor of static embeddings, and their rows become the mean of all other rows, which no mean of the table betrays. A
-trained generator is used as it is: its training mixed the rows of all tokens, the held-out ones among them, and what it
-keeps of that are its attention's vectors (one to six).
+anchor of static embeddings, and their rows become the mean of the other ordinary rows, which betrays nothing. A trained
+generator is used as it is: its training mixed the rows of all tokens, the held-out ones among them, and what it keeps
+of that are its attention's vectors (one to six).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def remake(
     reduced = source.without(entries)
     hidden = sorted(set(source.ids.values()) - set(reduced.ids.values()))
     request = Request(
-        side=_masked(whole, hidden),
+        side=_masked(whole, hidden, torch.from_numpy(reduced.ordinary_ids)),
         source=reduced,
         entries=entries,
         others=0,
@@ -114,13 +114,13 @@ def _word_like(entry: Entry) -> bool:
 
 
 @torch.no_grad()
-def _masked(whole: Side, hidden: Sequence[int]) -> Side:
-    """The side with the mean of all other rows in place of the hidden ones, in tables of its own."""
+def _masked(whole: Side, hidden: Sequence[int], ordinary: Tensor) -> Side:
+    """The side with the mean of the rows of other `ordinary` tokens in place of the hidden, in tables of its own."""
 
     def filled(table: Tensor) -> Tensor:
-        known = torch.ones(len(table), dtype=torch.bool)
-        known[list(hidden)] = False
-        return torch.where(known.reshape(-1, *[1] * (table.dim() - 1)), table, table[known].float().mean(dim=0))
+        return table.index_copy(
+            0, torch.tensor(hidden), table[ordinary].mean(dim=0).expand(len(hidden), *table.shape[1:])
+        )
 
     rows = filled(whole.input.weight.detach().float())
     table = nn.Embedding(len(rows), rows.shape[1], padding_idx=whole.padding_id, _weight=rows)

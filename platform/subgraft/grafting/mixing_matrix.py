@@ -17,30 +17,32 @@ from subgraft.grafting.ragged import ragged_ranges
 from subgraft.settings.base import SideName
 
 MATRICES = "matrices.safetensors"
-_PARTS = ("offsets", "tokens", "weights")
+PARTS = ("offsets", "tokens", "weights", "ordinary")
 
 
 @dataclass(frozen=True)
 class MixingMatrix:
     """A sparse matrix [size, V]: row i is the sum of weights[k] x upstream row tokens[k], k in offsets[i:i + 1].
 
-    offsets int64 [size + 1], tokens int64 [nnz], weights fp32 [nnz]. An empty row comes from nowhere upstream.
+    offsets int64 [size + 1], tokens int64 [nnz], weights fp32 [nnz]. An empty row is the mean of the rows of the
+    upstream tokens `ordinary`, int64 [m].
     """
 
     offsets: Tensor
     tokens: Tensor
     weights: Tensor
+    ordinary: Tensor
 
     @classmethod
     def of_rows(cls, similar: RaggedSimilar, weights: Tensor) -> MixingMatrix:
-        return cls(similar.offsets, similar.token_ids, weights.detach().float())
+        return cls(similar.offsets, similar.token_ids, weights.detach().float(), similar.ordinary)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def mix(self, table: Tensor) -> Tensor:
         """The rows [size, d] mixed from a table [V, d]; gradients reach the table."""
-        return weighted_sums(table, self.offsets, self.tokens, self.weights)
+        return weighted_sums(table, self.offsets, self.tokens, self.weights, self.ordinary)
 
 
 def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
@@ -55,15 +57,15 @@ def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
     tokens[offsets[copied]] = origins[copied]
     places = ragged_ranges(offsets[new], counts[new])
     tokens[places], weights[places] = rows.tokens.numpy(), rows.weights.numpy()
-    return MixingMatrix(torch.from_numpy(offsets), torch.from_numpy(tokens), torch.from_numpy(weights))
+    return MixingMatrix(torch.from_numpy(offsets), torch.from_numpy(tokens), torch.from_numpy(weights), rows.ordinary)
 
 
 def save_matrices(matrices: Mapping[SideName, MixingMatrix], directory: Path) -> None:
-    tensors = {f"{side}.{part}": getattr(matrix, part) for side, matrix in matrices.items() for part in _PARTS}
+    tensors = {f"{side}.{part}": getattr(matrix, part) for side, matrix in matrices.items() for part in PARTS}
     # Copies, because sides may share one matrix, which safetensors would refuse.
     save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, directory / MATRICES)
 
 
 def load_matrix(directory: Path, side: SideName) -> MixingMatrix:
     tensors = load_file(directory / MATRICES)
-    return MixingMatrix(*(tensors[f"{side}.{part}"] for part in _PARTS))
+    return MixingMatrix(*(tensors[f"{side}.{part}"] for part in PARTS))

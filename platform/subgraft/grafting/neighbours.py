@@ -28,7 +28,7 @@ def mix_nearest(
     tokens, vectors = upstream_vectors(request.source, space.embeddings)
     nearest, weights = nearest_weights(space.unseen, vectors, neighbours, temperature)
     rows = torch.arange(len(nearest)).repeat_interleave(nearest.shape[1])
-    return combined(request.side, rows, tokens[nearest.flatten()], weights.flatten(), len(nearest))
+    return combined(request, rows, tokens[nearest.flatten()], weights.flatten(), len(nearest))
 
 
 def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[Tensor, Tensor]:

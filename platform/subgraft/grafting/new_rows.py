@@ -103,9 +103,10 @@ def mixed(
     return NewRows(mix(tables.input, weights, similar), output, bias, fallbacks, matrix=matrix)
 
 
-def combined(side: Side, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
-    """`count` rows, each the sum of upstream rows by given weights; rows [nnz] ascends. An empty row is the mean."""
+def combined(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
+    """`count` rows, sums of upstream rows by given weights; rows [nnz] ascends. An empty row is the mean row."""
     sizes = torch.bincount(rows, minlength=count)
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
-    similar = RaggedSimilar(offsets, tokens, torch.zeros_like(tokens), rows)
-    return mixed(side, similar, lambda table: weights, {})
+    ordinary = torch.from_numpy(request.source.ordinary_ids)
+    similar = RaggedSimilar(offsets, tokens, torch.zeros_like(tokens), rows, ordinary)
+    return mixed(request.side, similar, lambda table: weights, {})

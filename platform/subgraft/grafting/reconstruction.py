@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from subgraft.grafting.generator import mean_row
 from subgraft.grafting.new_rows import FloatTables, NewRows, Request
 from subgraft.vocabulary.entry import Entry
 
@@ -33,7 +34,7 @@ def reconstruct(request: Request) -> NewRows:
     bags = [character_ngrams(entry) for entry in source.ids]
     numbers = shared_ngrams(bags)
     targets = tables.joined()
-    mean = targets.mean(dim=0)
+    mean = mean_row(targets, torch.from_numpy(source.ordinary_ids))
     vectors = fit_ngrams(incidence(bags, numbers), targets[ids] - mean)
     wanted = incidence([character_ngrams(entry) for entry in request.entries], numbers)
     unknown = len(request.entries) - len(wanted.indices()[0].bincount().nonzero())

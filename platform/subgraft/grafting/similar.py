@@ -7,7 +7,7 @@ tokens that contain w.  Prefix, infix and suffix are judged on surface forms; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
@@ -65,8 +65,13 @@ class SimilarTokens:
 
     def fallback_counts(self) -> dict[str, int]:
         """How many tokens needed each stand-in, by its lower-case name."""
-        counts = Counter(self.fallback.tolist())
-        return {kind.name.lower(): counts[kind] for kind in Fallback if kind is not Fallback.NONE}
+        return count_fallbacks(self.fallback.tolist())
+
+
+def count_fallbacks(fallbacks: Iterable[int]) -> dict[str, int]:
+    """How many tokens needed each stand-in, by its lower-case name."""
+    counts = Counter(fallbacks)
+    return {kind.name.lower(): counts[kind] for kind in Fallback if kind is not Fallback.NONE}
 
 
 class SimilarTokenFinder:
@@ -87,7 +92,7 @@ class SimilarTokenFinder:
         entries = list(tokenizer.ids)
         self._index = HyperwordIndex([entries[i] for i in order.tolist()])
         self._ids_by_commonness = ids[order]
-        self._ordinary = np.array([entry is not None for entry in tokenizer.entries], dtype=np.bool_)
+        self._ordinary = np.isin(np.arange(len(tokenizer)), tokenizer.ordinary_ids)
         bare = [i for i, piece in enumerate(tokenizer.pieces) if piece and not piece.strip(tokenizer.mark.value)]
         self._bare_mark = np.zeros(len(tokenizer), dtype=np.bool_)
         self._bare_mark[bare] = ~self._ordinary[bare]
@@ -131,14 +136,19 @@ class SimilarTokenFinder:
         return _Pairs(rows[fitting], ids[fitting], relations[fitting].astype(np.int8))
 
     def _characters(self, entry: Entry) -> list[int]:
-        characters = [Entry(c, entry.word_initial and i == 0) for i, c in enumerate(entry.surface)]
-        return [self.tokenizer.ids.get(character, MISSING) for character in characters]
+        return characters(self.tokenizer, entry)
 
     def _bytes(self, entry: Entry) -> list[int]:
         return [self.tokenizer.byte_ids.get(byte, MISSING) for byte in entry.surface.encode("utf-8")]
 
 
 MISSING = -1  # a part of a token that no upstream piece stands for
+
+
+def characters(tokenizer: Tokenizer, entry: Entry) -> list[int]:
+    """Ids of the entry's characters, MISSING for those that are no tokens."""
+    spelled = [Entry(c, entry.word_initial and i == 0) for i, c in enumerate(entry.surface)]
+    return [tokenizer.ids.get(character, MISSING) for character in spelled]
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class SimilarCache:
 
     def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
         self._finder = SimilarTokenFinder(tokenizer, max_similar)
+        self._ordinary = torch.from_numpy(tokenizer.ordinary_ids)
         self._known: dict[Entry, tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, entries: Sequence[Entry]) -> RaggedSimilar:
@@ -86,6 +87,7 @@ class SimilarCache:
             torch.from_numpy(np.concatenate([empty, *(ids for ids, _ in rows)])).long(),
             torch.from_numpy(np.concatenate([empty, *(relations for _, relations in rows)])).long(),
             torch.repeat_interleave(torch.arange(len(rows)), sizes),
+            self._ordinary,
         )
 
 

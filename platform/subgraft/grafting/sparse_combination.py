@@ -27,7 +27,7 @@ def mix_sparsemax(request: Request, space: StaticSpace) -> NewRows:
         columns.append(column)
         weights.append(dense[row, column])
     tokens = space.origins[torch.cat(columns)]
-    return combined(request.side, torch.cat(rows), tokens, torch.cat(weights), len(space.unseen))
+    return combined(request, torch.cat(rows), tokens, torch.cat(weights), len(space.unseen))
 
 
 def sparsemax(scores: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOM
     found = [matching_pursuit(block, space.seen, atoms) for block in torch.split(space.unseen, _BLOCK)]
     chosen, coefficients = (torch.cat(part) for part in zip(*found, strict=True))
     rows = torch.arange(len(chosen)).repeat_interleave(chosen.shape[1])
-    return combined(request.side, rows, space.origins[chosen.flatten()], coefficients.flatten().float(), len(chosen))
+    return combined(request, rows, space.origins[chosen.flatten()], coefficients.flatten().float(), len(chosen))
 
 
 def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:

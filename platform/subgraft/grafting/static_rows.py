@@ -45,8 +45,7 @@ def from_static(request: Request, answer: Answer) -> NewRows:
     known = [i for i, row in enumerate(found) if row is not None]
     lacking = [i for i, row in enumerate(found) if row is None]
     rest = mix_subwords(replace(request, entries=[request.entries[i] for i in lacking]))
-    unknown = rest.fallbacks["mean"]
-    fallbacks = {"subwords": len(lacking) - unknown, "mean": unknown}
+    fallbacks = {"subwords": len(lacking) - sum(rest.fallbacks.values()), **rest.fallbacks}
     if not known:
         return replace(rest, fallbacks=fallbacks)
     vectors = embeddings.vectors[[row for row in found if row is not None]]
@@ -84,7 +83,7 @@ def _merged(answered: NewRows, rest: NewRows, known: Sequence[int], lacking: Seq
 
 
 def take_vectors(request: Request, space: StaticSpace) -> NewRows:
-    """The vectors themselves, scaled to each table's standard deviation; no bias (Mikolov et al. 2013).
+    """The vectors themselves, scaled to the deviation of each table's ordinary rows; no bias (Mikolov et al. 2013).
 
     Raises UserError where they are not as wide as the table.
     """
@@ -95,10 +94,10 @@ def take_vectors(request: Request, space: StaticSpace) -> NewRows:
             where=str(request.static),
             mend="Train them as wide as the table (static_embeddings.dimensions), or use word2vec-mapped.",
         )
-    scale = torch.cat([space.unseen, space.seen]).std()
-    output = None if tables.output is None else space.unseen * (tables.output.std() / scale)
+    scale, ordinary = torch.cat([space.unseen, space.seen]).std(), torch.from_numpy(request.source.ordinary_ids)
+    output = None if tables.output is None else space.unseen * (tables.output[ordinary].std() / scale)
     bias = None if tables.bias is None else torch.zeros(len(space.unseen))
-    return NewRows(space.unseen * (tables.input.std() / scale), output, bias, {})
+    return NewRows(space.unseen * (tables.input[ordinary].std() / scale), output, bias, {})
 
 
 def map_vectors(request: Request, space: StaticSpace) -> NewRows:

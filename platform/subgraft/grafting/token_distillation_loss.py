@@ -30,8 +30,7 @@ class StudentTable:
     """The new vocabulary's input table before training.
 
     table    [V, d]: rows of seen tokens copied, those of unseen ones the mean of their subwords
-    tokens   ids of the tokens to train: unseen ones; not those of which the upstream vocabulary knows no part, because
-             the teacher reads them as unknown
+    tokens   ids of the tokens to train: unseen ones, but not those that the teacher reads as unknown
     """
 
     table: Tensor
@@ -45,7 +44,7 @@ class StudentTable:
         request = Request(side, source, entries, len(alignment.others), 0.0, 0, 0, None)
         table = table_over(side.input.weight.detach(), alignment, mix_subwords(request).input)
         known = zip(alignment.unseen, subwords(source, entries), strict=True)
-        return cls(table, tuple(token for token, parts in known if parts))
+        return cls(table, tuple(token for token, parts in known if parts.read))
 
 
 class TokenDistillationLoss(nn.Module):

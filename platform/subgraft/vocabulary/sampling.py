@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Protocol
@@ -17,16 +17,22 @@ import numpy as np
 
 from subgraft.errors import UserError
 from subgraft.settings.vocabularies import SamplingSettings
+from subgraft.vocabulary.entry import Mark
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # SentencePiece's penalty on an unknown character, below the least probable piece.
 UNKNOWN_PENALTY = 10.0
 WORDS_KEPT = 1 << 16
 _DRAWN_AT_ONCE = 64
+_NO_PIECE = -1
 
 
 class _WordSampler(Protocol):
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]: ...
+
+
+# Ids of a character that is no piece.
+Spelling = Callable[[str], list[int]]
 
 
 class Sampler:
@@ -59,14 +65,25 @@ class Sampler:
 
 def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: SamplingSettings) -> _WordSampler:
     if model["type"] == "Unigram":
-        ordinary = {
-            piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in tokenizer.special_ids
-        }
-        return UnigramLattice(ordinary, tokenizer.special["unk"], settings.alpha)
-    if model["type"] == "BPE" and not tokenizer.byte_ids:
+        # Pieces of bytes are no text, even where a text spells their names.
+        silent = tokenizer.special_ids.union(tokenizer.byte_ids.values())
+        ordinary = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in silent}
+        return UnigramLattice(ordinary, _spelling(tokenizer), settings.alpha)
+    if model["type"] == "BPE" and tokenizer.mark is not Mark.BYTELEVEL:
         merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-        return BpeDropout(model["vocab"], merges, tokenizer.special["unk"], settings.dropout)
+        return BpeDropout(model["vocab"], merges, _spelling(tokenizer), settings.dropout)
     raise UserError("only unigram vocabularies and BPE vocabularies of characters can be sampled from")
+
+
+def _spelling(tokenizer: Tokenizer) -> Spelling:
+    """Bytes, where the vocabulary has all those of the character; else one unknown token."""
+
+    def spell(character: str) -> list[int]:
+        found = [tokenizer.byte_ids.get(byte) for byte in character.encode("utf-8")]
+        ids = [i for i in found if i is not None]
+        return ids if len(ids) == len(found) else [tokenizer.special["unk"]]
+
+    return spell
 
 
 def _uniform(generator: np.random.Generator) -> Iterator[float]:
@@ -79,13 +96,14 @@ class UnigramLattice:
     """Segmentations x of a word with probability P(x)^alpha, normalised over all of them (Kudo 2018, section 3.3).
 
     Forward filtering sums the weights of all ways to each position; backward sampling draws the last piece, then the
-    one before it, and so on. A character that is no piece is an unknown token, as SentencePiece scores it.
+    one before it, and so on. A character that is no piece is scored as SentencePiece does, and spelled.
     """
 
-    def __init__(self, pieces: Mapping[str, tuple[int, float]], unknown: int, alpha: float) -> None:
+    def __init__(self, pieces: Mapping[str, tuple[int, float]], spell: Spelling, alpha: float) -> None:
         self._pieces = pieces
         self._longest = max(map(len, pieces), default=1)
-        self._unknown = (unknown, min((score for _, score in pieces.values()), default=0.0) - UNKNOWN_PENALTY)
+        self._spell = spell
+        self._unknown = (_NO_PIECE, min((score for _, score in pieces.values()), default=0.0) - UNKNOWN_PENALTY)
         self._alpha = alpha
         self._filtered = lru_cache(maxsize=WORDS_KEPT)(self._filter)
 
@@ -97,7 +115,7 @@ class UnigramLattice:
             edges, cumulative = lattice[end - 1]
             chosen = min(bisect_left(cumulative, next(draws)), len(edges) - 1)
             end, token = edges[chosen]
-            ids.append(token)
+            ids += self._spell(word[end])[::-1] if token == _NO_PIECE else [token]
         return ids[::-1]
 
     def _filter(self, word: str) -> list[tuple[list[tuple[int, int]], list[float]]]:
@@ -128,10 +146,10 @@ class BpeDropout:
     """
 
     def __init__(
-        self, vocabulary: Mapping[str, int], merges: Sequence[Sequence[str]], unknown: int, dropout: float
+        self, vocabulary: Mapping[str, int], merges: Sequence[Sequence[str]], spell: Spelling, dropout: float
     ) -> None:
         self._vocabulary = vocabulary
-        self._unknown = unknown
+        self._spell = spell
         self._dropout = dropout
         self._merges: dict[tuple[int, int], tuple[int, int]] = {}
         for rank, (left, right) in enumerate(merges):
@@ -139,7 +157,7 @@ class BpeDropout:
             self._merges.setdefault(pair, (rank, vocabulary[left + right]))
 
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
-        ids = [self._vocabulary.get(character, self._unknown) for character in word]
+        ids = [i for character in word for i in self._spelled(character)]
         while True:
             possible = (
                 (*merge, place)
@@ -152,3 +170,7 @@ class BpeDropout:
             # Of one rank the leftmost comes first: a rank has one result, so the place decides.
             _, merged, place = min(kept)
             ids[place : place + 2] = [merged]
+
+    def _spelled(self, character: str) -> list[int]:
+        known = self._vocabulary.get(character)
+        return self._spell(character) if known is None else [known]

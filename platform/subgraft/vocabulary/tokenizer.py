@@ -96,6 +96,11 @@ class Tokenizer:
         return found
 
     @cached_property
+    def ordinary_ids(self) -> NDArray[np.int64]:
+        """Ids of all tokens that have an entry, ascending: no special tokens, language codes, bytes or bare marks."""
+        return np.array([i for i, entry in enumerate(self.entries) if entry is not None], dtype=np.int64)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over pieces, scores, special roles and mark: what the vocabulary is, wherever it lies."""
         described = [self.mark.value, self.pieces, sorted(self.special.items()), sorted(self.languages.items())]
