@@ -33,6 +33,7 @@ bench: setup
 	$(BIN)/python benchmarks/training_step.py
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/worker_memory.py
+	$(BIN)/python benchmarks/noise.py
 
 clean:
 	rm -rf .subgraft dist .pytest_cache .mypy_cache .ruff_cache

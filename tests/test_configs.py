@@ -106,6 +106,14 @@ def test_the_paper_preset_is_the_papers() -> None:
             ["model.family=mbart", "upstream.objective=denoising", "upstream.sampling={sides: [encoder]}"],
             "a denoised text counts as the decoder's",
         ),
+        (
+            ["model.family=mbart", "upstream.objective=denoising", "upstream.noise={block_tokens: 300}"],
+            "upstream.noise.block_tokens 300 is beyond the 256 of pretrain.max_length",
+        ),
+        (
+            ["upstream.noise={sentences_per_document: 8}"],
+            "upstream.noise: .*instead of sentences_per_document write block_tokens",
+        ),
     ],
 )
 def test_what_no_model_can_be_pretrained_for_is_refused(changes: list[str], complaint: str) -> None:

@@ -136,6 +136,17 @@ class Experiment(Settings):
         return self
 
     @model_validator(mode="after")
+    def _blocks_fit(self) -> Experiment:
+        longest = max(self.pretrain.max_length, self.generator_training.max_length)
+        block = self.upstream.noise.block_tokens or 0
+        if self.upstream.objective == "denoising" and block > longest:
+            raise ValueError(
+                f"upstream.noise.block_tokens {block} is beyond the {longest} of pretrain.max_length and "
+                "generator_training.max_length"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _measurable(self) -> Experiment:
         """What is measured beside the task needs something to be measured on."""
         if self.evaluation.upstream_sentences is not None and self.upstream.objective != "translation":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from subgraft.settings.base import SideName
 from subgraft.settings.corpora import Languages
 from subgraft.settings.domains import NoiseSettings
 from subgraft.settings.vocabularies import SamplingSettings
+from subgraft.text.sequences import Sequences
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(40), german(40), strict=True))
@@ -61,7 +63,7 @@ def test_a_sample_without_room_gives_way_to_the_plain_segmentation() -> None:
     assert {one.target == other.target for one, other in pairs} == {True, False}
 
 
-def test_a_denoised_document_is_cut_anew_before_it_is_noised() -> None:
+def test_a_denoised_block_is_cut_anew_before_it_is_noised() -> None:
     tokenizer = multilingual_tokenizer()
     noise = NoiseSettings(mask_share=0.0, permute_sentences=False)
 
@@ -69,7 +71,27 @@ def test_a_denoised_document_is_cut_anew_before_it_is_noised() -> None:
         lines = [target for _, target in PAIRS]
         return Denoising(lines, tokenizer, language_code(tokenizer, "de"), noise, 400, 1, sampling)
 
-    plain, sampled = objective(None).example(2, 0), objective(Sampling(SamplingSettings(), 1)).example(2, 0)
-    assert sampled.source == sampled.target != plain.target
-    assert tokenizer.decode(sampled.target) == tokenizer.decode(plain.target)
-    assert objective(Sampling(SamplingSettings(), 1)).example(2, 0) == sampled
+    plain, sampled = objective(None), objective(Sampling(SamplingSettings(), 1))
+    examples = [sampled.example(index, 0) for index in range(len(sampled))]
+    assert all(example.source == example.target for example in examples)
+    assert examples[0].target != plain.example(0, 0).target
+    spelled = " ".join(tokenizer.decode(example.target) for example in examples)
+    assert spelled == " ".join(target for _, target in PAIRS)
+    assert examples[0] == objective(Sampling(SamplingSettings(), 1)).example(0, 0) != sampled.example(0, 1)
+
+
+def test_samples_fill_the_blocks_and_few_give_way_for_want_of_room() -> None:
+    tokenizer, lines = multilingual_tokenizer(), german(600)
+    sampling = Sampling(SamplingSettings(), 1)
+    sampled = Denoising(lines, tokenizer, language_code(tokenizer, "de"), NoiseSettings(), 120, 1, sampling)
+    targets = [sampled.example(index, 0).target for index in range(len(sampled))]
+    assert max(map(len, targets)) <= 120
+    assert " ".join(map(tokenizer.decode, targets)) == " ".join(lines)
+    end = tokenizer.special["eos"]
+    sentences = [sentence for target in targets for sentence in _split(target[:-2], end)]
+    cut_anew = sampling.of("decoder", lines, tokenizer, Sequences.of(tokenizer.encode_batch(lines), 118), 118)
+    assert sum(sentence != cut_anew.at(i, 0) for i, sentence in enumerate(sentences)) < 0.1 * len(lines)
+
+
+def _split(tokens: list[int], separator: int) -> list[list[int]]:
+    return [list(run) for is_end, run in groupby(tokens, lambda token: token == separator) if not is_end]

@@ -1,7 +1,7 @@
-"""mBART's denoising: a document from its noised self (Liu et al., TACL 2020, section 2.2).
+"""mBART's denoising: a block of sentences from its noised self (Liu et al., TACL 2020, section 2.2).
 
-Instances are X </s> <language> on both sides, sentences inside a document separated by </s>; the decoder starts with
-the language id.
+Instances are X </s> <language> on both sides, sentences inside a block separated by </s>; the decoder starts with the
+language id.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
 from subgraft.settings.domains import NoiseSettings
 from subgraft.text.noise import infill, permute
-from subgraft.text.sequences import Sequences
+from subgraft.text.sequences import Sequences, blocks
 from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.vocabulary.words import WordBoundaries
 
 
 class Denoising:
     """Examples of monolingual text in one language; noise is a function of (seed, epoch, index).
 
-    sampling: for text that is cut anew in every epoch, the noised document as its original, as of the decoder's side.
+    An example is a block: as many consecutive sentences as `block_tokens` hold, special tokens included, and max_length
+    at most. A separator is a word of its own, so that a span may reach from one sentence into the next.
+    sampling: for text that is cut anew in every epoch, the noised block as its original, as of the decoder's side.
+    Blocks leave room for that, and their lengths are the plain segmentation's; a sample that still has no room gives
+    way to that.
     """
 
     def __init__(
@@ -39,35 +44,48 @@ class Denoising:
         self._language = language
         self._end = tokenizer.special["eos"]
         self._mask = tokenizer.special["mask"]
-        self._word_initial = word_initial_table(tokenizer)
-        per_sentence = max(2, (max_length - 1) // settings.sentences_per_document - 1)
-        self._sentences = Sequences.of(tokenizer.encode_batch(lines), per_sentence)
+        self._boundaries = WordBoundaries.of(tokenizer)
+        self._limit = min(settings.block_tokens or max_length, max_length)
+        # A block's last sentence is followed by </s> and the language, every other one by </s>.
+        longest = self._limit - 2
+        self._sentences = Sequences.of(tokenizer.encode_batch(lines), longest)
         self._subwords = Subwords(self._sentences)
         if sampling is not None:
-            self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, per_sentence)
-        self._count = -(-len(self._sentences) // settings.sentences_per_document)
+            self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, longest)
+        plain = self._sentences.lengths
+        self._bounds = blocks(np.minimum(np.ceil(plain * self._subwords.growth), longest) + 1, self._limit - 1)
+        self._lengths = np.add.reduceat(plain + 1, self._bounds[:-1]) + 1
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._lengths)
 
     @property
     def lengths(self) -> np.ndarray:
-        step = self._settings.sentences_per_document
-        with_separators = self._sentences.lengths + 1
-        return np.add.reduceat(with_separators, np.arange(0, len(with_separators), step)) + 1
+        return self._lengths
 
     def example(self, index: int, epoch: int) -> Example:
-        step = self._settings.sentences_per_document
-        last = min((index + 1) * step, len(self._sentences))
-        document = [self._subwords.at(i, epoch) for i in range(index * step, last)]
-        target = self._joined(document)
-        source = self._joined(self._noised(document, np.random.default_rng([self._seed, epoch, index])))
+        sentences = self._block(index, epoch)
+        target = self._joined(sentences)
+        source = self._noised(sentences, np.random.default_rng([self._seed, epoch, index]))
         ending = [self._end, self._language]
         return Example(source + ending, target + ending, self._language, len(source), len(target))
 
-    def _noised(self, document: list[list[int]], generator: np.random.Generator) -> list[list[int]]:
-        shuffled = permute(document, generator) if self._settings.permute_sentences else document
-        return [infill(s, self._word_initial, self._mask, self._settings, generator) for s in shuffled]
+    def _block(self, index: int, epoch: int) -> list[list[int]]:
+        """The sentences of a block, cut anew where there is room for it."""
+        spare = self._limit - int(self._lengths[index])
+        sentences: list[list[int]] = []
+        for i in range(*self._bounds[index : index + 2].tolist()):
+            plain, tokens = self._sentences[i], self._subwords.at(i, epoch)
+            if len(tokens) - len(plain) > spare:
+                tokens = plain
+            spare -= len(tokens) - len(plain)
+            sentences.append(tokens)
+        return sentences
+
+    def _noised(self, sentences: list[list[int]], generator: np.random.Generator) -> list[int]:
+        shuffled = permute(sentences, generator) if self._settings.permute_sentences else sentences
+        words = self._boundaries.words(self._joined(shuffled))
+        return infill(words, self._mask, self._settings, generator)
 
     def _joined(self, sentences: list[list[int]]) -> list[int]:
         """Sentences with the separator between them."""
@@ -75,8 +93,3 @@ class Denoising:
         for position, sentence in enumerate(sentences):
             joined.extend([self._end, *sentence] if position else sentence)
         return joined
-
-
-def word_initial_table(tokenizer: Tokenizer) -> np.ndarray:
-    """[V]: whether a token begins a word. A piece that is not text (a bare mark, a special token) begins one."""
-    return np.array([entry is None or entry.word_initial for entry in tokenizer.entries], dtype=bool)

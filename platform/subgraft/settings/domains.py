@@ -12,12 +12,26 @@ from subgraft.settings.vocabularies import SamplingSettings, VocabularySettings
 
 
 class NoiseSettings(Settings):
-    """mBART's noise (Liu et al., TACL 2020, section 2.2): text infilling and sentence permutation."""
+    """mBART's noise (Liu et al., TACL 2020, section 2.2): text infilling and sentence permutation.
+
+    block_tokens: noise is drawn over blocks of consecutive sentences of at most so many tokens, separators and language
+    included (512 in the paper); as many as the training's max_length where this is not given.
+    """
 
     mask_share: Share = 0.35
-    poisson_lambda: Annotated[float, Field(gt=0)] = 3.5
+    poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
     permute_sentences: bool = True
-    sentences_per_document: Annotated[int, Field(ge=1)] = 4
+    block_tokens: Annotated[int, Field(ge=4)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_tokens(cls, given: object) -> object:
+        if isinstance(given, dict) and "sentences_per_document" in given:
+            raise ValueError(
+                "noise is now drawn over blocks of sentences: instead of sentences_per_document write block_tokens, "
+                "the most tokens of a block, or neither, which makes it the training's max_length"
+            )
+        return given
 
 
 class MaskingSettings(Settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,60 +10,51 @@ import numpy as np
 from subgraft.settings.domains import NoiseSettings
 
 
-def word_starts(tokens: Sequence[int], word_initial: np.ndarray) -> list[int]:
-    """Positions at which words of a token sequence begin; the first token always begins one."""
-    return [i for i, token in enumerate(tokens) if i == 0 or word_initial[token]]
-
-
 def infill(
-    tokens: Sequence[int],
-    word_initial: np.ndarray,
-    mask_id: int,
-    settings: NoiseSettings,
-    generator: np.random.Generator,
+    words: Sequence[Sequence[int]], mask_id: int, settings: NoiseSettings, generator: np.random.Generator
 ) -> list[int]:
-    """Replace spans of whole words by one mask each until `mask_share` of the words is covered.
+    """The tokens of a block's words, spans of whole words replaced by one mask each.
 
-    Span lengths are Poisson; a span of length zero inserts a mask without covering anything, and does not count.
-    word_initial: [V] whether a token of the vocabulary begins a word.
+    `mask_share` of the words is covered, exactly in expectation however few they are. Spans lie anywhere, each
+    arrangement as likely as any other; one of length zero inserts a mask. The result has no more tokens than the words.
     """
-    starts = [*word_starts(tokens, word_initial), len(tokens)]
-    words = len(starts) - 1
-    budget = round(settings.mask_share * words)
-    covered = np.zeros(words, dtype=bool)
-    opens = np.zeros(words + 1, dtype=bool)
-    while covered.sum() < budget:
-        length = min(int(generator.poisson(settings.poisson_lambda)), budget - int(covered.sum()))
-        first = int(generator.integers(0, words))
-        if covered[first : first + max(length, 1)].any():
-            length = _free_run(covered, first, length)
-            if length == 0:
-                continue
-        opens[first] = True
-        covered[first : first + length] = True
-    return _emit(tokens, starts, covered, opens, mask_id)
-
-
-def _free_run(covered: np.ndarray, first: int, length: int) -> int:
-    """The longest stretch of uncovered words from `first`, at most `length`."""
-    run = 0
-    while run < length and first + run < len(covered) and not covered[first + run]:
-        run += 1
-    return run
-
-
-def _emit(
-    tokens: Sequence[int], starts: Sequence[int], covered: np.ndarray, opens: np.ndarray, mask_id: int
-) -> list[int]:
+    covered = _rounded(settings.mask_share * len(words), generator)
+    lengths = generator.permutation(span_lengths(covered, settings.poisson_lambda, generator))
+    # A row of spans and of single words that stay.
+    is_span = np.zeros(len(words) - covered + len(lengths), dtype=bool)
+    is_span[generator.choice(len(is_span), size=len(lengths), replace=False)] = True
+    steps = np.ones(len(is_span), dtype=np.int64)
+    steps[is_span] = lengths
     noised: list[int] = []
-    for word in range(len(starts) - 1):
-        if opens[word]:
-            noised.append(mask_id)
-        if not covered[word]:
-            noised.extend(tokens[starts[word] : starts[word + 1]])
+    for first, masked in zip((np.cumsum(steps) - steps).tolist(), is_span.tolist(), strict=True):
+        noised.extend((mask_id,) if masked else words[first])
     return noised
 
 
+def span_lengths(words: int, rate: float, generator: np.random.Generator) -> list[int]:
+    """Poisson lengths of spans that cover so many words, the last cut to fit.
+
+    Drawn until they do, so that e^-rate of them are zero in expectation, whatever `words` is (Wald's identity). There
+    are never more spans than words: zeros beyond that, which next to no text but the shortest has, are left out.
+    """
+    spans: list[int] = []
+    left, zeros = words, 0
+    while left:
+        length = min(int(generator.poisson(rate)), left)
+        left -= length
+        if length:
+            spans.append(length)
+        else:
+            zeros += 1
+    return spans + [0] * min(zeros, words - len(spans))
+
+
+def _rounded(value: float, generator: np.random.Generator) -> int:
+    """A whole number next to `value`, which it is in expectation."""
+    below = math.floor(value)
+    return below + int(generator.random() < value - below)
+
+
 def permute(sentences: Sequence[list[int]], generator: np.random.Generator) -> list[list[int]]:
-    """The sentences of a document in a random order."""
+    """The sentences of a block in a random order."""
     return [sentences[i] for i in generator.permutation(len(sentences))]

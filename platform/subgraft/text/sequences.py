@@ -34,3 +34,16 @@ class Sequences:
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence [n]."""
         return np.diff(self.offsets)
+
+
+def blocks(costs: np.ndarray, room: int) -> np.ndarray:
+    """Where blocks of consecutive items begin, and the end of the last [b + 1].
+
+    Each takes as many items as `room` holds of their costs [n], and one at least.
+    """
+    total = np.cumsum(costs)
+    bounds = [0]
+    while bounds[-1] < len(costs):
+        before = total[bounds[-1] - 1] if bounds[-1] else 0
+        bounds.append(max(bounds[-1] + 1, int(np.searchsorted(total, before + room, side="right"))))
+    return np.array(bounds, dtype=np.int64)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from subgraft.text.sequences import Sequences, blocks
+
+
+def test_sequences_come_back_cut_to_the_limit() -> None:
+    packed = Sequences.of([[1, 2, 3], [], [4]], max_length=2)
+    assert [packed[i] for i in range(len(packed))] == [[1, 2], [], [4]]
+    assert packed.lengths.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("room", [1, 9, 30, 10_000])
+def test_blocks_hold_every_item_in_order_and_as_many_as_fit(room: int) -> None:
+    costs = np.random.default_rng(room).integers(1, 15, size=400)
+    bounds = blocks(costs, room)
+    assert bounds[0] == 0 and bounds[-1] == 400 and (np.diff(bounds) > 0).all()
+    for first, last in pairwise(bounds):
+        assert costs[first:last].sum() <= room or last - first == 1
+        assert last == 400 or costs[first : last + 1].sum() > room
+
+
+def test_no_items_are_no_blocks() -> None:
+    assert blocks(np.zeros(0, dtype=np.int64), 5).tolist() == [0]
