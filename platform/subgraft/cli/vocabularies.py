@@ -19,6 +19,9 @@ def add_to(commands: Commands) -> None:
     learning.add_argument("--kind", choices=("unigram", "bpe", "wordpiece"), default="unigram", help="default: unigram")
     learning.add_argument("--like", metavar="MODEL", help="take over this model's special tokens and language codes")
     learning.add_argument("--byte-fallback", action="store_true", help="spell unknown characters in bytes")
+    learning.add_argument(
+        "--min-count", type=whole(1), metavar="N", help="leave out pieces that the text uses fewer than N times"
+    )
     learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     learning.set_defaults(command=learn)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
@@ -61,6 +64,7 @@ def learn(arguments: argparse.Namespace) -> None:
             size=arguments.size,
             byte_fallback=arguments.byte_fallback,
             like=like,
+            min_count=arguments.min_count,
         )
         tokenizer.save(out)
     print(f"{len(tokenizer):,} pieces written to {arguments.out}")

@@ -10,10 +10,15 @@ from subgraft.settings.base import Settings, Share, SideName, VocabularyKind
 
 
 class VocabularySettings(Settings):
-    """A vocabulary to learn; `size` counts everything, special tokens included."""
+    """A vocabulary to learn; `size` counts everything, special tokens included.
+
+    min_count: pieces that the text uses fewer times than that are left out, and others fill their places. Left out of
+    the fingerprint where it is not given.
+    """
 
     kind: VocabularyKind = "unigram"
     size: Annotated[int, Field(ge=50)] = 8000
+    min_count: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
 
 
 class JointVocabularySettings(VocabularySettings):
