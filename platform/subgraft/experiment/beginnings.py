@@ -87,12 +87,15 @@ class Beginnings:
         return self._own_vocabularies(self.experiment.downstream.vocabulary)
 
     def vocabularies_of(self, row: Row) -> dict[SideName, Step]:
-        """The vocabularies that a row's model is given: the task's own, or its own by size."""
-        return self._own_vocabularies(self._sized(row)) if row.vocabulary_size else self.vocabularies
+        """The vocabularies that a row's model is given: the task's own, or its own by size or count."""
+        settings = self._sized(row)
+        same = settings == self.experiment.downstream.vocabulary
+        return self.vocabularies if same else self._own_vocabularies(settings)
 
     def _sized(self, row: Row) -> VocabularySettings:
-        settings = self.experiment.downstream.vocabulary
-        return settings.model_copy(update={"size": row.vocabulary_size}) if row.vocabulary_size else settings
+        own = {"size": row.vocabulary_size, "min_count": row.vocabulary_min_count}
+        given = {name: value for name, value in own.items() if value is not None}
+        return self.experiment.downstream.vocabulary.model_copy(update=given)
 
     def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
@@ -196,7 +199,7 @@ class Beginnings:
         own = experiment.upstream_languages if corpus is self.upstream_corpus else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,
-            settings=VocabularySettings(kind=settings.kind, size=settings.size),
+            settings=VocabularySettings(kind=settings.kind, size=settings.size, min_count=settings.min_count),
             languages=self._language_codes if coded else (),
             weighing=experiment.joint_vocabulary.weighing if second else None,
             marks=self._marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
