@@ -15,7 +15,7 @@ from subgraft.settings.initialisers import GeneratorSettings, StaticEmbeddingSet
 from subgraft.settings.rows import UNMAPPED, Row
 from subgraft.settings.runtime import Runtime
 from subgraft.settings.search import SearchSettings, require_searchable
-from subgraft.settings.training import ModelSettings, TrainingSettings
+from subgraft.settings.training import ROWS_IN_PARTS, ModelSettings, TrainingSettings
 from subgraft.settings.vocabularies import JointVocabularySettings
 
 
@@ -98,6 +98,8 @@ class Experiment(Settings):
             training: TrainingSettings | None = getattr(self, where)
             if training is not None and training.table_learning_rate is not None:
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
+            if training is not None and training.rare_tokens is not None:
+                raise ValueError(f"{where}.rare_tokens: only finetune has new rows")
         return self
 
     @model_validator(mode="after")
@@ -111,6 +113,12 @@ class Experiment(Settings):
         attached = [row.name for row in self.rows if row.attached]
         if attached and self.runtime.zero_stage == 3:
             raise ValueError(f"row {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
+        return self
+
+    @model_validator(mode="after")
+    def _rows_can_be_held_back(self) -> Experiment:
+        if self.runtime.zero_stage is not None and any(row.finetuning(self.finetune).rare_tokens for row in self.rows):
+            raise ValueError(ROWS_IN_PARTS)
         return self
 
     @model_validator(mode="after")

@@ -181,3 +181,27 @@ def test_an_upstream_corpus_without_a_test_split_is_refused_early(repository: Pa
     assert pipeline(repository, corpus).report
     with pytest.raises(UserError, match=r"needs its test split for evaluation\.upstream_sentences"):
         _ = pipeline(repository, corpus, *MEASURED).report
+
+
+def test_rare_tokens_and_counts_are_of_the_rows_that_have_them_alone(repository: Path) -> None:
+    """A row may have its own; rows without new ones go on as before, whatever the finetuning of the others is."""
+    both = (
+        "rows=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
+        " {name: held, initialiser: mean, rare_tokens: {pull: 2.0}},"
+        " {name: used, initialiser: mean, vocabulary_min_count: 3}]"
+    )
+    found = rows(pipeline(repository, both))
+    before = rows(pipeline(repository, both, "finetune.rare_tokens={below: 7, learning_rate_factor: 1.0}"))
+    assert {name: steps.finetune.fingerprint for name, steps in found.items()} == {
+        name: steps.finetune.fingerprint for name, steps in before.items()
+    }, "what says nothing is in no fingerprint"
+    mean, held = found["mean"].transfer, found["held"].transfer
+    assert mean is not None and held is not None and held.fingerprint == mean.fingerprint
+    assert found["held"].finetune.inputs["upstream"].fingerprint == found["plain"].finetune.inputs["model"].fingerprint
+    assert "upstream" not in found["mean"].finetune.inputs
+    after = rows(pipeline(repository, both, "finetune.rare_tokens={learning_rate_factor: 0.5}"))
+    changed = {name for name in found if found[name].finetune.fingerprint != after[name].finetune.fingerprint}
+    assert changed == {"mean", "used"}
+    made = found["used"].transfer
+    assert made is not None
+    assert made.inputs["vocabulary/decoder"].recipe.model_dump()["settings"]["min_count"] == 3

@@ -10,7 +10,9 @@ from subgraft.stages.report_rows import Design, design
 
 ROWS = (
     "rows=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
-    " {name: avg, initialiser: avg}, {name: avg-attached, initialiser: avg, attached: true},"
+    " {name: avg, initialiser: avg}, {name: held, initialiser: avg, vocabulary_min_count: 10,"
+    " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
+    " {name: avg-attached, initialiser: avg, attached: true},"
     " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false}]"
 )
 
@@ -21,6 +23,11 @@ def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(r
         "mean": Design("mean", "", None),
         "attached": Design("mean, attached", "attached", None),
         "avg": Design("avg", "", 0),
+        "held": Design(
+            "avg, pieces used 10 times, tokens below 9 at ×0.25, pulled at 2",
+            "pieces used 10 times, tokens below 9 at ×0.25, pulled at 2",
+            0,
+        ),
         "avg-attached": Design("avg, attached", "attached", 0),
         "patt": Design("patt, λ 0.5, no seen rows kept", "no seen rows kept", 7),
     }

@@ -29,6 +29,9 @@ def add_to(commands: Commands) -> None:
         action=argparse.BooleanOptionalAction,
         help="spell other characters in bytes, which take 256 pieces (default: yes, but for wordpiece, which cannot)",
     )
+    learning.add_argument(
+        "--min-count", type=whole(1), metavar="N", help="leave out pieces that the text uses fewer than N times"
+    )
     learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     learning.set_defaults(command=learn)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
@@ -72,6 +75,7 @@ def learn(arguments: argparse.Namespace) -> None:
             character_coverage=arguments.character_coverage,
             byte_fallback=arguments.kind != "wordpiece" if arguments.byte_fallback is None else arguments.byte_fallback,
             like=like,
+            min_count=arguments.min_count,
         )
         tokenizer.save(out)
     print(f"{len(tokenizer):,} pieces written to {arguments.out}")

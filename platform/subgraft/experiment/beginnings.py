@@ -93,12 +93,15 @@ class Beginnings:
         return self._own_vocabularies(self.experiment.downstream.vocabulary)
 
     def vocabularies_of(self, row: Row) -> dict[SideName, Step]:
-        """The vocabularies that a row's model is given: the task's own, or its own by size."""
-        return self._own_vocabularies(self._sized(row)) if row.vocabulary_size else self.vocabularies
+        """The vocabularies that a row's model is given: the task's own, or its own by size or count."""
+        settings = self._sized(row)
+        same = settings == self.experiment.downstream.vocabulary
+        return self.vocabularies if same else self._own_vocabularies(settings)
 
     def _sized(self, row: Row) -> VocabularySettings:
-        settings = self.experiment.downstream.vocabulary
-        return settings.model_copy(update={"size": row.vocabulary_size}) if row.vocabulary_size else settings
+        own = {"size": row.vocabulary_size, "min_count": row.vocabulary_min_count}
+        given = {name: value for name, value in own.items() if value is not None}
+        return self.experiment.downstream.vocabulary.model_copy(update=given)
 
     def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}

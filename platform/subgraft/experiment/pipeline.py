@@ -20,6 +20,7 @@ from subgraft.stages.gap import GapRecipe
 from subgraft.stages.generator import GeneratorRecipe
 from subgraft.stages.intrinsic import IntrinsicRecipe
 from subgraft.stages.phases import FirstPhase
+from subgraft.stages.rare_rows import NewRows
 from subgraft.stages.report import ReportRecipe
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.token_distillation import TokenDistillationRecipe
@@ -154,18 +155,21 @@ class Pipeline(Beginnings):
         transfer = self._transfer(row, seed, whole, generator) if row.initialiser else None
         phase = FirstPhase(share=row.tables_first, sides=experiment.sides) if row.tables_first else None
         inputs = {"model": transfer or whole, "corpus": self.downstream_corpus}
+        training = row.finetuning(experiment.finetune)
+        new = NewRows(sides=experiment.sides, keep_seen=row.keep_seen) if training.rare_tokens else None
         finetune = Step(
             stages.FINETUNE,
             f"finetune {row.name} seed {seed}",
             FinetuneRecipe(
                 languages=experiment.languages,
-                training=experiment.finetune,
+                training=training,
                 seed=seed,
                 first_phase=phase,
                 attached=experiment.sides if row.attached else (),
                 fast_tables=experiment.sides if experiment.finetune.table_learning_rate else (),
+                new_rows=new,
             ),
-            inputs | ({"upstream": whole} if row.attached else {}),
+            inputs | ({"upstream": whole} if row.attached or new else {}),
             labels,
         )
         evaluate = Step(

@@ -54,6 +54,11 @@ class AttachedTables(nn.Module):
         """What each table has beside its mixture."""
         return [table.rest for table in self.tables.values()]  # type: ignore[misc]
 
+    def rest_of(self, table: Tensor) -> Tensor:
+        """What one of the model's tables has beside its mixture; a table that is not attached, itself."""
+        key = next((key for key, place in self._places.items() if place is table), None)
+        return table if key is None else self.tables[key].rest  # type: ignore[return-value]
+
     def forward(self, batch: Any) -> dict[str, Tensor]:
         tables = {self._names[key]: table() for key, table in self.tables.items()}
         sums: dict[str, Tensor] = torch.func.functional_call(self.loss, tables, (batch,), tie_weights=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.settings.base import Settings
+from subgraft.settings.training import RareTokenSettings, TrainingSettings
 
 InitialiserName = Literal[
     "random",
@@ -41,7 +42,9 @@ class Row(Settings):
     tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
     attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
     vocabulary_size: of this row's downstream vocabulary, where it is not downstream.vocabulary.size.
+    vocabulary_min_count: likewise, where it is not downstream.vocabulary.min_count.
     generator_steps: of this row's generator, where it is not generator_training.max_steps.
+    rare_tokens: how new rows of rare tokens are finetuned in this row, where it is not as finetune.rare_tokens says.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -53,12 +56,23 @@ class Row(Settings):
     tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
     attached: bool = False
     vocabulary_size: Annotated[int, Field(ge=50)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    vocabulary_min_count: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
     generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def made_with_its_vocabulary(self) -> bool:
         """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
+
+    def finetuning(self, training: TrainingSettings) -> TrainingSettings:
+        """The finetuning of all rows, with what this one has of its own, and without what it has no use for."""
+        rare = self.rare_tokens or training.rare_tokens
+        if self.initialiser is None or (rare is not None and rare.idle):
+            rare = None
+        return training.model_copy(update={"rare_tokens": rare})
 
     @model_validator(mode="after")
     def _consistent(self) -> Row:
@@ -83,8 +97,10 @@ class Row(Settings):
     def _swept(self) -> Row:
         if self.generator_steps is not None and self.initialiser not in ("att", "patt"):
             raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
-        if self.vocabulary_size is not None and (
-            self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary"
-        ):
-            raise ValueError("vocabulary_size is of a downstream vocabulary, which this row does not get")
+        if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
+            for name in ("vocabulary_size", "vocabulary_min_count"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is of a downstream vocabulary, which this row does not get")
+        if self.rare_tokens is not None and self.initialiser is None:
+            raise ValueError("rare_tokens is about new rows, which only rows with an initialiser get")
         return self

@@ -45,13 +45,35 @@ class ModelSettings(Settings):
         return self
 
 
+# Under DeepSpeed a table lies in parts, in copies that only its own optimizer writes.
+ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table; leave out runtime.zero_stage"
+
+
+class RareTokenSettings(Settings):
+    """How new rows are trained whose tokens the task's training text has fewer than `below` times.
+
+    learning_rate_factor: what they take of each update.  pull: towards the row's beginning, as weight decay is towards
+    nought; in full for a token that the text lacks, and less and less, to none for one that it has `below` times.
+    """
+
+    below: Annotated[int, Field(ge=1)] = 10
+    learning_rate_factor: Share = 1.0
+    pull: Annotated[float, Field(ge=0)] = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether these rows are trained as all others."""
+        return self.learning_rate_factor == 1.0 and self.pull == 0.0
+
+
 class TrainingSettings(Settings):
     """One training: everything that decides its result. Device, threads and workers are `Runtime`.
 
     batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
     vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
     `warmup_steps` and then falls with the inverse square root of the step. table_learning_rate: its peak for the tables
-    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model.
+    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model.  rare_tokens:
+    how new rows there of rarely met tokens are trained, where not as the others.
     """
 
     epochs: Annotated[int, Field(ge=1)] | None = None
@@ -62,6 +84,7 @@ class TrainingSettings(Settings):
     max_length: Annotated[int, Field(ge=4)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
     table_learning_rate: Annotated[float | None, Field(gt=0, exclude_if=lambda given: given is None)] = None
+    rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     warmup_steps: Annotated[int, Field(ge=1)]
     adam_beta1: Share = 0.9
     adam_beta2: Share = 0.98

@@ -15,12 +15,15 @@ class VocabularySettings(Settings):
     character_coverage: the share of the text's characters that get pieces of their own.  byte_fallback: whether other
     characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for unigram and bpe unless said
     otherwise, and wordpiece has no such thing.
+    min_count: pieces that the text uses fewer times than that are left out, and others fill their places. Left out of
+    the fingerprint where it is not given.
     """
 
     kind: VocabularyKind = "unigram"
     size: Annotated[int, Field(ge=50)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") != "wordpiece")
+    min_count: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:

@@ -13,6 +13,7 @@ from subgraft.grafting.attached_tables import AttachedTables
 from subgraft.grafting.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
+from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.settings.base import Settings, SideName
@@ -21,14 +22,17 @@ from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone
+from subgraft.stages.rare_rows import NewRows, RareRows
 from subgraft.text.corpus import Corpus
 from subgraft.training.loop import Outcome
+from subgraft.training.row_updates import RowUpdates
 
 
 class FinetuneRecipe(Settings):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
-    of the model `upstream`.  fast_tables: the sides whose tables `training.table_learning_rate` is for.  All are left
-    out of the fingerprint where there is none.
+    of the model `upstream`.  fast_tables: the sides whose tables `training.table_learning_rate` is for.  new_rows:
+    where those are that `training.rare_tokens` is for; `upstream` tells what is new.  All are left out of the
+    fingerprint where there is none.
     """
 
     languages: Languages
@@ -37,6 +41,7 @@ class FinetuneRecipe(Settings):
     first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
+    new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -44,22 +49,35 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     form = bundle.conditioning(recipe.languages)
     pairs = list(corpus.pairs("train"))
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
-    finetuning = _Finetuning(recipe, Seq2SeqData(examples, *bundle.padding), list(corpus.pairs("dev")), context)
+    rare = _rare_rows(recipe, bundle, inputs, pairs)
+    data, dev = Seq2SeqData(examples, *bundle.padding), list(corpus.pairs("dev"))
+    finetuning = _Finetuning(recipe, data, dev, context, rare)
     if recipe.attached:
         matrices = {side: load_matrix(inputs["model"], side) for side in recipe.attached}
         outcome = finetuning.train_attached(bundle, Bundle.load(inputs["upstream"]), matrices)
     elif recipe.first_phase is not None:
         outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
     else:
-        outcome = finetuning.train(bundle, settings)
+        outcome = finetuning.train(bundle, settings, finetuning.row_updates(bundle))
     if is_writer():
         bundle.save(out)
     return {
         **write_curve(outcome, out),
         "cut_pairs": examples.cut,
+        **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),
         "artifacts": [CURVE],
     }
+
+
+def _rare_rows(
+    recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path], pairs: Sequence[tuple[str, str]]
+) -> RareRows | None:
+    """Which rows are held back, where some are."""
+    settings, rows = recipe.training.rare_tokens, recipe.new_rows
+    if settings is None or rows is None:
+        return None
+    return RareRows.find(settings, rows, load_tokenizers(inputs["upstream"]), bundle.tokenizers, pairs)
 
 
 @dataclass(frozen=True)
@@ -68,10 +86,22 @@ class _Finetuning:
     data: Seq2SeqData
     dev: Sequence[tuple[str, str]]
     context: Context
+    rare: RareRows | None
 
-    def train(self, bundle: Bundle, settings: TrainingSettings, part: str = "all", steps_before: int = 0) -> Outcome:
+    def row_updates(self, bundle: Bundle) -> list[RowUpdates]:
+        """How rare rows are trained; to be asked while they are as they begin."""
+        return self.rare.updates(bundle.model) if self.rare else []
+
+    def train(
+        self,
+        bundle: Bundle,
+        settings: TrainingSettings,
+        row_updates: Sequence[RowUpdates],
+        part: str = "all",
+        steps_before: int = 0,
+    ) -> Outcome:
         loss, scores = Seq2SeqLoss(bundle.model, settings.label_smoothing), self._dev_scores(bundle)
-        return self._fit(loss, settings, scores, self._tables(bundle), part, steps_before)
+        return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before)
 
     def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
         """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
@@ -82,17 +112,19 @@ class _Finetuning:
             loss.write()
             return scores()
 
-        outcome = self._fit(loss, settings, evaluate, loss.rests)
+        row_updates = self.rare.updates(bundle.model, loss.rest_of) if self.rare else []
+        outcome = self._fit(loss, settings, evaluate, loss.rests, row_updates)
         loss.write()
         return outcome
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
         """First the tables, in a copy of the model: an engine arranges its model for what it trains."""
         settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
         train_tables_alone(frozen, phase.sides)
-        first = self.train(frozen, settings, "tables")
+        first = self.train(frozen, settings, rows_of_first, "tables")
         take_over_tables(frozen, bundle, phase.sides)
-        return joined(first, self.train(bundle, rest, steps_before=first.steps))
+        return joined(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
 
     def _dev_scores(self, bundle: Bundle) -> DevScores:
         return DevScores(bundle, self.dev, self.recipe.languages, self.recipe.training)
@@ -103,6 +135,7 @@ class _Finetuning:
         settings: TrainingSettings,
         evaluate: Callable[[], dict[str, float]],
         tables: Sequence[Tensor],
+        row_updates: Sequence[RowUpdates],
         part: str = "all",
         steps_before: int = 0,
     ) -> Outcome:
@@ -119,6 +152,7 @@ class _Finetuning:
             part=part,
             steps_before=steps_before,
             tables=tables,
+            row_updates=row_updates,
         )
 
     def _tables(self, bundle: Bundle) -> list[Tensor]:

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from subgraft.errors import OperationalError
+from subgraft.errors import OperationalError, UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
@@ -20,13 +20,14 @@ from subgraft.models.translate import Translator
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.translation import Translation
 from subgraft.settings.corpora import Languages
-from subgraft.settings.training import TrainingSettings
+from subgraft.settings.training import ROWS_IN_PARTS, TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_batch import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Outcome, Trainer
+from subgraft.training.row_updates import RowUpdates
 from subgraft.training.schedule import Data
 
 CURVE = "curve.json"
@@ -53,12 +54,14 @@ def fit(
     part: str = "all",
     steps_before: int = 0,
     tables: Collection[Tensor] = (),
+    row_updates: Sequence[RowUpdates] = (),
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
     group: what the settings are called in a configuration.  part: names the checkpoints of one of several trainings of
     a step.  steps_before: what was trained before this, for the record of a curve that goes on.  tables: what
-    `table_learning_rate` is for. Raises OperationalError where memory does not suffice for the largest batch.
+    `table_learning_rate` is for.  row_updates: rows that follow the optimizer in part. Raises OperationalError where
+    memory does not suffice for the largest batch, and UserError where the engine cannot treat single rows.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
@@ -66,7 +69,7 @@ def fit(
         # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
     with out_of_memory_told(group, settings, context.runtime, device()):
-        engine = _engine(module, settings, context, tables)
+        engine = _engine(module, settings, context, tables, row_updates)
     trainer = Trainer(
         module,
         weights,
@@ -88,10 +91,18 @@ def _recorded(context: Context, steps_before: int, step: int, values: Mapping[st
     context.metrics(steps_before + step, values)
 
 
-def _engine(module: nn.Module, settings: TrainingSettings, context: Context, tables: Collection[Tensor]) -> Engine:
+def _engine(
+    module: nn.Module,
+    settings: TrainingSettings,
+    context: Context,
+    tables: Collection[Tensor],
+    row_updates: Sequence[RowUpdates],
+) -> Engine:
     runtime = context.runtime
     if runtime.zero_stage is None:
-        return PlainEngine(module.to(device()), settings, device(), tables)
+        return PlainEngine(module.to(device()), settings, device(), tables, row_updates)
+    if row_updates:
+        raise UserError(ROWS_IN_PARTS)
     from subgraft.training.deepspeed_engine import DeepSpeedEngine
 
     return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, tables, runtime.offload)

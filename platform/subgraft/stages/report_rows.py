@@ -78,12 +78,22 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
     variant += [] if row["keep_seen"] else ["no seen rows kept"]
     variant += [f"tables first {row['tables_first']:g}"] if row["tables_first"] else []
     variant += ["attached"] if row["attached"] else []
+    variant += _rare(row)
     steps = None
     if initialiser in TRAINED_METHODS:
         steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
     elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
         steps = 0
     return Design(", ".join(parts + variant), ", ".join(variant), steps)
+
+
+def _rare(row: Mapping[str, Any]) -> list[str]:
+    """What a row does of its own about rare tokens."""
+    count, rare = row.get("vocabulary_min_count"), row.get("rare_tokens")
+    told = [f"pieces used {count} times"] if count else []
+    if rare is not None:
+        told.append(f"tokens below {rare['below']} at ×{rare['learning_rate_factor']:g}, pulled at {rare['pull']:g}")
+    return told
 
 
 def _vocabulary_size(model: Path) -> int:

@@ -48,6 +48,7 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
         mask=bool(recipe.languages),
         languages=recipe.languages,
         like=like,
+        min_count=recipe.settings.min_count,
     )
     require_marks(recipe.marks, tokenizer, "upstream.vocabulary")
     tokenizer.save(out)

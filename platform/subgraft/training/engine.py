@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.settings.training import TrainingSettings
+from subgraft.training.row_updates import RowUpdates
 
 
 class Batch(Protocol):
@@ -98,11 +99,16 @@ def recompute_activations(model: nn.Module) -> None:
 class PlainEngine:
     """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them.
 
-    tables: the parameters that `table_learning_rate` is for.
+    tables: the parameters that `table_learning_rate` is for.  row_updates: rows that follow Adam in part.
     """
 
     def __init__(
-        self, module: nn.Module, settings: TrainingSettings, device: torch.device, tables: Collection[Tensor] = ()
+        self,
+        module: nn.Module,
+        settings: TrainingSettings,
+        device: torch.device,
+        tables: Collection[Tensor] = (),
+        row_updates: Sequence[RowUpdates] = (),
     ) -> None:
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.world = dist.get_world_size() if dist.is_initialized() else 1
@@ -118,6 +124,7 @@ class PlainEngine:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         del last
@@ -134,8 +141,15 @@ class PlainEngine:
             nn.utils.clip_grad_norm_(self._named.values(), self._settings.clip_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate * group["factor"]
+        before = [each.before() for each in self._row_updates]
         self._optimizer.step()
+        for each, rows in zip(self._row_updates, before, strict=True):
+            each.apply(rows, self._rate_of(each.table))
         self._optimizer.zero_grad(set_to_none=True)
+
+    def _rate_of(self, table: Tensor) -> float:
+        groups = self._optimizer.param_groups
+        return float(next(group["lr"] for group in groups if any(table is each for each in group["params"])))
 
     def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         for parameter in self._named.values():

@@ -6,6 +6,7 @@ import io
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,6 +17,7 @@ from subgraft.errors import UserError
 from subgraft.settings.base import VocabularyKind
 from subgraft.vocabulary import wordpiece
 from subgraft.vocabulary.directory import Source
+from subgraft.vocabulary.prune import Learnt, learn_used
 from subgraft.vocabulary.refusals import empty_corpus, too_large, too_small
 from subgraft.vocabulary.sentencepiece_model import NORMAL, convert, parse
 from subgraft.vocabulary.specials import SpecialTokens, special_tokens
@@ -38,6 +40,7 @@ def learn(
     languages: Sequence[str] = (),
     like: Tokenizer | None = None,
     max_lines: int | None = None,
+    min_count: int | None = None,
     seed: int = 1,
 ) -> Tokenizer:
     """Learn exactly `size` pieces, special tokens included.
@@ -45,24 +48,31 @@ def learn(
     character_coverage: the share of the text's characters that get pieces of their own; the rest is unknown, or,
     with byte_fallback (unigram and bpe), spelled in bytes.  mask, languages: special tokens to append.  like: adopt
     the special tokens and language codes of another vocabulary, so that the result fits its model.  max_lines: learn
-    from a uniform sample of so many lines, drawn by `seed`.
+    from a uniform sample of so many lines, drawn by `seed`.  min_count: leave out pieces that the text uses fewer times
+    than that, and fill their places (see `prune`).
 
     The same lines and settings give the same vocabulary, whatever the machine.  Raises UserError where the text is
     empty or supports no vocabulary of this size.
     """
     special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
     chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
-    learnt_size = size - len(special.last)
-    if learnt_size <= len(special.first_pieces):
+    if size - len(special.last) <= len(special.first_pieces):
         raise too_small(size, len(special.first_pieces) + len(special.last))
-    if kind == "wordpiece":
-        if byte_fallback:
-            raise UserError("byte_fallback goes with unigram and bpe, not with wordpiece")
-        model = None
-        backend = wordpiece.learn(chosen, learnt_size, character_coverage, special, like)
+    if kind == "wordpiece" and byte_fallback:
+        raise UserError("byte_fallback goes with unigram and bpe, not with wordpiece")
+
+    def learnt(text: Iterable[str], total: int) -> Learnt:
+        ordinary = total - len(special.last)
+        if kind == "wordpiece":
+            return Learnt(wordpiece.learn(text, ordinary, character_coverage, special, like))
+        model = _sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
+        return Learnt(convert(model), model)
+
+    if min_count is None:
+        backend, model = learnt(chosen, size)
     else:
-        model = _sentencepiece(chosen, kind, learnt_size, character_coverage, byte_fallback, special)
-        backend = convert(model)
+        text = list(chosen)
+        backend, model = learn_used(partial(learnt, text), text, size, min_count, len(special.last))
     backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
     return Tokenizer(Source(backend.to_str(), _config(special), model))
 

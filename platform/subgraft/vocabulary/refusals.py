@@ -5,10 +5,26 @@ from __future__ import annotations
 from subgraft.errors import UserError
 
 
-def too_large(asked: int, possible: int) -> UserError:
-    return UserError(
+class TooLargeError(UserError):
+    """possible: the largest vocabulary that the text can give, all special tokens included."""
+
+    possible: int
+
+
+def too_large(asked: int, possible: int) -> TooLargeError:
+    error = TooLargeError(
         f"the text does not support a vocabulary of {asked} pieces: {possible} is the largest it can give",
         mend=f"Ask for at most {possible} pieces, or learn from more text.",
+    )
+    error.possible = possible
+    return error
+
+
+def too_rare(asked: int, min_count: int, possible: int) -> UserError:
+    return UserError(
+        f"the text gives no vocabulary of {asked} pieces that are used {min_count} times or more: "
+        f"one of {possible} it gives",
+        mend=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +22,22 @@ def parse(model: bytes) -> Any:
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+
+
+def ordinary_pieces(model: bytes) -> dict[str, float]:
+    """Scores of the pieces that are text, by id: no special tokens, no bytes."""
+    return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
+
+
+def without(model: bytes, pieces: Collection[str]) -> bytes:
+    """The model without some of its ordinary pieces; those after them move up."""
+    proto, gone = parse(model), frozenset(pieces)
+    kept = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in gone]
+    del proto.pieces[:]
+    proto.pieces.extend(kept)
+    proto.trainer_spec.vocab_size = len(kept)
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
 
 
 def convert(model: bytes) -> tokenizers.Tokenizer:

@@ -1,0 +1,100 @@
+"""Which rows of a transferred model are new and rarely met in the task's training text, and how they are trained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.grafting.alignment import align, special_alone
+from subgraft.models.sides import tables_of
+from subgraft.settings.base import Settings, SideName
+from subgraft.settings.training import RareTokenSettings
+from subgraft.training.row_updates import RowUpdates
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+Tokenizers = Mapping[SideName, Tokenizer]
+
+
+class NewRows(Settings):
+    """Where new rows are: in the tables of `sides`.  keep_seen: whether tokens that upstream has kept their rows."""
+
+    sides: tuple[SideName, ...]
+    keep_seen: bool = Field(default=True, exclude_if=bool)
+
+
+def _itself(table: Tensor) -> Tensor:
+    return table
+
+
+@dataclass(frozen=True)
+class RareRows:
+    """What is known of each side's vocabulary: subwords with new rows, ids [n], and the text's count of each token [V].
+
+    A token is counted in the text of its side; where both sides share a table, in both texts.
+    """
+
+    settings: RareTokenSettings
+    new: Mapping[SideName, np.ndarray]
+    counts: Mapping[SideName, np.ndarray]
+
+    @classmethod
+    def find(
+        cls,
+        settings: RareTokenSettings,
+        rows: NewRows,
+        upstream: Tokenizers,
+        own: Tokenizers,
+        pairs: Sequence[tuple[str, str]],
+    ) -> RareRows:
+        """upstream, own: the vocabularies before the transfer and after it.  pairs: the task's training text."""
+        texts: dict[SideName, Iterable[str]] = {
+            "encoder": (source for source, _ in pairs),
+            "decoder": (target for _, target in pairs),
+        }
+        new = {side: _new_subwords(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
+        return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in rows.sides})
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many new subwords of each side's vocabulary are rare in its text."""
+        return {side: int((self.counts[side][new] < self.settings.below).sum()) for side, new in self.new.items()}
+
+    def updates(self, model: PreTrainedModel, trained: Callable[[Tensor], Tensor] = _itself) -> list[RowUpdates]:
+        """How the rare rows of each of the model's tables are trained, drawn towards what they are now.
+
+        trained: the parameter that is trained in a table's place.
+        """
+        tables: dict[int, Tensor] = {}
+        sides: dict[int, set[SideName]] = {}
+        for side in self.new:
+            for table in tables_of(model, [side]).values():
+                tables[id(table)] = table
+                sides.setdefault(id(table), set()).add(side)
+        return [self._updates(trained(table), sorted(sides[key])) for key, table in tables.items()]
+
+    def _updates(self, table: Tensor, sides: Sequence[SideName]) -> RowUpdates:
+        settings, new = self.settings, self.new[sides[0]]
+        counts = np.sum([self.counts[side][new] for side in sides], axis=0)
+        rare = counts < settings.below
+        pull = settings.pull * (1.0 - counts[rare] / settings.below)
+        strength = torch.from_numpy(pull.astype(np.float32))
+        return RowUpdates.of(table, torch.from_numpy(new[rare]), settings.learning_rate_factor, strength)
+
+
+def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:
+    """How often the texts have each token, int64 [V]."""
+    counted = Counter(chain.from_iterable(tokenizer.encode_batch(list(texts))))
+    return np.array([counted[token] for token in range(len(tokenizer))], dtype=np.int64)
+
+
+def _new_subwords(upstream: Tokenizer, own: Tokenizer, keep_seen: bool) -> np.ndarray:
+    alignment = align(upstream, own)
+    return np.array((alignment if keep_seen else special_alone(alignment, own)).unseen, dtype=np.int64)
