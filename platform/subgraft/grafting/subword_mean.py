@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from subgraft.grafting.alignment import align
 from subgraft.grafting.new_rows import NewRows, Request, combined
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -16,6 +17,13 @@ def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[list[int]]:
     """Ids of each entry's subwords, as the tokenizer cuts it: no bare marks, and nothing for what it does not know."""
     ignored = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
     return [[i for i in ids if i not in ignored] for ids in source.segment_batch(entries)]
+
+
+def spelled_by(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:
+    """Unseen tokens of `target` that `source` knows a part of; the others it reads as unknown."""
+    unseen = align(source, target).unseen
+    entries = [entry for token in unseen if (entry := target.entries[token]) is not None]
+    return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts)
 
 
 def mix_subwords(request: Request) -> NewRows:
