@@ -184,7 +184,10 @@ def test_new_rows_of_all_tables_move_and_nothing_else(family: str, tmp_path: Pat
     tables = {"input", "bias", "output"} if family == UNTIED else {"input", "bias"}
     assert reached == {f"added.{name}" for name in tables}
     gradients = {name: parameter.grad for name, parameter in module.added.items()}
-    assert all(gradient is not None and gradient.flatten(1 if gradient.ndim > 1 else 0).any() for gradient in gradients.values())
+    assert all(
+        gradient is not None and gradient.flatten(1 if gradient.ndim > 1 else 0).any()
+        for gradient in gradients.values()
+    )
     read = set(start.tokens).intersection(batch.student.decoder_input_ids.flatten().tolist())
     moved = {start.tokens[i] for i in gradients["input"].any(dim=1).nonzero().flatten().tolist()}
     # Tied, a row is read and predicted, and the softmax reaches all that could be predicted.

@@ -31,7 +31,9 @@ def test_spans_have_the_same_text_in_both_segmentations_and_leave_out_nothing(fa
     assert [len(labels) for labels in flat] == [int(batch.before.sum()), int(batch.after.sum())]
     assert batch.before.min() >= 1 and batch.after.min() >= 1
     ends = one = two = 0
-    for before, after, inner in zip(*(column.tolist() for column in (batch.before, batch.after, batch.inner)), strict=True):
+    for before, after, inner in zip(
+        *(column.tolist() for column in (batch.before, batch.after, batch.inner)), strict=True
+    ):
         first, second = flat[0][one : one + before], flat[1][two : two + after]
         assert bundle.decoder.decode(first) == target.decode(second)
         ends += target.special["eos"] in second

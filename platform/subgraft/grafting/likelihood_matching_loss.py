@@ -89,16 +89,16 @@ class LikelihoodMatchingLoss(nn.Module):
         probability, and that a word begins is part of the likelihood. What they are merged into stands first.
         """
         with torch.no_grad():
-            source = {"input_ids": batch.teacher.input_ids, "attention_mask": batch.teacher.attention_mask}
-            memory = encoder_states(self.model, **source)
+            source, mask = batch.teacher.input_ids, batch.teacher.attention_mask
+            memory = encoder_states(self.model, input_ids=source, attention_mask=mask)
             teacher = _of_spans(*self._teacher(batch.teacher, memory), batch.before, batch.inner)
         student = _of_spans(*self._student(batch.student, memory), batch.after, batch.inner)
         if self._settings.boundary_threshold is None:
             return SpanLikelihoods(teacher[0], student[0], batch.known)
         closes = ~batch.inner | (teacher[1] > math.log(self._settings.boundary_threshold))
         place = closes.cumsum(0) - closes.long()
-        merged = [_summed(of + torch.where(closes, next_, 0.0), place) for of, next_ in (teacher, student)]
-        return SpanLikelihoods(*merged, _summed((~batch.known).float(), place) == 0)
+        one, two = (_summed(of + torch.where(closes, after, 0.0), place) for of, after in (teacher, student))
+        return SpanLikelihoods(one, two, _summed((~batch.known).float(), place) == 0)
 
     def _teacher(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
         decoder = side_of(self.model, "decoder")  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ class LikelihoodMatchingLoss(nn.Module):
 
         The softmax reaches the output rows of all of them, whether the text has them or not.
         """
-        tokens = self._tokens.cpu()  # type: ignore[operator]
+        tokens: Tensor = self._tokens.cpu()  # type: ignore[assignment]
         return tokens, {name: table.float().cpu()[tokens] for name, table in self.student_tables().items()}
 
 

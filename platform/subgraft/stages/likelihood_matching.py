@@ -11,7 +11,7 @@ from subgraft.grafting.span_pairs import SpanPairs
 from subgraft.grafting.transplant import Method
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings.base import Settings, Split
+from subgraft.settings.base import Settings, SideName, Split
 from subgraft.settings.corpora import Languages
 from subgraft.settings.initialisers import LikelihoodMatchingSettings
 from subgraft.settings.rows import StartName
@@ -23,7 +23,7 @@ from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 METHOD = "likelihood-matching"
-SIDE = "decoder"
+SIDE: SideName = "decoder"
 Pairs = list[tuple[str, str]]
 
 
