@@ -187,8 +187,9 @@ MISTAKES = [
     (f"{TRANSFER} --method omp --static vocabulary", ["vocabulary: no static embeddings here", "vocab embed"]),
     (
         f"{TRANSFER} --method token-distillation",
-        ["--distilled", "token-distillation needs", "step `token distillation`"],
+        ["--distilled", "likelihood-matching and token-distillation need", "step `token distillation`"],
     ),
+    (f"{TRANSFER} --method likelihood-matching", ["--distilled", "`likelihood matching`"]),
     (f"{TRANSFER} --distilled own", ["--distilled", "nothing else"]),
     (f"{TRANSFER} --method token-distillation --distilled own", ["own/decoder: no distilled rows here"]),
     (f"{TRANSFER} --method patt --generator vocabulary", ["vocabulary: no generator.json here"]),
@@ -285,6 +286,23 @@ CONFIGURED = [
     ("initialiser: avg", "pretraining: none, initialiser: avg", ["config.yaml:10: rows.0", "made with its vocabulary"]),
     ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: rows.0", "an initialiser belongs to"]),
     ("initialiser: avg", "initialiser: token-distillation, keep_seen: false", ["config.yaml:10: rows.0", "seen ones"]),
+    ("initialiser: avg", "initialiser: likelihood-matching, keep_seen: false", ["rows.0", "seen ones"]),
+    ("initialiser: avg", "initialiser: avg, starts_from: patt", ["rows.0", "starts_from is for rows of likelihood"]),
+    (
+        "initialiser: avg",
+        "initialiser: likelihood-matching, kd_weight: 0.5",
+        ["config.yaml:10: rows.0", "kd_weight applies to"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: likelihood-matching}\nsides: [encoder, decoder]",
+        ["likelihood-matching learn what a decoder predicts", "sides: [decoder]"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: likelihood-matching}\nlikelihood_matching: {boundary_threshold: 1.0}",
+        ["likelihood_matching.boundary_threshold", "less than 1"],
+    ),
     ("initialiser: avg", "vocabulary: upstream, keep_seen: false", ["config.yaml:10: rows.0", "get no new rows"]),
     (
         "initialiser: avg",
@@ -319,7 +337,7 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\nintrinsic: {tokens: 5}",
-        ["intrinsic measures rows with an initialiser other than token-distillation"],
+        ["intrinsic measures rows with an initialiser other than token-distillation and likelihood-matching"],
     ),
     (
         "initialiser: avg}",

@@ -11,20 +11,27 @@ from subgraft.settings.base import Seed, Settings, SideName, TaskName, Vocabular
 from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.settings.domains import DownstreamSettings, UpstreamSettings
 from subgraft.settings.evaluation import EvaluationSettings, IntrinsicSettings
-from subgraft.settings.initialisers import GeneratorSettings, StaticEmbeddingSettings, TokenDistillationSettings
-from subgraft.settings.rows import UNMAPPED, Row
+from subgraft.settings.initialisers import (
+    GeneratorSettings,
+    LikelihoodMatchingSettings,
+    StaticEmbeddingSettings,
+    TokenDistillationSettings,
+)
+from subgraft.settings.rows import DISTILLED, UNMAPPED, Row
 from subgraft.settings.runtime import Runtime
 from subgraft.settings.search import SearchSettings, require_searchable
 from subgraft.settings.training import ROWS_IN_PARTS, ModelSettings, TrainingSettings
 from subgraft.settings.vocabularies import JointVocabularySettings
+
+_LEARNING_ROWS = ("token_distillation_training", "likelihood_matching_training")
 
 
 class Experiment(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
     task, question_generation: left out of what the report records where they say what has always been so.
-    token_distillation_training: there where a row needs it, and in no fingerprint elsewhere.  search: what
-    `subgraft search` does; the other commands pass over it.
+    token_distillation_training, likelihood_matching_training: there where a row needs them, and in no fingerprint
+    elsewhere.  search: what `subgraft search` does; the other commands pass over it.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -50,6 +57,10 @@ class Experiment(Settings):
         default=TokenDistillationSettings(), exclude_if=lambda given: given == TokenDistillationSettings()
     )
     token_distillation_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    likelihood_matching: LikelihoodMatchingSettings = Field(
+        default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
+    )
+    likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     finetune: TrainingSettings
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -94,7 +105,7 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:
-        for where in ("pretrain", "generator_training", "token_distillation_training"):
+        for where in ("pretrain", "generator_training", *_LEARNING_ROWS):
             training: TrainingSettings | None = getattr(self, where)
             if training is not None and training.table_learning_rate is not None:
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
@@ -162,8 +173,10 @@ class Experiment(Settings):
                 "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
                 "cannot translate before it is finetuned, so upstream.objective must be translation"
             )
-        if self.intrinsic is not None and all(row.initialiser in (None, "token-distillation") for row in self.rows):
-            raise ValueError("intrinsic measures rows with an initialiser other than token-distillation: there is none")
+        if self.intrinsic is not None and all(row.initialiser in (None, *DISTILLED) for row in self.rows):
+            raise ValueError(
+                f"intrinsic measures rows with an initialiser other than {' and '.join(DISTILLED)}: there is none"
+            )
         return self
 
     @model_validator(mode="after")
@@ -206,7 +219,8 @@ class Experiment(Settings):
     @property
     def longest_after_pretraining(self) -> int:
         """The longest sequence, in tokens, of the trainings that come after pretraining."""
-        trainings = (self.generator_training, self.token_distillation_training, self.finetune)
+        learning: list[TrainingSettings | None] = [getattr(self, name) for name in _LEARNING_ROWS]
+        trainings = (self.generator_training, *learning, self.finetune)
         return max(training.max_length for training in trainings if training is not None)
 
     @model_validator(mode="after")
@@ -219,5 +233,21 @@ class Experiment(Settings):
         if needed and self.upstream.checkpoint is None and (self.token_distillation.layer or 1) > depth:
             raise ValueError(
                 f"token_distillation.layer {self.token_distillation.layer} is beyond the {depth} layers of a side"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _matchable(self) -> Experiment:
+        """Likelihood matching is about what a decoder predicts."""
+        if not any(row.initialiser == "likelihood-matching" for row in self.rows):
+            return self
+        if self.likelihood_matching_training is None:
+            raise ValueError("rows of likelihood-matching need likelihood_matching_training")
+        if self.sides != ("decoder",):
+            raise ValueError("rows of likelihood-matching learn what a decoder predicts: they need `sides: [decoder]`")
+        if self.likelihood_matching.text == "own-translations" and self.upstream.objective != "translation":
+            raise ValueError(
+                "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
+                "upstream.objective must be translation"
             )
         return self

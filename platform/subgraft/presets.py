@@ -47,6 +47,14 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "label_smoothing": 0.0,
             "precision": "bf16",
         },
+        "likelihood_matching_training": {
+            "epochs": 3,
+            "batch_size": 8000,
+            "learning_rate": 5e-4,
+            "warmup_steps": 200,
+            "label_smoothing": 0.0,
+            "precision": "bf16",
+        },
         "finetune": {
             "epochs": 40,
             "batch_size": 100000,
@@ -87,6 +95,14 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "precision": "bf16",
         },
         "token_distillation_training": {
+            "epochs": 3,
+            "batch_size": 8000,
+            "learning_rate": 1e-3,
+            "warmup_steps": 50,
+            "label_smoothing": 0.0,
+            "precision": "bf16",
+        },
+        "likelihood_matching_training": {
             "epochs": 3,
             "batch_size": 8000,
             "learning_rate": 1e-3,
@@ -137,6 +153,14 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "label_smoothing": 0.0,
             "precision": "bf16",
         },
+        "likelihood_matching_training": {
+            "epochs": 2,
+            "batch_size": 4000,
+            "learning_rate": 3e-3,
+            "warmup_steps": 20,
+            "label_smoothing": 0.0,
+            "precision": "bf16",
+        },
         "finetune": {
             "epochs": 4,
             "batch_size": 6000,
@@ -161,7 +185,10 @@ TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 # Groups that rows with some initialiser alone need. Elsewhere they stay out of the experiment, and of its fingerprints.
-_ONLY_FOR: Mapping[str, str] = {"token_distillation_training": "token-distillation"}
+_ONLY_FOR: Mapping[str, str] = {
+    "token_distillation_training": "token-distillation",
+    "likelihood_matching_training": "likelihood-matching",
+}
 
 
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,8 +103,8 @@ def test_a_row_from_nothing_depends_on_its_seed(repository: Path, seed: int) -> 
 
 SWEEPS = (
     "rows=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
-    " {name: mean-500, initialiser: mean, vocabulary_size: 500}, {name: mean-900, initialiser: mean,"
-    " vocabulary_size: 900}, {name: focus-500, initialiser: focus, vocabulary_size: 500},"
+    " {name: mean-500, initialiser: mean, vocabulary_size: 500}, {name: mean-1200, initialiser: mean,"
+    " vocabulary_size: 1200}, {name: focus-500, initialiser: focus, vocabulary_size: 500},"
     " {name: single-500, pretraining: none, vocabulary_size: 500}, {name: patt, initialiser: patt},"
     " {name: patt-7, initialiser: patt, generator_steps: 7}, {name: patt-60, initialiser: patt, generator_steps: 60}]"
 )
@@ -112,7 +112,7 @@ SWEEPS = (
 
 def test_a_row_of_another_vocabulary_size_has_its_own_vocabulary_and_nothing_else(repository: Path) -> None:
     found = rows(pipeline(repository, SWEEPS))
-    mean, other, same = (found[name].transfer for name in ("mean", "mean-500", "mean-900"))
+    mean, other, same = (found[name].transfer for name in ("mean", "mean-500", "mean-1200"))
     assert mean is not None and other is not None and same is not None
     assert same.fingerprint == mean.fingerprint, "the size that all rows have"
     assert other.inputs["model"] is mean.inputs["model"]

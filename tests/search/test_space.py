@@ -86,3 +86,19 @@ def test_a_search_is_the_same_however_many_trials_it_has(config: Path, pipeline:
     assert of("search.trials=40", "search.concurrent=1", "runtime.cpus_per_step=2") == identity(pipeline)
     different = ("search.seed=2", "search.space.vocabulary_size=[70]", "finetune.epochs=2", "search.asha={}")
     assert len({identity(pipeline), *map(of, different)}) == 1 + len(different)
+
+
+def test_a_generator_that_matching_starts_from_is_asked_for_its_training_too(config: Path) -> None:
+    row = "rows.0={name: row, initialiser: likelihood-matching, starts_from: patt, kd_weight: 0.5}"
+    space = "search.space={kd_weight: [0.1, 0.2], vocabulary_size: [70, 80]}"
+    experiment = load(config, Experiment, [f"rows=[{row.removeprefix('rows.0=')}]", "search.row=row", space])
+    assert experiment.search is not None
+    (found,) = experiment.rows
+    assert set(draw(experiment.search.space, found, lambda name, choices: choices[0])) == {
+        "kd_weight",
+        "vocabulary_size",
+    }
+    trial = trial_row(found, TrialResult(1, {"kd_weight": 0.1}))
+    assert (trial.kd_weight, trial.starts_from) == (0.1, "patt")
+    other = trial_row(found, TrialResult(2, {"initialiser": "avg"}))
+    assert (other.initialiser, other.kd_weight, other.starts_from) == ("avg", None, None)

@@ -25,7 +25,10 @@ downstream: {corpus: downstream, vocabulary: {size: 75, byte_fallback: false}}
 joint_vocabulary: {size: 68, byte_fallback: false, weighing: equal}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
 pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
+generator_training: {max_steps: 2, precision: fp32}
 token_distillation_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}
+likelihood_matching: {text: own-translations}
+likelihood_matching_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}
 finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
 rows:
   - {name: plain, vocabulary: upstream}
@@ -36,6 +39,7 @@ rows:
   - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
   - {name: attached, initialiser: mean, attached: true}
   - {name: distilled, initialiser: token-distillation}
+  - {name: matched, initialiser: likelihood-matching, starts_from: patt}
 intrinsic: {tokens: 3}
 evaluation:
   {upstream_sentences: 2, beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
@@ -52,7 +56,7 @@ def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipelin
     pipeline, store = finished
     rows = {steps.row.name: steps for steps in pipeline.rows}
     sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
-    new = dict.fromkeys(("single", "task", "independent", "attached", "distilled"), 75)
+    new = dict.fromkeys(("single", "task", "independent", "attached", "distilled", "matched"), 75)
     assert sizes == {"plain": 60, "joint": 68, "sampled": 60, **new}
     for steps in rows.values():
         assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
@@ -65,8 +69,9 @@ def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store
     single = next(line for line in lines[heading:] if line.startswith("| single"))
     bill = dict(zip(cells(lines[heading]), cells(single), strict=True))
     assert bill["upstream"] == bill["generator"] == "–" != bill["finetuning"]
-    distilled = next(line for line in lines[heading:] if line.startswith("| distilled"))
-    assert dict(zip(cells(lines[heading]), cells(distilled), strict=True))["generator"] != "–"
+    for name in ("distilled", "matched"):
+        row = next(line for line in lines[heading:] if line.startswith(f"| {name}"))
+        assert dict(zip(cells(lines[heading]), cells(row), strict=True))["generator"] != "–"
     pretrained = {steps.row.name: steps.pretrained for steps in pipeline.rows}
     assert pretrained["single"] is None
     found = {store.path(step) for step in pretrained.values() if step is not None}

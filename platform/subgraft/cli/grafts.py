@@ -48,7 +48,9 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; the README has all")
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
-    transfer.add_argument("--distilled", type=Path, metavar="DIR", help="rows that a run's token distillation made")
+    transfer.add_argument(
+        "--distilled", type=Path, metavar="DIR", help="rows that a run's distillation or likelihood matching made"
+    )
     transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
@@ -174,9 +176,9 @@ def _check_method(arguments: argparse.Namespace) -> None:
         )
     if (arguments.distilled is not None) != (arguments.method in DISTILLED_METHODS):
         raise UserError(
-            f"{', '.join(DISTILLED_METHODS)} needs distilled rows of the new vocabulary, and nothing else takes them",
+            f"{' and '.join(sorted(DISTILLED_METHODS))} need distilled rows of a vocabulary, and nothing else does",
             where="--distilled",
-            mend="A run with such a row makes them: the output of its step `token distillation`.",
+            mend="A run with such a row makes them, in its step `token distillation` or `likelihood matching`.",
         )
 
 

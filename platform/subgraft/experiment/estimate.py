@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from subgraft.store.step import Step
 
-TRAININGS = (stages.PRETRAIN, stages.GENERATOR, stages.DISTILLATION, stages.FINETUNE)
+TRAININGS = (stages.PRETRAIN, stages.GENERATOR, stages.DISTILLATION, stages.MATCHING, stages.FINETUNE)
 UNKNOWN = "unknown"
 
 

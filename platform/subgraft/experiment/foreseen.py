@@ -57,7 +57,7 @@ def vocabulary_size(store: Store, vocabulary: Step) -> int:
 def training_parameters(store: Store, step: Step) -> Parameters:
     """What a training step holds and what of that it trains.
 
-    Of a token distillation, as if all tokens of the new vocabulary were new: that is known only when they are compared.
+    Of distillations, as if all tokens of the new vocabulary were new: that is known only when they are compared.
     """
     recipe: Any = step.recipe
     config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
@@ -68,6 +68,11 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     if step.stage is stages.DISTILLATION:
         added = max(vocabulary_size(store, step.inputs[f"vocabulary/{side}"]) for side in recipe.sides) * width
         return Parameters(model.total + added, added)
+    if step.stage is stages.MATCHING:
+        # The student's tables stand beside the model's, and what is added to them is trained, a bias with them.
+        size, tied = vocabulary_size(store, step.inputs["vocabulary/decoder"]), config.get("tie_word_embeddings", True)
+        added = size * (width * (1 if tied else 2) + 1)
+        return Parameters(model.total + 2 * added, added)
     if step.stage is stages.FINETUNE and recipe.attached:
         # Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for.
         upstream = model_config(store, step.inputs["upstream"])

@@ -19,6 +19,7 @@ from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe
 from subgraft.stages.generator import GeneratorRecipe
 from subgraft.stages.intrinsic import IntrinsicRecipe
+from subgraft.stages.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.stages.phases import FirstPhase
 from subgraft.stages.rare_rows import NewRows
 from subgraft.stages.report import ReportRecipe
@@ -56,7 +57,7 @@ class RowSteps:
 
     @property
     def distilled(self) -> Step | None:
-        """The distillation of the row's new tokens."""
+        """The training of the row's new tokens on the task's text."""
         return self.transfer.inputs.get("distilled") if self.transfer else None
 
 
@@ -100,14 +101,16 @@ class Pipeline(Beginnings):
             inputs |= {f"intrinsic/{key}": steps.intrinsic} if steps.intrinsic else {}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
-    def _generator(self, row: Row, pretrained: Step) -> Step:
+    def _generator(self, row: Row, pretrained: Step) -> Step | None:
         experiment = self.experiment
+        if row.generator is None:
+            return None
         recipe = GeneratorRecipe(
             objective=experiment.upstream.objective,
             languages=experiment.upstream_languages,
             noise=self.noise,
             sides=experiment.sides,
-            kind=row.initialiser,  # type: ignore[arg-type]
+            kind=row.generator,
             kd_weight=row.kd_weight or 0.0,
             generator=experiment.generator,
             training=_training(experiment.generator_training, row),
@@ -145,12 +148,28 @@ class Pipeline(Beginnings):
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
+    def _matched(self, row: Row, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None) -> Step:
+        """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
+        experiment = self.experiment
+        assert experiment.likelihood_matching_training is not None
+        recipe = LikelihoodMatchingRecipe(
+            languages=experiment.languages,
+            starts_from=row.starts_from or "mean",
+            max_similar=experiment.generator.max_similar,
+            matching=experiment.likelihood_matching,
+            training=experiment.likelihood_matching_training,
+            seed=experiment.upstream.seed,
+        )
+        inputs = {"model": model, "corpus": self.downstream_corpus, "vocabulary/decoder": vocabularies["decoder"]}
+        inputs |= {"generator": generator} if generator else {}
+        return Step(stages.MATCHING, f"likelihood matching from {recipe.starts_from}", recipe, inputs)
+
     def row(self, row: Row, seed: int) -> RowSteps:
         """The steps of any row, whether the experiment has it or not."""
         experiment = self.experiment
         labels = {"row": row.name, "seed": str(seed)}
         model = self.begins_with(row, seed)
-        generator = self._generator(row, model) if row.initialiser in TRAINED_METHODS else None
+        generator = self._generator(row, model)
         whole = self.ready_to_translate(model)
         transfer = self._transfer(row, seed, whole, generator) if row.initialiser else None
         phase = FirstPhase(share=row.tables_first, sides=experiment.sides) if row.tables_first else None
@@ -237,12 +256,15 @@ class Pipeline(Beginnings):
         inputs = {"model": model}
         vocabularies = self.vocabularies_of(row)
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-        inputs |= {"generator": generator} if generator else {}
+        inputs |= {"generator": generator} if generator and method in TRAINED_METHODS else {}
         if method in STATIC_METHODS:
             inputs |= {
                 f"static/{side}": self._static(method, side, vocabularies[side]) for side in self.experiment.sides
             }
-        inputs |= {"distilled": self._distilled(model, vocabularies)} if method in DISTILLED_METHODS else {}
+        if method == "likelihood-matching":
+            inputs |= {"distilled": self._matched(row, model, vocabularies, generator)}
+        elif method in DISTILLED_METHODS:
+            inputs |= {"distilled": self._distilled(model, vocabularies)}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})
 

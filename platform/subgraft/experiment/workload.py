@@ -35,7 +35,8 @@ def workload(store: Store, step: Step) -> Workload:
     recipe: Any = step.recipe
     training: TrainingSettings = recipe.training
     corpus = step.inputs["corpus"]
-    if store.find(corpus) is None or step.stage is stages.DISTILLATION:  # which reads what has new tokens
+    chosen = step.stage in (stages.DISTILLATION, stages.MATCHING)  # which read what has new tokens
+    if store.find(corpus) is None or chosen:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
     sample = _Sample.of(text, _tokenizer(store, step, "encoder"), _tokenizer(store, step, "decoder"))

@@ -25,6 +25,7 @@ from subgraft.grafting.sparse_combination import mix_matching_pursuit, mix_spars
 from subgraft.grafting.static_rows import from_static, map_vectors, take_vectors
 from subgraft.grafting.subword_mean import mix_subwords
 from subgraft.settings.base import StaticAlgorithm
+from subgraft.settings.rows import DISTILLED
 
 
 def draw_random(request: Request) -> NewRows:
@@ -104,13 +105,14 @@ METHODS: Mapping[str, Initialiser] = {
     "wechsel": partial(from_static, answer=mix_nearest),
     "omp": partial(from_static, answer=mix_matching_pursuit),
     "token-distillation": take_distilled,
+    "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
 }
 
 # Those that need a trained generator, and those whose rows depend on a seed.
 TRAINED_METHODS = frozenset({"att", "patt"})
 SEEDED_METHODS = frozenset({"random", "random-matched"})
 # Those that need rows distilled beforehand for this very model and vocabulary.
-DISTILLED_METHODS = frozenset({"token-distillation"})
+DISTILLED_METHODS = frozenset(DISTILLED)
 # Those that need static embeddings of the new vocabulary, and by what these are trained.
 STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
     "word2vec": "skip-gram",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,7 @@ class SegmentationBatch:
 
 
 @dataclass(frozen=True)
-class _Sentence:
+class Sentence:
     """other: the side that does not change.  before, after: the changed one.  meeting: places in both, with a state."""
 
     other: list[int]
@@ -56,8 +57,8 @@ class _Sentence:
     meeting: list[tuple[int, int]]
 
 
-class SegmentationPairs:
-    """Batches of the sentences that new tokens are learnt from.
+class SegmentedText(ABC):
+    """The sentences that new tokens are learnt from, in both segmentations.
 
     A sentence that is longer than max_length in either segmentation is left out: cut, its halves would not match.
     new: the ids that are learnt.  per_token: a sentence is taken where one of its new tokens was met in fewer before;
@@ -91,25 +92,19 @@ class SegmentationPairs:
         self._sentences = list(taken.values())
         self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in taken.items()], dtype=np.int64)
 
-    @property
-    def _ends_read(self) -> int:
-        """How many of the special tokens behind a sentence have a state: a decoder does not read its last one."""
-        form = self._before
-        return len(form.target_ending) - 1 if self._decoder else len(form.source_ending)
-
-    def _cost(self, pair: tuple[str, str], sentence: _Sentence, training: TrainingSettings) -> int:
+    def _cost(self, pair: tuple[str, str], sentence: Sentence, training: TrainingSettings) -> int:
         if training.batch_unit == "characters":
             return max(map(len, pair)) + 1
         return max(map(len, (sentence.other, sentence.before, sentence.after))) + 1
 
     def _taken(
         self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, met: Counter[int]
-    ) -> dict[int, _Sentence]:
+    ) -> dict[int, Sentence]:
         """Sentences by their place: those with a token that fewer than `per_token` of those taken before have (`met`).
 
         A slice at a time: what is not taken is not kept.
         """
-        taken: dict[int, _Sentence] = {}
+        taken: dict[int, Sentence] = {}
         for start in range(0, len(order), _PAIRS_AT_A_TIME):
             places = order[start : start + _PAIRS_AT_A_TIME]
             for place, sentence in zip(places, self._read([pairs[i] for i in places]), strict=True):
@@ -119,18 +114,47 @@ class SegmentationPairs:
                     taken[place] = sentence
         return taken
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> list[_Sentence | None]:
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> list[Sentence | None]:
         """Each pair as a sentence; None where it is too long or nothing can be learnt from it."""
         other, source, target = self._tokenizers
         texts = [pair[1] if self._decoder else pair[0] for pair in pairs]
         others = other.encode_batch([pair[0] if self._decoder else pair[1] for pair in pairs])
-        sentences: list[_Sentence | None] = []
+        sentences: list[Sentence | None] = []
         both = zip(others, source.encode_with_ends(texts), target.encode_with_ends(texts), strict=True)
         for unchanged, (before, before_ends), (after, after_ends) in both:
             places = self._places(len(before), after, meeting_places(before_ends, after_ends))
             fits = max(len(unchanged), len(before), len(after)) <= self._room
-            sentences.append(_Sentence(unchanged, before, after, places) if places and fits else None)
+            sentences.append(Sentence(unchanged, before, after, places) if places and fits else None)
         return sentences
+
+    @abstractmethod
+    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where a sentence is compared, given where its text's segmentations meet; nowhere if it teaches nothing.
+
+        before: how many tokens of its text the teacher reads.  after: the student's.
+        """
+
+    def __len__(self) -> int:
+        return len(self._sentences)
+
+    def _both(self, sentences: Sequence[Sentence]) -> tuple[Seq2SeqBatch, Seq2SeqBatch]:
+        """The sentences in both segmentations."""
+        before = [self._example(s.other, s.before, self._before) for s in sentences]
+        after = [self._example(s.other, s.after, self._after) for s in sentences]
+        return collate(before, *self._paddings[0]), collate(after, *self._paddings[1])
+
+    def _example(self, other: list[int], body: list[int], form: Conditioning) -> Example:
+        return Example.of(*((other, body) if self._decoder else (body, other)), form)
+
+
+class SegmentationPairs(SegmentedText):
+    """Batches of sentences with the places at which states are compared."""
+
+    @property
+    def _ends_read(self) -> int:
+        """How many of the special tokens behind a sentence have a state: a decoder does not read its last one."""
+        form = self._before
+        return len(form.target_ending) - 1 if self._decoder else len(form.source_ending)
 
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Where the states of both are, of those that know of a new token; none in a sentence without one."""
@@ -144,22 +168,12 @@ class SegmentationPairs:
         begins = len(self._before.source_beginning)
         return [(i, i) for i in range(begins)] + [(one + begins, two + begins) for one, two in places]
 
-    def __len__(self) -> int:
-        return len(self._sentences)
-
     def batch(self, indices: np.ndarray, epoch: int) -> SegmentationBatch:
         """The sentences at `indices`; they are the same in every epoch."""
         del epoch
         sentences = [self._sentences[int(i)] for i in indices]
         meeting = [(row, *places) for row, sentence in enumerate(sentences) for places in sentence.meeting]
-        return SegmentationBatch(
-            collate([self._example(s.other, s.before, self._before) for s in sentences], *self._paddings[0]),
-            collate([self._example(s.other, s.after, self._after) for s in sentences], *self._paddings[1]),
-            torch.tensor(meeting, dtype=torch.long).reshape(-1, 3),
-        )
-
-    def _example(self, other: list[int], body: list[int], form: Conditioning) -> Example:
-        return Example.of(*((other, body) if self._decoder else (body, other)), form)
+        return SegmentationBatch(*self._both(sentences), torch.tensor(meeting, dtype=torch.long).reshape(-1, 3))
 
 
 def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from subgraft.grafting.alignment import align
 from subgraft.grafting.new_rows import NewRows, Request, combined
 from subgraft.grafting.similar import MISSING, Fallback, characters, count_fallbacks
 from subgraft.vocabulary.entry import Entry
@@ -44,6 +45,13 @@ def _parts(source: Tokenizer, entry: Entry, cut: list[int]) -> Parts:
     if spelled := [i for i in characters(source, entry) if i != MISSING]:
         return Parts(spelled, Fallback.CHARACTERS)
     return Parts(cut, Fallback.BYTES if cut else Fallback.MEAN)
+
+
+def spelled_by(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:
+    """Unseen tokens of `target` that `source` knows a part of; the others it reads as unknown."""
+    unseen = align(source, target).unseen
+    entries = [entry for token in unseen if (entry := target.entries[token]) is not None]
+    return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts.read)
 
 
 def mix_subwords(request: Request) -> NewRows:

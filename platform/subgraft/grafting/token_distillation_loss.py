@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from subgraft.grafting.alignment import align
 from subgraft.grafting.new_rows import Request
 from subgraft.grafting.segmentation_pairs import SegmentationBatch
-from subgraft.grafting.subword_mean import mix_subwords, subwords
+from subgraft.grafting.subword_mean import mix_subwords, spelled_by
 from subgraft.grafting.transplant import table_over
 from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
@@ -43,8 +43,7 @@ class StudentTable:
         entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
         request = Request(side, source, entries, len(alignment.others), 0.0, 0, 0, None)
         table = table_over(side.input.weight.detach(), alignment, mix_subwords(request).input)
-        known = zip(alignment.unseen, subwords(source, entries), strict=True)
-        return cls(table, tuple(token for token, parts in known if parts.read))
+        return cls(table, spelled_by(source, target))
 
 
 class TokenDistillationLoss(nn.Module):

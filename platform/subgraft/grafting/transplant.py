@@ -128,7 +128,9 @@ def _are_one(first: Tokenizer, second: Tokenizer) -> bool:
     return first.fingerprint == second.fingerprint
 
 
-class _Graft(NamedTuple):
+class Graft(NamedTuple):
+    """What one side becomes."""
+
     tables: Tables
     report: TransplantReport
     matrix: MixingMatrix | None
@@ -136,17 +138,17 @@ class _Graft(NamedTuple):
 
 def _grafts(
     model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer], method: Method
-) -> dict[SideName, _Graft]:
+) -> dict[SideName, Graft]:
     """Every side's graft; where both sides go on sharing one table, the decoder's."""
     if not (shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])):
-        return {name: _graft(model, name, source[name], target[name], method) for name in sorted(target)}
-    made = _graft(model, "decoder", source["decoder"], target["decoder"], method)
+        return {name: graft(model, name, source[name], target[name], method) for name in sorted(target)}
+    made = graft(model, "decoder", source["decoder"], target["decoder"], method)
     shared = replace(made.tables, output=None, bias=None)
-    return {"decoder": made, "encoder": _Graft(shared, replace(made.report, side="encoder"), made.matrix)}
+    return {"decoder": made, "encoder": Graft(shared, replace(made.report, side="encoder"), made.matrix)}
 
 
-def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> _Graft:
-    """The tables of one side over the target vocabulary."""
+def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> Graft:
+    """The tables of one side over the target vocabulary; the model stays as it is."""
     upstream = side(model, name)
     alignment = align(source, target) if method.keep_seen else special_alone(align(source, target), target)
     entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
@@ -164,7 +166,7 @@ def _graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: To
     )
     rows = initialiser(method.name)(request)
     matrix = None if rows.matrix is None else whole_matrix(alignment, rows.matrix)
-    return _Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
+    return Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
 
 
 def weight_scale(model: PreTrainedModel, upstream: Side) -> float:

@@ -27,7 +27,7 @@ def draw(space: SearchSpace, row: Row, choose: Callable[[str, Any], Value]) -> d
     """Values of a trial, each chosen by `choose` from what there is; of one that needs no training, not those of it."""
     values: dict[str, Value] = {}
     for name, choices in space.varied.items():  # the initialiser comes first
-        if name not in ONLY_TRAINED or values.get("initialiser", row.initialiser) in TRAINED:
+        if name not in ONLY_TRAINED or values.get("initialiser", row.generator) in TRAINED:
             value = choose(name, choices)
             values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
     return values
@@ -42,7 +42,9 @@ def rounded(value: float, within: Range) -> float:
 def trial_row(row: Row, trial: TrialResult) -> Row:
     """The searched row with a trial's values. A generator without training has nothing of the row's training either."""
     fields = {**row.model_dump(), **trial.values, "name": trial.name}
-    if fields["initialiser"] not in TRAINED:
+    if "initialiser" in trial.values:
+        fields["starts_from"] = None
+    if (fields.get("starts_from") or fields["initialiser"]) not in TRAINED:
         fields |= dict.fromkeys(ONLY_TRAINED)
     return Row(**fields)
 

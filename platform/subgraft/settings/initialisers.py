@@ -66,3 +66,19 @@ class TokenDistillationSettings(Settings):
     sentences_per_token: Annotated[int, Field(ge=1)] = 100
     layer: Annotated[int, Field(ge=1)] | None = None
     distance: Literal["squared", "euclidean"] = "squared"
+
+
+class LikelihoodMatchingSettings(Settings):
+    """Rows of new tokens by matching likelihoods of text (Minixhofer, Vulić and Ponti 2025), in all but its training.
+
+    sentences_per_token: a sentence is read where one of its new tokens has been met in fewer than this.  text: what the
+    frozen model says the likelihood of, the task's references, or its own translations of the task's sources; beam: of
+    these.  temperature: τ, by which log-likelihoods are divided.  boundary_threshold: the probability of a word's
+    beginning below which spans are merged (the paper's outcome debiasing has 0.1); null for the smallest spans.
+    """
+
+    sentences_per_token: Annotated[int, Field(ge=1)] = 100
+    text: Literal["references", "own-translations"] = "references"
+    beam: Annotated[int, Field(ge=1)] = 1
+    temperature: Annotated[float, Field(gt=0)] = 100.0
+    boundary_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -24,9 +24,13 @@ InitialiserName = Literal[
     "wechsel",
     "omp",
     "token-distillation",
+    "likelihood-matching",
 ]
+StartName = Literal["mean", "avg", "att", "patt"]
 # Initialisers whose every row is a mixture of upstream rows.
 MIXING = ("mean", "avg", "att", "patt")
+# Initialisers that learn new tokens' rows from the task's text with the frozen model as teacher.
+DISTILLED = ("token-distillation", "likelihood-matching")
 # Initialisers that take static embeddings as they are, which must then be as wide as the table.
 UNMAPPED = ("word2vec", "cbow")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
@@ -45,6 +49,7 @@ class Row(Settings):
     vocabulary_min_count: likewise, where it is not downstream.vocabulary.min_count.
     generator_steps: of this row's generator, where it is not generator_training.max_steps.
     rare_tokens: how new rows of rare tokens are finetuned in this row, where it is not as finetune.rare_tokens says.
+    starts_from: the initialiser whose rows likelihood matching begins with; the mean where not given.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -61,6 +66,13 @@ class Row(Settings):
     )
     generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    starts_from: StartName | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @property
+    def generator(self) -> Literal["att", "patt"] | None:
+        """The kind of the generator that the row needs trained."""
+        kind = self.initialiser if self.starts_from is None else self.starts_from
+        return kind if kind in ("att", "patt") else None
 
     @property
     def made_with_its_vocabulary(self) -> bool:
@@ -87,15 +99,17 @@ class Row(Settings):
             raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
         if self.attached and (self.initialiser not in MIXING or self.tables_first):
             raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
-        if self.kd_weight is not None and self.initialiser not in ("att", "patt"):
+        if self.kd_weight is not None and self.generator is None:
             raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
-        if self.initialiser == "token-distillation" and not self.keep_seen:
-            raise ValueError("token-distillation learns new tokens beside seen ones: it needs `keep_seen: true`")
+        if self.initialiser in DISTILLED and not self.keep_seen:
+            raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")
+        if self.starts_from is not None and self.initialiser != "likelihood-matching":
+            raise ValueError("starts_from is for rows of likelihood-matching")
         return self
 
     @model_validator(mode="after")
     def _swept(self) -> Row:
-        if self.generator_steps is not None and self.initialiser not in ("att", "patt"):
+        if self.generator_steps is not None and self.generator is None:
             raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):

@@ -113,7 +113,7 @@ def require_searchable(search: SearchSettings, rows: tuple[Row, ...]) -> None:
     if row.initialiser is None:
         raise ValueError(f"search.row '{row.name}' gets no new rows: a search is about one with an initialiser")
     space = search.space
-    kinds = space.initialiser or (row.initialiser,)
+    kinds = space.initialiser or (row.generator,)
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not set(kinds) & set(TRAINED):
             raise ValueError(f"search.space.{name} applies to att and patt only, and no trial has either")

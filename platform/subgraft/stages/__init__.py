@@ -13,6 +13,7 @@ from subgraft.stages import (
     gap,
     generator,
     intrinsic,
+    likelihood_matching,
     pretrain,
     report,
     static_embeddings,
@@ -32,6 +33,7 @@ ASSEMBLE = Stage("assemble", 1, assemble.run)
 GENERATOR = Stage("generator", 3, generator.run, distributed=True, accelerated=True)
 STATIC = Stage("static", 1, static_embeddings.run)
 DISTILLATION = Stage("distillation", 1, token_distillation.run, distributed=True, accelerated=True)
+MATCHING = Stage("matching", 1, likelihood_matching.run, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 2, transfer.run)
 INTRINSIC = Stage("intrinsic", 1, intrinsic.run)
 FINETUNE = Stage("finetune", 3, finetune.run, distributed=True, accelerated=True)
@@ -49,6 +51,7 @@ STAGES = (
     GENERATOR,
     STATIC,
     DISTILLATION,
+    MATCHING,
     TRANSFER,
     INTRINSIC,
     FINETUNE,

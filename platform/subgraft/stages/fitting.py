@@ -28,7 +28,7 @@ from subgraft.training.dry_batch import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Outcome, Trainer
 from subgraft.training.row_updates import RowUpdates
-from subgraft.training.schedule import Data
+from subgraft.training.schedule import Data, batch_plan
 
 CURVE = "curve.json"
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
@@ -118,6 +118,27 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
     return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": round(outcome.seconds, 1)}
+
+
+def held_out_mean(
+    module: nn.Module, data: Data, settings: TrainingSettings, told: str
+) -> Callable[[], dict[str, float]]:
+    """What tells, under the name `told`, the mean of a module's one loss over held-out examples."""
+    plan = batch_plan(data.lengths, settings, seed=0)
+
+    @torch.no_grad()
+    def mean() -> dict[str, float]:
+        where = next(module.parameters()).device
+        total, count = 0.0, 0
+        for indices in plan.epoch(0):
+            batch = data.batch(indices, 0)
+            ((name, counted),) = batch.counts.items()
+            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=settings.precision == "bf16"):
+                total += float(module(batch.to(where))[name])
+            count += counted
+        return {told: total / max(count, 1)}
+
+    return mean
 
 
 def best_dev_bleu(finetuned: Path) -> float:

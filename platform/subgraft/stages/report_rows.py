@@ -19,6 +19,8 @@ from subgraft.stages.evaluate import STATISTICS
 from subgraft.stages.fitting import CURVE
 from subgraft.stages.intrinsic import QUALITY
 
+_BILLED = ("training_seconds", "translation_seconds")
+
 
 def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResult:
     evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
@@ -73,6 +75,7 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
     """The design of a row; `avg` is a generator of no steps, as all generators begin as it."""
     initialiser = row["initialiser"]
     parts = [initialiser or f"{row['vocabulary']} vocabulary"]
+    parts += [f"from {row['starts_from']}"] if row.get("starts_from") else []
     parts += [f"λ {row['kd_weight']:g}"] if row["kd_weight"] else []
     variant = [row["pretraining"]] if row["pretraining"] != "plain" else []
     variant += [] if row["keep_seen"] else ["no seen rows kept"]
@@ -151,7 +154,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
 def _billed(directory: Path) -> float:
     """Seconds a step took; of one that was interrupted, the record has the last attempt, the summary all training."""
     record = read_record(directory)
-    trained = (value for key, value in flattened(record["summary"]).items() if key.endswith("training_seconds"))
+    trained = (value for key, value in flattened(record["summary"]).items() if key.endswith(_BILLED))
     return max(float(record["seconds"]), float(sum(trained)))
 
 

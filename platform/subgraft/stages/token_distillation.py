@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from subgraft.errors import UserError
 from subgraft.grafting.distilled_rows import DistilledRows, origin
@@ -21,10 +19,8 @@ from subgraft.settings.corpora import Languages
 from subgraft.settings.initialisers import TokenDistillationSettings
 from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import fit, is_writer, write_curve
-from subgraft.text.batches import BatchPlan
+from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.text.corpus import Corpus
-from subgraft.training.schedule import batch_plan
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -73,7 +69,7 @@ class _Student:
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
         summary: dict[str, Json] = {"steps": 0}
         if len(data):
-            evaluate = HeldOutDistance(module, held_out, recipe.training) if len(held_out) else None
+            evaluate = held_out_mean(module, held_out, recipe.training, "distance") if len(held_out) else None
             summary = _fitted(module, data, evaluate, recipe, name, out, context)
         tokens, rows = module.trained()
         if is_writer():
@@ -106,7 +102,7 @@ def layer_count(config: Mapping[str, Any], side: SideName) -> int:
 def _fitted(
     module: TokenDistillationLoss,
     data: SegmentationPairs,
-    evaluate: HeldOutDistance | None,
+    evaluate: Callable[[], dict[str, float]] | None,
     recipe: TokenDistillationRecipe,
     name: SideName,
     out: Path,
@@ -128,24 +124,3 @@ def _fitted(
     told = write_curve(outcome, out, f"curve.{name}.json")
     distances = [point.values["distance"] for point in outcome.curve]
     return told | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})
-
-
-class HeldOutDistance:
-    """The mean distance of teacher and student on held-out sentences."""
-
-    def __init__(self, module: TokenDistillationLoss, sentences: SegmentationPairs, settings: TrainingSettings) -> None:
-        self._module = module
-        self._sentences = sentences
-        self._plan: BatchPlan = batch_plan(sentences.lengths, settings, seed=0)
-        self._precision = settings.precision
-
-    @torch.no_grad()
-    def __call__(self) -> dict[str, float]:
-        where = self._module.added.device
-        total, count = 0.0, 0
-        for indices in self._plan.epoch(0):
-            batch = self._sentences.batch(indices, 0)
-            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
-                total += float(self._module(batch.to(where))["distillation"])
-            count += len(batch.meeting)
-        return {"distance": total / count}

@@ -1,0 +1,80 @@
+"""A model's own translations of a corpus's sources, for a stage that is to do without references."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch.distributed as dist
+
+from subgraft.files import sync
+from subgraft.models.bundle import Bundle
+from subgraft.models.translate import Translator
+from subgraft.settings.corpora import Languages
+from subgraft.stages.context import Context
+from subgraft.stages.fitting import DEV_LENGTH_RATIO, device
+
+# What is kept at a time: so much is lost when a step is killed.
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Translations:
+    """texts: in the order of their sources.  cut: how many did not end of themselves.  seconds: of all workers."""
+
+    texts: list[str]
+    cut: int
+    seconds: float
+
+
+def own_translations(
+    bundle: Bundle, sources: Sequence[str], languages: Languages, beam: int, context: Context, part: str
+) -> Translations:
+    """The model's translations, a chunk at a time; chunks in the step's work directory are not made again.
+
+    Several workers share the chunks, which are the same ones however many there are. part: names these files.
+    """
+    folder = context.work / "translations" / part
+    folder.mkdir(parents=True, exist_ok=True)
+    chunks = [sources[start : start + CHUNK] for start in range(0, len(sources), CHUNK)]
+    files = [folder / f"{number:06d}.json" for number in range(len(chunks))]
+    rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    translate = _translator(bundle, languages, beam)
+    for number in range(rank, len(chunks), world):
+        if not files[number].exists():
+            _keep(_translated(translate, chunks[number]), files[number])
+        context.progress(min((number + 1) * CHUNK, len(sources)), len(sources), "sentences translated")
+    if world > 1:
+        dist.barrier()
+    found = [Translations(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    texts = [text for chunk in found for text in chunk.texts]
+    return Translations(texts, sum(chunk.cut for chunk in found), sum(chunk.seconds for chunk in found))
+
+
+def _translator(bundle: Bundle, languages: Languages, beam: int) -> Translator:
+    return Translator(
+        bundle.model.to(device()),  # type: ignore[arg-type]
+        bundle.encoder,
+        bundle.decoder,
+        bundle.conditioning(languages),
+        beam=beam,
+        max_length_ratio=DEV_LENGTH_RATIO,
+        max_positions=bundle.max_positions,
+    )
+
+
+def _translated(translate: Translator, sources: Sequence[str]) -> Translations:
+    started = time.monotonic()
+    texts = translate(sources)
+    return Translations(texts, translate.cut, time.monotonic() - started)
+
+
+def _keep(chunk: Translations, file: Path) -> None:
+    """Written beside and renamed: what has the name is whole."""
+    beside = file.with_suffix(".partial")
+    beside.write_text(json.dumps(asdict(chunk), ensure_ascii=False), encoding="utf-8")
+    sync(beside)
+    beside.replace(file)
