@@ -12,6 +12,8 @@ from subgraft.settings.base import Seed, Settings
 class EvaluationSettings(Settings):
     """max_length_ratio: an output ends at this many bytes of text for each byte of its source.
 
+    by_token_count: whether the bits of the test references are taken, by how often the new tokens in them occur in the
+    training text: one more pass over the test set, by a stage of its own.
     calibration: whether the inference ECE is measured, which reads every output once more.
     upstream_sentences: so many sentences of the upstream corpus's test split are translated as well, by every finetuned
     model and by the one it began with: what was forgotten. Not done where it is not given.
@@ -24,6 +26,7 @@ class EvaluationSettings(Settings):
     speed_sentences: Annotated[int, Field(ge=1)] = 128
     speed_repeats: Annotated[int, Field(ge=1)] = 3
     bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
+    by_token_count: bool = Field(default=True, exclude_if=bool)
     calibration: bool = True
     upstream_sentences: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
 

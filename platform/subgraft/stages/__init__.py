@@ -13,6 +13,7 @@ from subgraft.stages import (
     gap,
     generator,
     intrinsic,
+    likelihood,
     pretrain,
     report,
     static_embeddings,
@@ -36,6 +37,7 @@ TRANSFER = Stage("transfer", 1, transfer.run)
 INTRINSIC = Stage("intrinsic", 1, intrinsic.run)
 FINETUNE = Stage("finetune", 2, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 3, evaluate.run, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, likelihood.run, accelerated=True)
 REPORT = Stage("report", 4, report.run)
 
 STAGES = (
@@ -53,5 +55,6 @@ STAGES = (
     INTRINSIC,
     FINETUNE,
     EVALUATE,
+    LIKELIHOOD,
     REPORT,
 )
