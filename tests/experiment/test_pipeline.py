@@ -173,6 +173,26 @@ def test_intrinsic_quality_is_measured_on_what_the_transfer_is_given(repository:
     assert found["plain"].intrinsic is found["single"].intrinsic is None
 
 
+def test_likelihood_is_a_step_of_its_own_by_one_downstream_vocabulary(repository: Path) -> None:
+    made = pipeline(repository, SWEEPS)
+    found = rows(made)
+    for steps in found.values():
+        assert steps.likelihood is not None
+        assert steps.likelihood.inputs["model"] is steps.finetune
+        assert steps.likelihood.inputs["vocabulary"] is made.vocabularies["decoder"]
+        assert steps.likelihood.inputs["upstream"] is made.pretrained
+    without = rows(pipeline(repository, SWEEPS, "evaluation.by_token_count=false"))
+    for name, steps in without.items():
+        assert steps.likelihood is None
+        assert steps.evaluate.fingerprint == found[name].evaluate.fingerprint
+
+
+def test_the_gap_looks_at_the_encoders_vocabulary_where_it_gets_one(repository: Path) -> None:
+    assert "encoder" not in pipeline(repository).gap.inputs
+    both = pipeline(repository, "sides=[encoder, decoder]")
+    assert both.gap.inputs["encoder"] is both.vocabularies["encoder"]
+
+
 def test_an_upstream_corpus_without_a_test_split_is_refused_early(repository: Path, tmp_path: Path) -> None:
     for split in ("train", "dev"):
         for language in ("en", "de"):

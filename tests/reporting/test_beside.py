@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from subgraft.metrics.calibration import Bin
-from subgraft.reporting.beside import mean_intrinsic, pooled_bins, summarise_forgetting
+from subgraft.metrics.token_classes import Bits, Likelihood
+from subgraft.reporting.beside import mean_intrinsic, mean_likelihood, pooled_bins, summarise_forgetting
 from subgraft.reporting.data import Intrinsic, ReportData
 
 
@@ -59,3 +60,17 @@ def test_intrinsic_quality_is_averaged_by_side(wide_data: ReportData) -> None:
     assert (found.cosine, found.median_cosine, found.reciprocal_rank) == pytest.approx((0.3, 0.2, 0.3))
     assert (found.hits_at_1, found.hits_at_10) == pytest.approx((0.5, 0.5))
     assert mean_intrinsic([one, replace(two, intrinsic={})]) == {}
+
+
+def test_likelihood_is_averaged_class_by_class(wide_data: ReportData) -> None:
+    first, second, _ = wide_data.results("mean")
+
+    def found(bits: float) -> Likelihood:
+        return Likelihood(9, 0, 100, 2 * bits, 1.0, {"0": Bits(2, 8, 1, bits)}, {"seen": Bits(3, 90, 0, bits + 1)})
+
+    mean = mean_likelihood([replace(first, likelihood=found(50)), replace(second, likelihood=found(60))])
+    assert mean is not None
+    assert mean.bits_per_character == pytest.approx(1.1)
+    assert mean.tokens == {"0": Bits(2, 8, 1, 55)}
+    assert mean.stretches == {"seen": Bits(3, 90, 0, 56)}
+    assert mean_likelihood([replace(first, likelihood=found(50)), replace(second, likelihood=None)]) is None

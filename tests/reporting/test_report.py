@@ -92,6 +92,14 @@ def test_the_baseline_is_no_multiple_of_itself(report_data: ReportData) -> None:
     assert "×0.66" in str(results(report_data))
 
 
+def test_dev_references_that_were_left_out_are_told(report_data: ReportData) -> None:
+    curve = tuple(replace(point, references_left_out=2) for point in report_data.rows[0].curve)
+    cut = replace(report_data, rows=(replace(report_data.rows[0], curve=curve), *report_data.rows[1:]))
+    told = "Dev references longer than the model takes, left out of bits per character: pretrain-finetune 2."
+    assert told in str(results(cut))
+    assert "left out of bits" not in str(results(report_data))
+
+
 def test_both_forms_say_the_same(report_data: ReportData, written: Path, page: StrictReader) -> None:
     text = "".join(page.text)
     markdown = (written / "report.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.settings.runtime import Runtime
-from subgraft.stages.evaluate import STATISTICS, EvaluateRecipe, run
+from subgraft.stages.evaluate import SPELLED, STATISTICS, EvaluateRecipe, run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build
 
@@ -68,6 +69,22 @@ def test_figures_are_those_of_the_outputs(inputs: dict[str, Path], tmp_path: Pat
     calibration = written["calibration"]
     assert summary["inference_ece"] == calibration["error"]
     assert sum(b["count"] for b in calibration["bins"]) == calibration["tokens"] > 0
+
+
+def test_it_is_recorded_which_sentences_the_model_can_spell(inputs: dict[str, Path], tmp_path: Path) -> None:
+    """Vocabularies of the toys have no bytes: a character that neither text has is unknown."""
+    corpus = tmp_path / "corpus"
+    shutil.copytree(inputs["corpus"], corpus)
+    for side, place, word in (("source", 1, "("), ("target", 3, "7"), ("target", 4, "É")):
+        path = corpus / f"test.{side}"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        lines[place] += f" {word}"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    _, written = evaluated({**inputs, "corpus": corpus}, tmp_path / "out")
+    assert load_file(tmp_path / "out" / STATISTICS)[SPELLED].tolist() == [True, False, True, False, False, True]
+    spelling = written["spelling"]
+    assert spelling["sentences"] == 3
+    assert (spelling["source"]["with_unknown"], spelling["reference"]["with_unknown"]) == (1, 2)
 
 
 def test_calibration_can_be_left_out_and_changes_no_output(inputs: dict[str, Path], tmp_path: Path) -> None:

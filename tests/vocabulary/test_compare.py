@@ -34,16 +34,18 @@ def test_seen_subwords_across_marks() -> None:
 def test_a_text_under_both() -> None:
     text = compare(UPSTREAM, DOWNSTREAM, TEXT).text
     assert text is not None
-    assert text.sentences == 3
+    assert text.upstream.sentences == text.downstream.sentences == 3
     assert text.oversegmented == (
         Oversegmented("dankbar", 3, ("▁", "dan", "k", "bar"), ("▁dankbar",)),
         Oversegmented("nacht", 2, ("▁nach", "t"), ("▁nacht",)),
     )
     tokens = [sum(len(tokenizer.encode(line)) for line in TEXT) / 3 for tokenizer in (UPSTREAM, DOWNSTREAM)]
-    assert [text.upstream_tokens_per_sentence, text.downstream_tokens_per_sentence] == pytest.approx(tokens)
+    assert [text.upstream.tokens_per_sentence, text.downstream.tokens_per_sentence] == pytest.approx(tokens)
     unknown = [sum(tokenizer.encode(line).count(3) for line in TEXT) for tokenizer in (UPSTREAM, DOWNSTREAM)]
-    assert [text.upstream_unknown, text.downstream_unknown] == unknown
+    assert [text.upstream.unknown, text.downstream.unknown] == unknown
     assert unknown[0] > 0
+    assert {"x", "!", "(", ")", ",", "-"} <= set(text.upstream_unspelled)
+    assert not {"s", "k", "t"} & set(text.upstream_unspelled)
 
 
 def test_words_are_ranked_by_what_they_cost_and_cut() -> None:
@@ -53,7 +55,7 @@ def test_words_are_ranked_by_what_they_cost_and_cut() -> None:
 
 def test_an_empty_text() -> None:
     text = compare(UPSTREAM, DOWNSTREAM, []).text
-    assert text is not None and text.sentences == 0 and text.oversegmented == ()
+    assert text is not None and text.upstream.sentences == 0 and text.oversegmented == ()
 
 
 def test_json_and_rendering() -> None:
@@ -64,7 +66,15 @@ def test_json_and_rendering() -> None:
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(render(gap))
     shown = console.export_text()
-    for expected in ("3 of 5", "60.0%", "dankbar", "▁ dan k bar", "tokens per sentence"):
+    for expected in (
+        "3 of 5",
+        "60.0%",
+        "dankbar",
+        "▁ dan k bar",
+        "tokens per sentence",
+        "sentences with one",
+        "given back",
+    ):
         assert expected in shown
 
 
@@ -72,9 +82,12 @@ def test_json_and_rendering() -> None:
 def test_a_domain_vocabulary_shortens_its_text(mirror: Path) -> None:
     everyday = list(islice(reading.lines(mirror / "en-fr/tatoeba/train.fr.gz"), 20_000))
     documentation = list(islice(reading.lines(mirror / "en-fr/itdocs/train.fr.gz"), 5_000))
-    upstream, downstream = (learn(lines, kind="bpe", size=4000) for lines in (everyday, documentation))
+    upstream, downstream = (
+        learn(lines, kind="bpe", size=4000, character_coverage=0.9999) for lines in (everyday, documentation)
+    )
     gap = compare(upstream, downstream, documentation, most=10)
     assert gap.text is not None and gap.unseen_share > 0.5
-    assert gap.text.upstream_tokens_per_sentence > 1.2 * gap.text.downstream_tokens_per_sentence
+    assert gap.text.upstream.tokens_per_sentence > 1.2 * gap.text.downstream.tokens_per_sentence
+    assert gap.text.upstream.unknown > 0 and "(" in gap.text.upstream_unspelled
     assert len(gap.text.oversegmented) == 10
     assert all(len(found.upstream) > len(found.downstream) for found in gap.text.oversegmented)

@@ -106,6 +106,8 @@ def plan(arguments: argparse.Namespace) -> None:
     if (needed := session.estimates(planned)) is not None:
         console().print()
         console().print(needed)
+    for line in session.unspelled():
+        console().print(f"\n{line}", highlight=False, markup=False)
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:

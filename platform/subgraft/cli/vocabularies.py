@@ -90,7 +90,7 @@ def compare(arguments: argparse.Namespace) -> None:
     lines = reading.lines(arguments.text) if arguments.text else None
     upstream, downstream = load_vocabulary(arguments.upstream), load_vocabulary(arguments.downstream)
     gap = compare_vocabularies(upstream, downstream, lines, arguments.words)
-    if gap.text is not None and not gap.text.sentences:
+    if gap.text is not None and not gap.text.upstream.sentences:
         raise UserError("there is no text to compare on", where=str(arguments.text), mend="Give another --text.")
     console().print(render(gap))
 

@@ -19,6 +19,7 @@ from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe
 from subgraft.stages.generator import GeneratorRecipe
 from subgraft.stages.intrinsic import IntrinsicRecipe
+from subgraft.stages.likelihood import LikelihoodRecipe
 from subgraft.stages.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.stages.phases import FirstPhase
 from subgraft.stages.rare_rows import NewRows
@@ -36,7 +37,7 @@ class RowSteps:
     """The steps that one row takes under one seed; pretraining, generator and transfer only where it has them.
 
     forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
-    the quality of held-out tokens' rows, likewise.
+    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.
     """
 
     row: Row
@@ -48,6 +49,7 @@ class RowSteps:
     evaluate: Step
     forgetting: Mapping[Moment, Step]
     intrinsic: Step | None
+    likelihood: Step | None
 
     @property
     def static(self) -> dict[str, Step]:
@@ -72,6 +74,7 @@ class Pipeline(Beginnings):
             "vocabulary": self.vocabularies["decoder"],
             "corpus": self.downstream_corpus,
         }
+        inputs |= {"encoder": self.vocabularies["encoder"]} if "encoder" in self.experiment.sides else {}
         return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
 
     @cached_property
@@ -99,6 +102,7 @@ class Pipeline(Beginnings):
             inputs |= {f"distilled/{key}": steps.distilled} if steps.distilled else {}
             inputs |= {f"{moment}/{key}": step for moment, step in steps.forgetting.items()}
             inputs |= {f"intrinsic/{key}": steps.intrinsic} if steps.intrinsic else {}
+            inputs |= {f"likelihood/{key}": steps.likelihood} if steps.likelihood else {}
         return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
 
     def _generator(self, row: Row, pretrained: Step) -> Step | None:
@@ -201,7 +205,22 @@ class Pipeline(Beginnings):
         pretrained = None if row.pretraining == "none" else model
         forgetting = self._forgetting(row, seed, pretrained, finetune)
         intrinsic = self._intrinsic(row, transfer) if transfer else None
-        return RowSteps(row, seed, pretrained, generator, transfer, finetune, evaluate, forgetting, intrinsic)
+        likelihood = self._likelihood(finetune, labels) if experiment.evaluation.by_token_count else None
+        return RowSteps(
+            row, seed, pretrained, generator, transfer, finetune, evaluate, forgetting, intrinsic, likelihood
+        )
+
+    def _likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
+        """Bits of the test references; every row's by the new tokens of the one downstream vocabulary."""
+        experiment = self.experiment
+        recipe = LikelihoodRecipe(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
+        inputs = {
+            "model": finetune,
+            "corpus": self.downstream_corpus,
+            "vocabulary": self.vocabularies["decoder"],
+            "upstream": self.pretrained,
+        }
+        return Step(stages.LIKELIHOOD, finetune.name.replace("finetune", "likelihood of", 1), recipe, inputs, labels)
 
     def _forgetting(self, row: Row, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
         """The upstream test set, translated by the model that the row begins with and by the finetuned one."""

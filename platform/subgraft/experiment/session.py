@@ -17,6 +17,7 @@ from subgraft.experiment.plan import Plan, make_plan
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import display_for
 from subgraft.experiment.runner import run
+from subgraft.experiment.unspelled import unspelled
 from subgraft.reporting.terminal import terminal_table
 from subgraft.settings.corpora import Languages
 from subgraft.stages.fitting import best_dev_bleu
@@ -55,6 +56,10 @@ class Session:
         """What the trainings of a plan will need, as far as that is known; None where there are none."""
         found = estimates(Store(self._home), plan, self.experiment.runtime)
         return estimate_table(found, self.experiment.runtime) if found else None
+
+    def unspelled(self) -> list[str]:
+        """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
+        return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
 
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""

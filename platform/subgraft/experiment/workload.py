@@ -39,7 +39,7 @@ def workload(store: Store, step: Step) -> Workload:
     if store.find(corpus) is None or chosen:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
-    sample = _Sample.of(text, _tokenizer(store, step, "encoder"), _tokenizer(store, step, "decoder"))
+    sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
     if training.epochs is None:
         updates = training.max_steps
     elif training.batch_unit == "characters":
@@ -93,7 +93,7 @@ class _Sample(NamedTuple):
         return float(self.tokens.max(axis=0).sum() / self.characters.max(axis=0).sum())
 
 
-def _tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:
+def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:
     """The vocabulary that a step's model has on a side, where it is known already."""
     own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
     if own is not None:
@@ -101,4 +101,4 @@ def _tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:
     if step.stage is stages.CHECKPOINT:
         recipe: Any = step.recipe
         return load_tokenizers(recipe.model).get(side)
-    return _tokenizer(store, step.inputs["model"], side)
+    return known_tokenizer(store, step.inputs["model"], side)

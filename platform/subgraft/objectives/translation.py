@@ -19,6 +19,7 @@ class Translation:
 
     sampling: for sides whose text is cut anew in every epoch. Lengths, and so batches, are the plain segmentation's.
     cut: how many pairs lost something to that limit. It depends on the vocabulary, so a record should tell it.
+    whole_targets: of which pairs the target lost nothing [n].
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Translation:
         sources = source.encode_batch([pair[0] for pair in pairs])
         targets = target.encode_batch([pair[1] for pair in pairs])
         self.cut = sum(max(len(s), len(t)) > room for s, t in zip(sources, targets, strict=True))
+        self.whole_targets = np.array([len(tokens) <= room for tokens in targets], dtype=bool)
         plain = Sequences.of(sources, room), Sequences.of(targets, room)
         self._sources, self._targets = (Subwords(sequences) for sequences in plain)
         if sampling is not None:

@@ -8,6 +8,7 @@ from subgraft.reporting.data import ReportData, TransferSummary
 from subgraft.reporting.document import Block, Commands, Figure, Folded, Paragraph, Section
 from subgraft.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.reporting.plots import plot_stage_seconds
+from subgraft.reporting.spelled import spelling_table
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 
@@ -86,9 +87,8 @@ def subword_gap(data: ReportData) -> Section:
             ]
         ],
     )
-    return Section(
-        "The subword gap", (Paragraph(text(about)), lengths, *([_segmentations(data)] if gap.examples else []))
-    )
+    examples = [_segmentations(data)] if gap.examples else []
+    return Section("The subword gap", (Paragraph(text(about)), lengths, *spelling_table(data), *examples))
 
 
 def _segmentations(data: ReportData) -> Table:

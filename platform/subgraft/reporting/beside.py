@@ -1,15 +1,16 @@
-"""What is measured beside the scores, summed up over a row's seeds: calibration, forgetting, intrinsic quality."""
+"""What is measured beside the scores, over a row's seeds: calibration, forgetting, intrinsic quality, likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import fmean
 
 import numpy as np
 
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.significance import Comparison, compare
+from subgraft.metrics.token_classes import Bits, Likelihood
 from subgraft.reporting.data import Intrinsic, RowResult
 
 
@@ -50,6 +51,24 @@ def mean_intrinsic(results: Sequence[RowResult]) -> Mapping[str, Intrinsic]:
 def _mean(found: Sequence[Intrinsic]) -> Intrinsic:
     means = {each.name: fmean(getattr(one, each.name) for one in found) for each in fields(Intrinsic)[1:]}
     return Intrinsic(found[0].tokens, **means)
+
+
+def mean_likelihood(results: Sequence[RowResult]) -> Likelihood | None:
+    """Bits as means over seeds, which all read the same references; None unless every seed was measured."""
+    found = [result.likelihood for result in results if result.likelihood is not None]
+    if len(found) != len(results):
+        return None
+    return replace(
+        found[0],
+        bits=fmean(each.bits for each in found),
+        end_bits=fmean(each.end_bits for each in found),
+        tokens=_mean_bits([each.tokens for each in found]),
+        stretches=_mean_bits([each.stretches for each in found]),
+    )
+
+
+def _mean_bits(found: Sequence[Mapping[str, Bits]]) -> dict[str, Bits]:
+    return {name: replace(bits, bits=fmean(each[name].bits for each in found)) for name, bits in found[0].items()}
 
 
 def pooled_bins(results: Sequence[RowResult]) -> tuple[Bin, ...]:

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
+from subgraft.metrics.token_classes import Likelihood
+from subgraft.settings.base import SideName
+from subgraft.vocabulary.spelling import Spelling
 
 Role = Literal["upstream", "downstream"]
 
@@ -18,7 +24,7 @@ class CurvePoint:
     """One evaluation on dev during finetuning; step 0 is the model as it starts.
 
     `seconds` are spent since the finetuning started. The training loss is per token of the row's own vocabulary and so
-    is not comparable across rows; bits per character are.
+    is not comparable across rows; bits per character are. `references_left_out` are longer than the model takes.
     """
 
     step: int
@@ -27,6 +33,7 @@ class CurvePoint:
     dev_bits_per_character: float
     dev_bleu: float | None = None
     train_loss: float | None = None
+    references_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,8 @@ class RowResult:
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         which is what every generator begins as; None without one.
     bins: tokens by confidence, where calibration was measured.
-    forgetting, intrinsic: where they were measured; the latter by side.
+    forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
+    spelled: of each test sentence [n], whether the row's vocabularies have no unknown token in source or reference.
     """
 
     name: str
@@ -123,6 +131,8 @@ class RowResult:
     bins: tuple[Bin, ...] = ()
     forgetting: Forgetting | None = None
     intrinsic: Mapping[str, Intrinsic] = field(default_factory=dict)
+    likelihood: Likelihood | None = None
+    spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -156,11 +166,24 @@ class SegmentationExample:
 
 
 @dataclass(frozen=True)
+class SpelledText:
+    """A vocabulary on one side of a split. scores: of decode(encode(text)) against the text; of the test set alone."""
+
+    role: Role
+    side: SideName
+    split: str
+    counts: Spelling
+    scores: Mapping[str, Score] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SubwordGap:
     """How badly the upstream vocabulary fits the downstream target text.
 
     seen, unseen: subwords of the downstream vocabulary that the upstream one has and lacks.
     text: what the tokens per sentence were measured on, in words ("dev, French side").
+    spelling: what each vocabulary can spell.  unspelled: the characters of that text, the most frequent first, that the
+        upstream vocabulary cannot.
     """
 
     seen: int
@@ -169,6 +192,8 @@ class SubwordGap:
     upstream_tokens_per_sentence: float
     downstream_tokens_per_sentence: float
     examples: tuple[SegmentationExample, ...] = ()
+    spelling: tuple[SpelledText, ...] = ()
+    unspelled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Block, Bullets
 from subgraft.reporting.numbers import count, fixed, interval, percent, probability, signed
+from subgraft.reporting.spelled import spelling_in_short
 from subgraft.reporting.summary import RowSummary, summarise
 from subgraft.reporting.table import Span, Text, text
 
@@ -27,6 +28,7 @@ def in_short(data: ReportData) -> Block:
             f"{fixed(gap.upstream_tokens_per_sentence, 1)} (×{fixed(ratio)})."
         )
     ]
+    items += spelling_in_short(data)
     baseline = next((row for row in rows if row.name == data.baseline), None)
     if baseline is not None:
         items.append(

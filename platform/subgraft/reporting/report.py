@@ -10,6 +10,7 @@ from subgraft.reporting.document import PLOTS, Document, Notice, Section, render
 from subgraft.reporting.findings import in_short
 from subgraft.reporting.further import calibration, forgetting, intrinsic_quality, quality_and_speed, sweeps
 from subgraft.reporting.numbers import count
+from subgraft.reporting.rare_tokens import rare_tokens
 from subgraft.reporting.results import learning, results
 from subgraft.reporting.side_by_side import translations
 
@@ -42,6 +43,7 @@ def build_document(data: ReportData) -> Document:
         *calibration(data),
         *forgetting(data),
         *intrinsic_quality(data),
+        *rare_tokens(data),
         subword_gap(data),
         translations(data),
         what_was_done(data),

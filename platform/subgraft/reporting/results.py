@@ -20,7 +20,8 @@ from subgraft.reporting.numbers import (
 )
 from subgraft.reporting.palette import MOST_COLOURED
 from subgraft.reporting.plots import plot_costs, plot_learning_curves, plot_scores
-from subgraft.reporting.summary import RowSummary, summarise
+from subgraft.reporting.spelled import spelled_by_all
+from subgraft.reporting.summary import RowSummary, summarise, summarise_spelled
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 # The scores that a comparison is told by; the others have a table of their own.
@@ -39,6 +40,7 @@ def results(data: ReportData) -> Section:
         "Results",
         (
             _score_table(data, rows),
+            *_spelled_scores(data),
             _other_scores(data, rows),
             Figure("scores", plot_scores(data, rows), caption),
             _cost_table(data, rows),
@@ -55,6 +57,21 @@ def _score_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         [_name(row, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(row, metric))] for row in rows
     ]
     return table(columns, body, "Scores on the test set", *_score_notes(data), *_signatures(data, MAIN_METRICS))
+
+
+def _spelled_scores(data: ReportData) -> list[Table]:
+    """The main scores without the sentences that some row's vocabularies cannot spell, where there are any."""
+    mask = spelled_by_all(data)
+    if mask is None or mask.all():
+        return []
+    rows = summarise_spelled(data, MAIN_METRICS)
+    columns = [Column("row", "left"), *(column for metric in MAIN_METRICS for column in _score_columns(metric))]
+    body = [
+        [_name(row, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(row, metric)[1:])] for row in rows
+    ]
+    caption = f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test sentences that every row can spell"
+    about = "Neither source nor reference has an unknown token, whatever the row: here no gain is spelling alone."
+    return [table(columns, body, caption, about)]
 
 
 def _other_scores(data: ReportData, rows: Sequence[RowSummary]) -> Table:
@@ -129,8 +146,19 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
         f"× is how many times the figure of {data.baseline}; rows were timed one after another.",
         "Upstream, generator, finetuning: time to make one model; rows with the same upstream model share its time.",
+        *_left_out(data),
         *_cut_outputs(data),
     )
+
+
+def _left_out(data: ReportData) -> list[str]:
+    """How many dev references of each row were longer than its model takes, if any were."""
+    most = {
+        name: max((point.references_left_out for result in data.results(name) for point in result.curve), default=0)
+        for name in data.row_names
+    }
+    told = ", ".join(f"{name} {count(number)}" for name, number in most.items() if number)
+    return [f"Dev references longer than the model takes, left out of bits per character: {told}."] if told else []
 
 
 def _cut_outputs(data: ReportData) -> list[str]:

@@ -8,14 +8,23 @@ from functools import lru_cache
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
 from subgraft.errors import UserError
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import METRICS, MetricName, check_parallel
-from subgraft.metrics.sentence_statistics import FloatArray
+from subgraft.metrics.sentence_statistics import FloatArray, corpus_score
 from subgraft.metrics.significance import Comparison, Interval, compare, estimate, holm
-from subgraft.reporting.beside import ForgettingSummary, mean_intrinsic, pooled_bins, summarise_forgetting
+from subgraft.metrics.token_classes import Likelihood
+from subgraft.reporting.beside import (
+    ForgettingSummary,
+    mean_intrinsic,
+    mean_likelihood,
+    pooled_bins,
+    summarise_forgetting,
+)
 from subgraft.reporting.data import Bill, CurvePoint, Intrinsic, ReportData, RowResult
+from subgraft.reporting.spelled import spelled_by_all
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,8 @@ class BitsSummary:
 class RowSummary:
     """A row over all of its seeds; figures without seeds are means over them.
 
-    bins: tokens of all seeds by confidence.  forgetting, intrinsic: where they were measured; the latter by side.
+    bins: tokens of all seeds by confidence.  forgetting, intrinsic, likelihood: where they were measured; intrinsic
+    by side.
     """
 
     name: str
@@ -64,6 +74,7 @@ class RowSummary:
     bins: tuple[Bin, ...]
     forgetting: ForgettingSummary | None
     intrinsic: Mapping[str, Intrinsic]
+    likelihood: Likelihood | None
 
 
 @lru_cache(maxsize=4)
@@ -109,7 +120,27 @@ def _summarise_row(
         bins=pooled_bins(results),
         forgetting=summarise_forgetting(results, data.bootstrap_samples, data.bootstrap_seed),
         intrinsic=mean_intrinsic(results),
+        likelihood=mean_likelihood(results),
     )
+
+
+@lru_cache(maxsize=4)
+def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tuple[RowSummary, ...]:
+    """The rows with these metrics over the test sentences that every row can spell; empty where that is all or none."""
+    mask = spelled_by_all(data)
+    if mask is None or mask.all() or not mask.any():
+        return ()
+    chosen = replace(data, rows=tuple(_on_sentences(row, mask, metrics, data.languages[1]) for row in data.rows))
+    by_metric = {metric: _summarise_metric(chosen, metric) for metric in metrics}
+    return tuple(
+        replace(row, metrics={metric: by_metric[metric][row.name] for metric in metrics}) for row in summarise(data)
+    )
+
+
+def _on_sentences(row: RowResult, mask: NDArray[np.bool_], metrics: Sequence[MetricName], language: str) -> RowResult:
+    statistics = {str(metric): row.statistics[metric][mask] for metric in metrics}
+    scores = {str(metric): corpus_score(metric, statistics[metric], language) for metric in metrics}
+    return replace(row, statistics=statistics, scores=scores)
 
 
 def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricSummary]:

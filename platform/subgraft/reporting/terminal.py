@@ -7,6 +7,7 @@ from rich.table import Table
 
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.numbers import MISSING, count, fixed, probability, signed
+from subgraft.reporting.spelled import unspelled_caption
 from subgraft.reporting.summary import RowSummary, summarise
 
 
@@ -16,6 +17,7 @@ def terminal_table(data: ReportData) -> Table:
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
+    caption += unspelled_caption(data)
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
     shown = Table(title=data.title, caption=caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD)

@@ -29,11 +29,14 @@ class EvaluationSettings(MeasurementSettings):
     """How the rows of an experiment are measured, and compared.
 
     bootstrap_samples: resamples behind an interval or a p-value.
+    by_token_count: whether the bits of the test references are taken, by how often the new tokens in them occur in the
+    training text: one more pass over the test set, by a stage of its own.
     upstream_sentences: so many sentences of the upstream corpus's test split are translated as well, by every finetuned
     model and by the one it began with: what was forgotten. Not done where it is not given.
     """
 
     bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
+    by_token_count: bool = True
     upstream_sentences: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property

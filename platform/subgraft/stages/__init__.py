@@ -13,6 +13,7 @@ from subgraft.stages import (
     gap,
     generator,
     intrinsic,
+    likelihood,
     likelihood_matching,
     pretrain,
     report,
@@ -25,7 +26,7 @@ from subgraft.stages.stage import Stage
 
 CORPUS = Stage("corpus", 1, corpus.run)
 VOCABULARY = Stage("vocabulary", 1, vocabulary.run)
-GAP = Stage("gap", 1, gap.run)
+GAP = Stage("gap", 2, gap.run)
 CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
 BUILD = Stage("build", 1, build.run)
 PRETRAIN = Stage("pretrain", 3, pretrain.run, distributed=True, accelerated=True)
@@ -38,6 +39,7 @@ TRANSFER = Stage("transfer", 2, transfer.run)
 INTRINSIC = Stage("intrinsic", 1, intrinsic.run)
 FINETUNE = Stage("finetune", 3, finetune.run, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 4, evaluate.run, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, likelihood.run, accelerated=True)
 REPORT = Stage("report", 5, report.run)
 
 STAGES = (
@@ -56,5 +58,6 @@ STAGES = (
     INTRINSIC,
     FINETUNE,
     EVALUATE,
+    LIKELIHOOD,
     REPORT,
 )

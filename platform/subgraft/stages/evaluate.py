@@ -11,7 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from safetensors.numpy import save_file
 
@@ -28,9 +30,12 @@ from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.spelling import spelling, spells
 
-# Sentence statistics by metric, as `metrics.sentence_statistics` describes them.
+# Sentence statistics by metric, as `metrics.sentence_statistics` describes them; and under SPELLED [n], whether neither
+# source nor reference has an unknown token in the model's vocabularies.
 STATISTICS = "statistics.safetensors"
+SPELLED = "spelled"
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
     hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
     cut = translate.cut
     speed = _speed(translate, sources, settings) if recipe.speed else None
-    scores = _scores(hypotheses, references, recipe.languages.target, out)
+    spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
+    scores = _scores(hypotheses, references, recipe.languages.target, spelled, out)
     for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     length = measure_length(bundle, references)
@@ -74,6 +80,11 @@ def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: 
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sources),
         "cut_outputs": cut,
+        "spelling": {
+            "sentences": int(spelled.sum()),
+            "source": asdict(spelling(bundle.encoder, sources)),
+            "reference": asdict(spelling(bundle.decoder, references)),
+        },
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     return {
@@ -107,10 +118,12 @@ def _translations(
     return [output.text for output in outputs], found
 
 
-def _scores(hypotheses: Sequence[str], references: Sequence[str], language: str, out: Path) -> dict[MetricName, Score]:
+def _scores(
+    hypotheses: Sequence[str], references: Sequence[str], language: str, spelled: NDArray[np.bool_], out: Path
+) -> dict[MetricName, Score]:
     """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew."""
     statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in METRICS}
-    save_file({str(metric): counts for metric, counts in statistics.items()}, out / STATISTICS)
+    save_file({**{str(metric): counts for metric, counts in statistics.items()}, SPELLED: spelled}, out / STATISTICS)
     return {metric: corpus_score(metric, counts, language) for metric, counts in statistics.items()}
 
 

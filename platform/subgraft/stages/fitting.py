@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -33,6 +34,8 @@ from subgraft.training.schedule import Data, batch_plan
 CURVE = "curve.json"
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
 DEV_LENGTH_RATIO = 2.5
+# Among dev scores: references that bits per character leave out.
+LEFT_OUT = "references_left_out"
 
 
 def device() -> torch.device:
@@ -153,6 +156,8 @@ class DevScores:
     """Scores of a translation model on the first dev sentences: bits per character, and BLEU of greedy output.
 
     bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
+    References longer than the model takes are left out of both, and their number is told where there are any; BLEU is
+    of all sentences. Raises UserError where none is left.
     """
 
     def __init__(
@@ -169,7 +174,13 @@ class DevScores:
         limit = bundle.max_positions
         examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
         self._data = Seq2SeqData(examples, *bundle.padding)
-        self._plan = BatchPlan(examples.lengths, max(settings.batch_size, limit), seed=0)
+        self._whole = np.flatnonzero(examples.whole_targets)
+        if self._pairs and not len(self._whole):
+            raise UserError(
+                f"no dev reference fits into the {limit} tokens that the model takes",
+                mend="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+        self._plan = BatchPlan(examples.lengths[self._whole], max(settings.batch_size, limit), seed=0)
         self._precision = settings.precision
         self._translate = Translator(
             bundle.model,
@@ -183,17 +194,20 @@ class DevScores:
 
     def __call__(self) -> dict[str, float]:
         references = [target for _, target in self._pairs]
-        bits = bits_per_character(self._negative_log_likelihood(), count_characters(references))
+        characters = count_characters(references[place] for place in self._whole)
+        bits = bits_per_character(self._negative_log_likelihood(), characters)
+        left_out = len(references) - len(self._whole)
         hypotheses = self._translate([source for source, _ in self._pairs])
         bleu = corpus_scores(hypotheses, references, self._language, ["BLEU"])["BLEU"]
-        return {"bits_per_character": bits, "bleu": bleu.value}
+        told = {LEFT_OUT: float(left_out)} if left_out else {}
+        return {"bits_per_character": bits, "bleu": bleu.value, **told}
 
     @torch.no_grad()
     def _negative_log_likelihood(self) -> float:
         where = next(self._model.parameters()).device
         total = 0.0
         for indices in self._plan.epoch(0):
-            batch = self._data.batch(indices, 0).to(where)
+            batch = self._data.batch(self._whole[indices], 0).to(where)
             with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
                 total += float(token_loss(self._model, batch))
         return total

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from subgraft.config import Experiment
+from subgraft.metrics.scores import Score
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.reporting.data import (
     Command,
@@ -16,6 +18,7 @@ from subgraft.reporting.data import (
     ReportData,
     Role,
     SegmentationExample,
+    SpelledText,
     StageSeconds,
     SubwordGap,
     VocabularyFacts,
@@ -26,6 +29,7 @@ from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.report_rows import design, flattened, read_lines, read_record, row_result
 from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.spelling import Spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -107,10 +111,18 @@ def _gap(path: Path, language: str) -> SubwordGap:
         gap["seen"],
         gap["unseen"],
         f"training text, {language}",
-        gap["text"]["upstream_tokens_per_sentence"],
-        gap["text"]["downstream_tokens_per_sentence"],
+        Spelling(**gap["text"]["upstream"]).tokens_per_sentence,
+        Spelling(**gap["text"]["downstream"]).tokens_per_sentence,
         tuple(examples),
+        tuple(map(_spelled, gap["spelling"])),
+        tuple(gap["text"]["upstream_unspelled"]),
     )
+
+
+def _spelled(found: Mapping[str, Any]) -> SpelledText:
+    counts = Spelling(**{each.name: found[each.name] for each in fields(Spelling)})
+    scores = {name: Score(**score) for name, score in found.get("scores", {}).items()}
+    return SpelledText(found["role"], found["side"], found["split"], counts, scores)
 
 
 def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
@@ -119,7 +131,7 @@ def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
     for key, path in inputs.items():
         record = read_record(path)
         parts = key.split("/")
-        own = len(parts) == 3 and parts[0] in ("finetune", "evaluate", "upstream_after")
+        own = len(parts) == 3 and parts[0] in ("finetune", "evaluate", "likelihood", "upstream_after")
         row, seed = (parts[1], int(parts[2])) if own else (None, None)
         seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], row, seed))
     return list(seconds.values())

@@ -14,10 +14,12 @@ from subgraft.grafting.initialisers import TRAINED_METHODS
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
+from subgraft.metrics.token_classes import Likelihood
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, RowResult, TransferSummary
-from subgraft.stages.evaluate import STATISTICS
-from subgraft.stages.fitting import CURVE
+from subgraft.stages.evaluate import SPELLED, STATISTICS
+from subgraft.stages.fitting import CURVE, LEFT_OUT
 from subgraft.stages.intrinsic import QUALITY
+from subgraft.stages.likelihood import LIKELIHOOD
 
 _BILLED = ("training_seconds", "translation_seconds")
 
@@ -25,6 +27,7 @@ _BILLED = ("training_seconds", "translation_seconds")
 def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResult:
     evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    statistics = load_file(evaluated / STATISTICS)
     name, seed = key.rsplit("/", 1)
     pretrained = inputs.get(f"pretrained/{key}")
     kinds = ("generator", "static/encoder", "static/decoder", "distilled")
@@ -39,7 +42,7 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
         seed=int(seed),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
-        statistics=load_file(evaluated / STATISTICS),
+        statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
         curve=_curve(finetuned / CURVE),
         tokens_per_sentence=evaluation["tokens_per_sentence"],
         characters_per_token=evaluation["characters_per_token"],
@@ -56,6 +59,8 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
         generator_steps=design.generator_steps,
         forgetting=_forgetting(inputs.get(f"upstream_before/{key}"), inputs.get(f"upstream_after/{key}")),
         intrinsic=_intrinsic(inputs.get(f"intrinsic/{key}")),
+        likelihood=_likelihood(inputs.get(f"likelihood/{key}")),
+        spelled=statistics[SPELLED],
     )
 
 
@@ -125,6 +130,12 @@ def _intrinsic(directory: Path | None) -> dict[str, Intrinsic]:
     return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in found.items()}
 
 
+def _likelihood(directory: Path | None) -> Likelihood | None:
+    if directory is None:
+        return None
+    return Likelihood.from_json(json.loads((directory / LIKELIHOOD).read_text(encoding="utf-8")))
+
+
 def _transfer(directory: Path | None) -> TransferSummary | None:
     if directory is None:
         return None
@@ -146,6 +157,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
             point["seconds"],
             point["values"]["bits_per_character"],
             point["values"].get("bleu"),
+            references_left_out=int(point["values"].get(LEFT_OUT, 0)),
         )
         for point in json.loads(path.read_text())
     )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from subgraft.vocabulary.entry import Entry, Mark
+from subgraft.vocabulary.spelling import Spelling, chunks, spelling, unspelled_characters
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-LINES_AT_A_TIME = 2000
 
 
 @dataclass(frozen=True)
@@ -32,15 +30,15 @@ class Oversegmented:
 class TextGap:
     """What the two vocabularies make of a text.
 
-    tokens per sentence, unknown tokens in all; and the words that the upstream vocabulary cuts to more pieces, by
+    upstream, downstream: tokens, and how many cannot be spelled.  upstream_unspelled, downstream_unspelled: the most
+    frequent characters that cannot.  oversegmented: the words that the upstream vocabulary cuts to more pieces, by
     occurrences times extra pieces.
     """
 
-    sentences: int
-    upstream_tokens_per_sentence: float
-    downstream_tokens_per_sentence: float
-    upstream_unknown: int
-    downstream_unknown: int
+    upstream: Spelling
+    downstream: Spelling
+    upstream_unspelled: tuple[str, ...]
+    downstream_unspelled: tuple[str, ...]
     oversegmented: tuple[Oversegmented, ...]
 
 
@@ -81,22 +79,16 @@ def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | N
 
 def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], most: int) -> TextGap:
     words: Counter[str] = Counter()
-    tokens, unknown = [0, 0], [0, 0]
-    sentences, remaining = 0, iter(lines)
-    while chunk := list(islice(remaining, LINES_AT_A_TIME)):
-        sentences += len(chunk)
+    spelled = [Spelling(), Spelling()]
+    for chunk in chunks(lines):
         words.update(word for line in chunk for word in line.split())
         for i, tokenizer in enumerate((upstream, downstream)):
-            unk = tokenizer.special.get("unk")
-            for ids in tokenizer.encode_batch(chunk):
-                tokens[i] += len(ids)
-                unknown[i] += ids.count(unk) if unk is not None else 0
+            spelled[i] += spelling(tokenizer, chunk)
     return TextGap(
-        sentences,
-        tokens[0] / max(1, sentences),
-        tokens[1] / max(1, sentences),
-        unknown[0],
-        unknown[1],
+        spelled[0],
+        spelled[1],
+        unspelled_characters(upstream, words),
+        unspelled_characters(downstream, words),
         _oversegmented(upstream, downstream, words, most),
     )
 
@@ -143,6 +135,15 @@ def _readable(tokenizer: Tokenizer, ids: list[int]) -> tuple[str, ...]:
     )
 
 
+_FIGURES: dict[str, Callable[[Spelling], str]] = {
+    "tokens per sentence": lambda text: f"{text.tokens_per_sentence:.2f}",
+    "unknown tokens": lambda text: f"{text.unknown:,} ({text.unknown_share:.2%})",
+    "sentences with one": lambda text: f"{text.with_unknown:,} ({text.with_unknown_share:.1%})",
+    "tokens of one byte": lambda text: f"{text.byte_tokens:,} ({text.byte_share:.2%})",
+    "sentences given back by decoding": lambda text: f"{text.given_back:,} ({text.given_back_share:.1%})",
+}
+
+
 def render(gap: Gap) -> RenderableType:
     """The comparison as tables for a terminal, to be printed with rich."""
     from rich.console import Group
@@ -158,12 +159,10 @@ def render(gap: Gap) -> RenderableType:
     figures = Table("", "upstream", "downstream", title="On this text")
     text = gap.text
     figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
-    figures.add_row(
-        "tokens per sentence",
-        f"{text.upstream_tokens_per_sentence:.2f}",
-        f"{text.downstream_tokens_per_sentence:.2f}",
-    )
-    figures.add_row("unknown tokens", f"{text.upstream_unknown:,}", f"{text.downstream_unknown:,}")
+    for name, figure in _FIGURES.items():
+        figures.add_row(name, figure(text.upstream), figure(text.downstream))
+    lost = (text.upstream_unspelled, text.downstream_unspelled)
+    figures.add_row("characters it cannot spell", *(Text(" ".join(characters) or "none") for characters in lost))
     words = Table("word", "count", "upstream", "downstream", title="Most over-segmented words")
     for found in text.oversegmented:
         cells = (found.word, f"{found.count:,}", " ".join(found.upstream), " ".join(found.downstream))

@@ -1,0 +1,52 @@
+"""FinetunedModel, Corpus and vocabularies → Likelihood: bits of the test references, by how rare new tokens are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.errors import UserError
+from subgraft.metrics.token_classes import BitsByClass, token_classes
+from subgraft.models.bundle import Bundle
+from subgraft.models.tokenizers import load_tokenizers
+from subgraft.objectives.reference_nats import reference_nats
+from subgraft.settings.base import Settings
+from subgraft.settings.corpora import Languages
+from subgraft.stages.context import Context, Json
+from subgraft.stages.fitting import device
+from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+LIKELIHOOD = "likelihood.json"
+
+
+class LikelihoodRecipe(Settings):
+    """test_sentences: the first ones of the test set; all where it is None."""
+
+    languages: Languages
+    test_sentences: int | None = None
+
+
+def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Inputs: `model`, `corpus`, the task's `vocabulary`, and `upstream`, the model whose decoder lacks new tokens."""
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    upstream = load_tokenizers(inputs["upstream"])["decoder"]
+    downstream = Tokenizer.load(inputs["vocabulary"])
+    classes = token_classes(downstream, upstream, corpus.lines("train", "target"))
+    same = bundle.decoder.fingerprint == downstream.fingerprint
+    own = classes if same else token_classes(bundle.decoder, upstream, corpus.lines("train", "target"))
+    pairs = list(corpus.pairs("test"))[: recipe.test_sentences]
+    bundle.model.to(device())  # type: ignore[arg-type]
+    nats = dict(sorted(reference_nats(bundle, pairs, recipe.languages, context.progress)))
+    if not nats:
+        raise UserError(f"no test reference fits into the {bundle.max_positions} tokens that the model takes")
+    sums = BitsByClass((bundle.decoder, own), upstream, (downstream, classes))
+    sums.add([pairs[place][1] for place in nats], list(nats.values()))
+    found = sums.result(left_out=len(pairs) - len(nats))
+    (out / LIKELIHOOD).write_text(json.dumps(found.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return {
+        "test_bits_per_character": found.bits_per_character,
+        "references_left_out": found.left_out,
+        "artifacts": [LIKELIHOOD],
+    }
