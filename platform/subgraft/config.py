@@ -12,7 +12,7 @@ from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, Questio
 from subgraft.settings.domains import DownstreamSettings, UpstreamSettings
 from subgraft.settings.evaluation import EvaluationSettings, IntrinsicSettings
 from subgraft.settings.initialisers import GeneratorSettings, StaticEmbeddingSettings, TokenDistillationSettings
-from subgraft.settings.rows import UNMAPPED, Row
+from subgraft.settings.rows import UNMAPPED, Row, require_trained_tables
 from subgraft.settings.runtime import Runtime
 from subgraft.settings.search import SearchSettings, require_searchable
 from subgraft.settings.training import ModelSettings, TrainingSettings
@@ -98,6 +98,8 @@ class Experiment(Settings):
             training: TrainingSettings | None = getattr(self, where)
             if training is not None and training.table_learning_rate is not None:
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
+        for row in self.rows:
+            require_trained_tables(row, row.finetuning(self.finetune).table_learning_rate)
         return self
 
     @model_validator(mode="after")

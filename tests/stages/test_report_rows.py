@@ -11,7 +11,9 @@ from subgraft.stages.report_rows import Design, design
 ROWS = (
     "rows=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
     " {name: avg, initialiser: avg}, {name: avg-attached, initialiser: avg, attached: true},"
-    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false}]"
+    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false},"
+    " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, table_learning_rate: 2.0e-3},"
+    " {name: frozen, initialiser: mean, table_learning_rate: 0}]"
 )
 
 
@@ -22,5 +24,7 @@ def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(r
         "attached": Design("mean, attached", "attached", None),
         "avg": Design("avg", "", 0),
         "avg-attached": Design("avg, attached", "attached", 0),
+        "tuned": Design("mean, learning rate 0.0005, tables at 0.002", "learning rate 0.0005, tables at 0.002", None),
+        "frozen": Design("mean, tables frozen", "tables frozen", None),
         "patt": Design("patt, λ 0.5, no seen rows kept", "no seen rows kept", 7),
     }

@@ -1,7 +1,8 @@
 """One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch; or generator (with both
+the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or
+pretraining-frozen, without the decoder's tables; or generator (with both
 of its losses), or generator-recomputed, with activation checkpointing; or memory, which trains nothing and
 writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE: plain, or zero0 to zero3, with
 -optimizer or -parameters for what is offloaded.
@@ -13,7 +14,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.grafting.generator import Generator
@@ -29,7 +30,7 @@ from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
-from subgraft.models.sides import side
+from subgraft.models.sides import side, tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.settings.base import SideName
@@ -52,12 +53,16 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
     module, weights, data = _generator(task.endswith("recomputed")) if task.startswith("generator") else _pretraining()
+    tables: Sequence[Tensor] = ()
+    if task.endswith("frozen"):
+        settings = settings.model_copy(update={"table_learning_rate": 0.0})
+        tables = list(tables_of(module.model, ["decoder"]).values())  # type: ignore[arg-type]
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
         losses[step] = sum(values[f"train_{name}"] for name in weights)
 
-    engine = _engine(kind, module, settings)
+    engine = _engine(kind, module, settings, tables)
     if task == "memory":
         _measure(out, engine, data.batch(np.arange(4), 0))
         return
@@ -80,11 +85,14 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
     held = _held(module)
+    with engine.whole():
+        kept = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     tensors = {name: tensor.contiguous().clone() for name, tensor in engine.state().items()}
     if engine.rank == 0:
         (out / f"losses-{stop}.json").write_text(json.dumps(losses))
         (out / "held.json").write_text(json.dumps(held))
         save_file(tensors, out / "final.safetensors")
+        save_file(kept, out / "module.safetensors")
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
@@ -125,12 +133,12 @@ def _generator(recomputed: bool) -> tuple[nn.Module, dict[str, float], Data]:
     return loss, loss.weights, data
 
 
-def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
+def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Sequence[Tensor]) -> Engine:
     device = torch.device("cpu")
     if kind == "plain":
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             dist.init_process_group("gloo")
-        return PlainEngine(module, settings, device)
+        return PlainEngine(module, settings, device, tables)
     from subgraft.training import deepspeed_engine
 
     configure = deepspeed_engine._configuration
@@ -143,7 +151,14 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
 
     deepspeed_engine._configuration = shard_everything
     stage, _, offload = kind.removeprefix("zero").partition("-")
-    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(stage), offload=offload or "none")  # type: ignore[arg-type]
+    return deepspeed_engine.DeepSpeedEngine(
+        module,
+        settings,
+        device,
+        int(stage),  # type: ignore[arg-type]
+        tables,
+        offload or "none",  # type: ignore[arg-type]
+    )
 
 
 def _held(module: nn.Module) -> float:

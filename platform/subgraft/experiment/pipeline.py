@@ -154,16 +154,17 @@ class Pipeline(Beginnings):
         transfer = self._transfer(row, seed, whole, generator) if row.initialiser else None
         phase = FirstPhase(share=row.tables_first, sides=experiment.sides) if row.tables_first else None
         inputs = {"model": transfer or whole, "corpus": self.downstream_corpus}
+        training = row.finetuning(experiment.finetune)
         finetune = Step(
             stages.FINETUNE,
             f"finetune {row.name} seed {seed}",
             FinetuneRecipe(
                 languages=experiment.languages,
-                training=experiment.finetune,
+                training=training,
                 seed=seed,
                 first_phase=phase,
                 attached=experiment.sides if row.attached else (),
-                fast_tables=experiment.sides if experiment.finetune.table_learning_rate else (),
+                fast_tables=experiment.sides if training.table_learning_rate is not None else (),
             ),
             inputs | ({"upstream": whole} if row.attached else {}),
             labels,

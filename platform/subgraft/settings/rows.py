@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.settings.base import Settings
+from subgraft.settings.training import TrainingSettings
 
 InitialiserName = Literal[
     "random",
@@ -42,6 +43,7 @@ class Row(Settings):
     attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
     vocabulary_size: of this row's downstream vocabulary, where it is not downstream.vocabulary.size.
     generator_steps: of this row's generator, where it is not generator_training.max_steps.
+    learning_rate, table_learning_rate: of this row's finetuning, where they are not finetune's; 0 freezes the tables.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -54,11 +56,20 @@ class Row(Settings):
     attached: bool = False
     vocabulary_size: Annotated[int, Field(ge=50)] | None = Field(default=None, exclude_if=lambda given: given is None)
     generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    learning_rate: Annotated[float, Field(gt=0)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    table_learning_rate: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
 
     @property
     def made_with_its_vocabulary(self) -> bool:
         """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
+
+    def finetuning(self, training: TrainingSettings) -> TrainingSettings:
+        """The finetuning of all rows, with the rates of this one."""
+        rates = {"learning_rate": self.learning_rate, "table_learning_rate": self.table_learning_rate}
+        return training.model_copy(update={name: rate for name, rate in rates.items() if rate is not None})
 
     @model_validator(mode="after")
     def _consistent(self) -> Row:
@@ -88,3 +99,10 @@ class Row(Settings):
         ):
             raise ValueError("vocabulary_size is of a downstream vocabulary, which this row does not get")
         return self
+
+
+def require_trained_tables(row: Row, table_learning_rate: float | None) -> None:
+    """Raises ValueError where a row's finetuning would leave tables as they are that it is there to train."""
+    if table_learning_rate == 0 and (row.attached or row.tables_first):
+        what = "attached" if row.attached else "tables_first"
+        raise ValueError(f"row {row.name}: {what} is about training tables, which `table_learning_rate: 0` freezes")

@@ -51,7 +51,8 @@ class TrainingSettings(Settings):
     batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
     vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
     `warmup_steps` and then falls with the inverse square root of the step. table_learning_rate: its peak for the tables
-    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model.
+    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model; 0 leaves these
+    tables as they begin.
     """
 
     epochs: Annotated[int, Field(ge=1)] | None = None
@@ -61,7 +62,7 @@ class TrainingSettings(Settings):
     micro_batch_size: Annotated[int, Field(ge=1)] | None = None
     max_length: Annotated[int, Field(ge=4)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
-    table_learning_rate: Annotated[float | None, Field(gt=0, exclude_if=lambda given: given is None)] = None
+    table_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     warmup_steps: Annotated[int, Field(ge=1)]
     adam_beta1: Share = 0.9
     adam_beta2: Share = 0.98
