@@ -118,7 +118,7 @@ class Experiment(Settings):
     @model_validator(mode="after")
     def _searchable(self) -> Experiment:
         if self.search is not None:
-            require_searchable(self.search, self.rows)
+            require_searchable(self.search, self.rows, self.finetune)
         return self
 
     @model_validator(mode="after")
