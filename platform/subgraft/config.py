@@ -98,6 +98,10 @@ class Experiment(Settings):
             training: TrainingSettings | None = getattr(self, where)
             if training is not None and training.table_learning_rate is not None:
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
+            if training is not None and training.pairs is not None:
+                raise ValueError(f"{where}.pairs: only finetune can do with some of its text; limit the corpus")
+        if self.finetune.evaluate_at and (phased := [row.name for row in self.rows if row.tables_first]):
+            raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.evaluate_at says nothing")
         for row in self.rows:
             require_trained_tables(row, row.finetuning(self.finetune).table_learning_rate)
         return self
