@@ -22,8 +22,8 @@ test-all: setup
 	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest
 
 lint: setup
-	$(BIN)/ruff check platform jobs tests benchmarks
-	$(BIN)/ruff format --check platform jobs tests benchmarks
+	$(BIN)/ruff check platform jobs tests benchmarks studies
+	$(BIN)/ruff format --check platform jobs tests benchmarks studies
 	$(BIN)/mypy
 
 bench: setup
