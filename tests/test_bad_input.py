@@ -344,6 +344,33 @@ CONFIGURED = [
         "initialiser: token-distillation}\ntoken_distillation_training: {table_learning_rate: 0.1}",
         ["token_distillation_training.table_learning_rate: only finetune"],
     ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, attached: true, table_learning_rate: 0}",
+        ["row avg: attached is about training tables, which `table_learning_rate: 0` freezes"],
+    ),
+    (
+        "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
+        "finetune: {table_learning_rate: 0}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        ["row avg: tables_first is about training tables"],
+    ),
+    (
+        "finetune: {epochs: 1}",
+        "finetune: {evaluate_at: [5, 5]}",
+        ["config.yaml:8: finetune", "evaluate_at must go up"],
+    ),
+    (
+        "finetune: {epochs: 1}",
+        "finetune: {max_steps: 9, evaluate_at: [5, 10]}",
+        ["evaluate_at 10 is beyond max_steps 9"],
+    ),
+    (
+        "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
+        "finetune: {evaluate_at: [5]}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        ["row avg: tables_first makes two trainings"],
+    ),
+    ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: only finetune"]),
+    ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["rows.0.learning_rate", "greater than 0"]),
     ("name: tiny", "name: tiny\nseeds: [1, 1]", ["seeds must be distinct"]),
     ("name: tiny", "name: tiny\nseeds: [-1]", ["config.yaml:2: seeds.0", "greater than or equal to 0"]),
     ("name: tiny", "name: tiny\nsides: [decoder, decoder]", ["sides must be distinct"]),

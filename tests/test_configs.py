@@ -9,8 +9,16 @@ import pytest
 from subgraft.config import Experiment
 from subgraft.configfile import load
 from subgraft.errors import UserError
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.worker import Job, perform
 from subgraft.grafting.initialisers import METHODS, TRAINED_METHODS
 from subgraft.presets import PRESETS
+from subgraft.search.space import grid
+from subgraft.settings.runtime import Runtime
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import in_order
+from subgraft.store.store import Store
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 NAMES = sorted(path.name for path in CONFIGS.glob("*.yaml"))
@@ -20,6 +28,8 @@ TRANSFERRED = {
     "questions-bert.yaml": ("bert", "masked"),
 }
 COMPARED = {"pretrain-finetune", "random", "mean", "avg", "patt+kd"}
+MAIN = ["pretrain-finetune", "random", "random-matched", "mean", "avg", "patt+kd", "focus"]
+REAL_SIZE = ("real-size-en-fr.yaml", "real-size-en-zh.yaml")
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +39,7 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_promised_configurations_are_there() -> None:
     assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml"} <= set(NAMES)
-    assert {"figures.yaml", *TRANSFERRED} <= set(NAMES)
+    assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -184,3 +194,78 @@ def test_the_search_is_for_the_settings_of_the_papers_method() -> None:
     assert set(experiment.search.space.varied) == {"initialiser", "kd_weight", "vocabulary_size", "generator_steps"}
     assert experiment.search.space.initialiser == ("avg", "att", "patt")
     assert experiment.search.objectives == ("dev_bleu", "sentences_per_second")
+
+
+def main_rows(name: str, *changes: str) -> Experiment:
+    experiment = load(CONFIGS / name, Experiment, changes)
+    assert [row.name for row in experiment.rows] == MAIN
+    return experiment
+
+
+@pytest.mark.parametrize("name", ["itdocs.yaml", "laws.yaml"])
+def test_the_main_comparisons_have_three_seeds_of_four_epochs(name: str) -> None:
+    experiment = main_rows(name)
+    assert experiment.seeds == (1, 2, 3) and experiment.finetune.epochs == 4
+
+
+def test_every_row_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetuned_on() -> None:
+    tuning, itdocs = main_rows("tuning.yaml"), main_rows("itdocs.yaml")
+    assert tuning.search is not None and list(tuning.search.rows or ()) == MAIN
+    assert set(tuning.search.space.varied) == {"learning_rate", "table_learning_rate"}
+    assert (tuning.search.sampler, tuning.search.objectives, tuning.search.asha) == ("grid", ("dev_bleu",), None)
+    rows = {row.name: row for row in tuning.rows}
+    counts = {len(grid(one.space, rows[one.row or ""])) for one in tuning.search.each_row()}
+    assert counts == {6}
+    for what in (
+        "corpora",
+        "cleaning",
+        "upstream",
+        "downstream",
+        "model",
+        "pretrain",
+        "generator_training",
+        "finetune",
+    ):
+        assert getattr(tuning, what) == getattr(itdocs, what), what
+    assert tuning.seeds[0] == itdocs.seeds[0]
+
+
+def test_laws_takes_what_was_found_on_itdocs() -> None:
+    """Both have the same rows, rates included, and the same finetuning."""
+    itdocs, laws = main_rows("itdocs.yaml"), main_rows("laws.yaml")
+    assert laws.rows == itdocs.rows and laws.finetune == itdocs.finetune
+
+
+def test_few_updates_are_looked_at_in_one_training() -> None:
+    experiment = main_rows("few-updates.yaml", "finetune.pairs=500", "finetune.table_learning_rate=0")
+    finetune = experiment.finetune
+    assert finetune.evaluate_at == (25, 100, 400, 1600) and finetune.max_steps == 1600 and finetune.epochs is None
+    assert (finetune.pairs, finetune.table_learning_rate) == (500, 0)
+
+
+@pytest.mark.parametrize("name", REAL_SIZE)
+def test_real_size_is_the_papers_on_one_gpu(name: str) -> None:
+    experiment = main_rows(name)
+    assert experiment.preset == "paper" and experiment.seeds == (1, 2, 3, 4, 5)
+    assert (experiment.model.d_model, experiment.model.encoder_layers) == (512, 6)
+    assert experiment.downstream.vocabulary.size == 32000
+    for training in (experiment.pretrain, experiment.finetune):
+        assert training.precision == "bf16" and training.patience == 10
+    assert experiment.finetune.table_learning_rate is None
+    assert experiment.runtime.gpus_per_worker == 1 and experiment.runtime.checkpoint_seconds <= 60
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL_SIZE)
+def test_the_text_bears_the_vocabularies_of_real_size(
+    name: str, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
+    pipeline = Pipeline(load(CONFIGS / name, Experiment), CONFIGS)
+    new = pipeline.vocabularies["decoder"]
+    old = [pipeline.pretrained.inputs[side] for side in ("encoder", "decoder")]
+    for step in in_order([new, *old]):
+        perform(Job(step, tmp_path, Runtime(), 1, 0, False, Provenance.here()))
+    sizes = [Store(tmp_path).artifact(step) for step in (new, *old)]
+    assert [len(Tokenizer.load(path)) for path in sizes] == [step.recipe.settings.size for step in (new, *old)]  # type: ignore[attr-defined]

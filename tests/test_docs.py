@@ -13,7 +13,7 @@ import pytest
 from subgraft.cli import parser
 
 PAGES = ("README.md", "docs/cluster.md", "docs/design.md", "docs/extending.md", "docs/results.md")
-NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "configs/", "docs/", "k8s/", "slurm/")
+NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "studies/", "configs/", "docs/", "k8s/", "slurm/")
 
 
 def _blocks(page: Path, language: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from subgraft.settings.initialisers import (
     StaticEmbeddingSettings,
     TokenDistillationSettings,
 )
-from subgraft.settings.rows import DISTILLED, UNMAPPED, Row
+from subgraft.settings.rows import DISTILLED, UNMAPPED, Row, require_trained_tables
 from subgraft.settings.runtime import Runtime
 from subgraft.settings.search import SearchSettings, require_searchable
 from subgraft.settings.training import ROWS_IN_PARTS, ModelSettings, TrainingSettings
@@ -111,6 +111,12 @@ class Experiment(Settings):
                 raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
             if training is not None and training.rare_tokens is not None:
                 raise ValueError(f"{where}.rare_tokens: only finetune has new rows")
+            if training is not None and training.pairs is not None:
+                raise ValueError(f"{where}.pairs: only finetune can do with some of its text; limit the corpus")
+        if self.finetune.evaluate_at and (phased := [row.name for row in self.rows if row.tables_first]):
+            raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.evaluate_at says nothing")
+        for row in self.rows:
+            require_trained_tables(row, row.finetuning(self.finetune).table_learning_rate)
         return self
 
     @model_validator(mode="after")
@@ -135,7 +141,7 @@ class Experiment(Settings):
     @model_validator(mode="after")
     def _searchable(self) -> Experiment:
         if self.search is not None:
-            require_searchable(self.search, self.rows)
+            require_searchable(self.search, self.rows, self.finetune)
         return self
 
     @model_validator(mode="after")

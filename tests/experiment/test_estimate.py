@@ -95,6 +95,20 @@ def test_updates_and_hours_once_something_like_it_was_made(
     assert pretrained is not None and again.workload.updates == pretrained.summary["steps"]
 
 
+def test_updates_on_some_of_the_pairs_are_foreseen(
+    before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
+) -> None:
+    place, _, store, whole = before_and_after
+    changes = ["finetune.pairs=20"]
+    expected = _estimated(place, None, *changes)["finetune mean seed 1"].workload.updates
+    step = Pipeline(load(place / "config.yaml", Experiment, changes), place).rows[0].finetune
+    assert step.inputs["model"].fingerprint == whole.rows[0].finetune.inputs["model"].fingerprint, "the same vocabulary"
+    perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    made, other = store.find(step), store.find(whole.rows[0].finetune)
+    assert made is not None and other is not None
+    assert made.summary["steps"] == expected < other.summary["steps"]
+
+
 def test_arithmetic_where_nothing_was_measured(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:

@@ -102,16 +102,21 @@ def test_after_a_kill_the_next_run_carries_on(
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_everything_at_once(
-    driver: Callable[[], subprocess.Popen[bytes]], step: Step, tmp_path: Path
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_everything_at_once_and_the_next_run_carries_on(
+    driver: Callable[[], subprocess.Popen[bytes]], step: Step, tmp_path: Path, sent: signal.Signals
 ) -> None:
+    """SIGTERM is what `timeout` sends, by which a run is done in pieces."""
     store = Store(tmp_path / "home")
     process = driver()
     wait_for_checkpoint(store.work(step), 3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     interrupted = time.time()
     assert process.wait(timeout=30) != 0
     time.sleep(1.0)
     assert last_beat(tmp_path) - interrupted < 2.0
     assert store.find(step) is None
-    assert (store.work(step) / "checkpoint").exists()
+    done = int((store.work(step) / "checkpoint").read_text())
+    assert driver().wait(timeout=120) == 0
+    began = (store.artifact(step) / "began").read_text().split()
+    assert began == sorted(["began-at-0", f"began-at-{done}"])

@@ -55,6 +55,18 @@ def test_transferred_models(family: str) -> None:
     assert expected == _has(transplant(model, {"decoder": old}, {"decoder": new}, Method("mean")).model)
 
 
+@pytest.mark.parametrize("family", ["marian", "mbart"])
+def test_frozen_tables_are_held_and_not_trained(family: str) -> None:
+    """A table that is input and output, or both sides', counts once."""
+    source, target = english_tokenizer(), german_tokenizer()
+    one = multilingual_tokenizer()
+    model = build_marian(source, target, seed=1, **SHAPE) if family == "marian" else build_mbart(one, seed=1, **SHAPE)
+    whole = _has(model)
+    rows = len(target) if family == "marian" else len(one)
+    frozen = count_parameters(model.config.to_dict(), ["decoder"])
+    assert frozen == Parameters(whole.total, whole.trained - rows * SHAPE["d_model"])
+
+
 def test_mbart_large_has_its_610_million() -> None:
     config = MBartConfig(vocab_size=250_027).to_dict()
     assert 610_000_000 < count_parameters(config).total < 611_500_000

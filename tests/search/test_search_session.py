@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from small_searches import searchable
+from subgraft.cli import main
 from subgraft.cli.store import needed
 from subgraft.config import Experiment
 from subgraft.configfile import load
@@ -19,8 +20,9 @@ from subgraft.experiment.cluster import ENVIRONMENT
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult
 from subgraft.search.ledger import Ledger
-from subgraft.search.session import Found, SearchSession, tried
+from subgraft.search.session import Found, SearchSession, sessions, tried
 from subgraft.store.claim import Claim
+from subgraft.store.store import Store
 from subgraft.tracking.server import Server
 
 IDENTICAL = ("search.space={kd_weight: [0.5], vocabulary_size: [70]}", "search.concurrent=3", "search.trials=3")
@@ -52,7 +54,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def session(place: Path, *changes: str) -> SearchSession:
     config = place / "config.yaml" if (place / "config.yaml").exists() else searchable(place)
-    return SearchSession(load(config, Experiment, changes), place)
+    (one,) = sessions(load(config, Experiment, changes), place)
+    return one
 
 
 def searched(place: Path, *changes: str) -> Found:
@@ -105,6 +108,42 @@ def _check_rerun(place: Path, found: Found) -> None:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_ADDRESS", "127.0.0.1:1")  # where no Ray is
         assert searched(place).trials == found.trials
+
+
+GRID = (
+    "search={rows: [plain, searched], sampler: grid, objectives: [dev_bleu], asha: null,"
+    " space: {learning_rate: [0.0005, 0.001], table_learning_rate: [0, 0.004]}}",
+    "finetune.epochs=1",
+)
+
+
+@pytest.mark.slow
+def test_rates_of_several_rows_are_tried_in_as_many_trials_each(
+    one_core: None, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The old vocabulary's too. The best of each takes the row's own place, and a run of it finds it finetuned."""
+    assert main(["search", str(searchable(place)), *GRID]) == 0
+    ledgers = [Ledger(path).trials() for path in (place / "home").glob("searches/*/trials.jsonl")]
+    for trials in ledgers:
+        assert sorted(tuple(trial.values.values()) for trial in trials.values()) == [
+            (0.0005, 0), (0.0005, 0.004), (0.001, 0), (0.001, 0.004)
+        ]  # fmt: skip
+        assert {trial.state for trial in trials.values()} == {"finished"}
+    assert len(ledgers) == 2 and starts(place, "finetune") == 8 and starts(place, "pretrain") == 1
+    said = capsys.readouterr().out
+    assert said.index("row plain, 1 of 2") < said.index("row searched, 2 of 2")
+    pasted = said[said.index("rows:\n") :].strip()
+    experiment = load(place / "config.yaml", Experiment, ["search=null", "finetune.epochs=1", f"rows={_flow(pasted)}"])
+    assert [row.name for row in experiment.rows] == ["plain", "searched"]
+    store = Store(place / "home")
+    assert all(store.find(steps.finetune) for steps in Pipeline(experiment, place).rows)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAY_ADDRESS", "127.0.0.1:1")  # where no Ray is
+        assert main(["search", str(place / "config.yaml"), *GRID]) == 0, "nothing is tried again"
+
+
+def _flow(rows: str) -> str:
+    return "[" + ", ".join(line.strip().removeprefix("- ") for line in rows.splitlines()[1:]) + "]"
 
 
 @pytest.mark.slow
@@ -170,13 +209,13 @@ def test_one_process_at_a_time(place: Path) -> None:
 
 def test_what_trials_made_is_not_surplus(place: Path) -> None:
     folder, home = session(place).folder, place / "home"
-    pipeline = Pipeline(load(place / "config.yaml", Experiment), place)
-    assert tried(home, pipeline) == []
+    experiment = load(place / "config.yaml", Experiment)
+    assert tried(home, experiment, place) == []
     folder.mkdir(parents=True)
     ledger = Ledger(folder / "trials.jsonl")
     for number, weight in enumerate((0.25, 0.5)):
         ledger.note(TrialResult(number, {"kd_weight": weight, "vocabulary_size": 70}, "finished"))
-    steps = tried(home, pipeline)
+    steps = tried(home, experiment, place)
     mine = {step.fingerprint for step in steps}
     assert {step.stage.name for step in steps} == {"finetune", "evaluate"} and len(mine) == 4
     assert mine <= needed(place / "config.yaml", [])

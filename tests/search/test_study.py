@@ -11,6 +11,7 @@ from ray.tune.schedulers import TrialScheduler
 
 from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.search.sampler import OptunaSearcher, scheduler
+from subgraft.search.space import grid
 from subgraft.search.study import LEAST_TRIALS, ask, importances, study_of
 from subgraft.settings.rows import Row
 from subgraft.settings.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
@@ -55,6 +56,20 @@ def test_values_are_within_the_space_and_conditions_are_kept() -> None:
     for values in drawn(settings(), 30, []):
         assert ("kd_weight" in values) == (values["initialiser"] == "patt")
         assert 0 <= float(values.get("kd_weight", 0)) <= 2 and values["vocabulary_size"] in (2000, 4000)
+
+
+def test_a_grid_is_every_combination_once_and_goes_on_where_it_was() -> None:
+    space = SearchSpace(initialiser=("avg", "patt"), kd_weight=(0.0, 0.5), learning_rate=(1e-3, 5e-4))
+    search = settings(space=space, sampler="grid", objectives=("dev_bleu",))
+    searcher = OptunaSearcher(search, ROW, {})
+    every = [searcher.suggest(str(number)) for number in range(6)]
+    assert [each["number"] for each in every] == [1, 2, 3, 4, 5, 6]
+    values = [each["values"] for each in every]
+    assert values == grid(space, ROW) and all(values.count(each) == 1 for each in values)
+    assert sum(each["initialiser"] == "avg" for each in values) == 2, "avg has no kd_weight"
+    known = {1: result(1, values[0], 3.0), 2: TrialResult(2, values[1]), 3: result(3, values[2], 1.0, "stopped")}
+    later = OptunaSearcher(search, ROW, known)
+    assert [later.suggest(str(number))["values"] for number in range(4)] == [values[1], *values[3:]]
 
 
 def test_what_was_begun_is_done_again_first_under_its_number() -> None:

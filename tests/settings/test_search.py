@@ -35,7 +35,17 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
     ("change", "complaint"),
     [
         ("search.row=nobody", "search.row 'nobody' is not among rows: plain, searched"),
-        ("search.row=plain", "search.row 'plain' gets no new rows"),
+        ("search.row=plain", "search.row 'plain' gets no new rows: only learning_rate and table_learning_rate can be"),
+        ("search.rows=[searched]", "give exactly one of row, rows"),
+        ("search={rows: [searched, nobody], space: {kd_weight: [1]}}", "search.rows 'nobody' is not among rows"),
+        ("search={rows: [], space: {kd_weight: [1]}}", "give at least one value"),
+        ("search.space={learning_rate: [0, 1]}", "values must be above 0"),
+        ("search.space={learning_rate: {min: 0, max: 1}}", "values must be above 0"),
+        ("search={row: plain, sampler: grid, trials: 3, space: {learning_rate: [1]}}", "as many trials as its space"),
+        (
+            "search={row: plain, sampler: grid, space: {learning_rate: {min: 0.1, max: 1}}}",
+            "a grid is over lists: space.learning_rate is a range",
+        ),
         ("search.space={}", "give at least one of initialiser, kd_weight"),
         ("search.space.initialiser=[pat]", "expected 'avg', 'att' or 'patt', found \"pat\"; did you mean 'patt'"),
         ("search.space.initialiser=[avg]", "search.space.kd_weight applies to att and patt only"),
@@ -81,3 +91,18 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
     recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
     assert "split" not in recipe.model_dump()
     assert recipe.model_copy(update={"split": "dev"}).model_dump()["split"] == "dev"
+
+
+@pytest.mark.parametrize("rates", ["[0, 0.1]", "{min: 0, max: 0.1}"])
+def test_tables_that_a_row_is_about_are_never_frozen(config: Path, rates: str) -> None:
+    rows = "rows=[{name: attached, initialiser: mean, attached: true}]"
+    search = f"search={{row: attached, space: {{table_learning_rate: {rates}}}}}"
+    with pytest.raises(UserError, match="attached is about training tables"):
+        load(config, Experiment, [rows, search])
+    frozen = "search={row: attached, space: {learning_rate: [0.1]}}"
+    assert load(config, Experiment, [rows, frozen]).search is not None
+
+
+def test_the_old_vocabulary_has_rates_to_search_for(config: Path) -> None:
+    search = load(config, Experiment, ["search={row: plain, space: {table_learning_rate: [0, 0.1]}}"]).search
+    assert search is not None and search.space.varied == {"table_learning_rate": (0, 0.1)}

@@ -13,7 +13,9 @@ ROWS = (
     " {name: avg, initialiser: avg}, {name: held, initialiser: avg, vocabulary_min_count: 10,"
     " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
     " {name: avg-attached, initialiser: avg, attached: true},"
-    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false}]"
+    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false},"
+    " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, table_learning_rate: 2.0e-3},"
+    " {name: frozen, initialiser: mean, table_learning_rate: 0}]"
 )
 
 
@@ -29,5 +31,7 @@ def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(r
             0,
         ),
         "avg-attached": Design("avg, attached", "attached", 0),
+        "tuned": Design("mean, learning rate 0.0005, tables at 0.002", "learning rate 0.0005, tables at 0.002", None),
+        "frozen": Design("mean, tables frozen", "tables frozen", None),
         "patt": Design("patt, λ 0.5, no seen rows kept", "no seen rows kept", 7),
     }

@@ -17,6 +17,7 @@ from subgraft.store.store import Store
 SETTINGS = (
     "corpora.everyday.limit={train: 600, dev: 20, test: 20}",
     "upstream.vocabulary.size=400",
+    "upstream.vocabulary.byte_fallback=false",
     "model={d_model: 32, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 64, dropout: 0.0}",
     "pretrain={epochs: 1, batch_size: 1000, micro_batch_size: 300, dev_sentences: 10}",
 )

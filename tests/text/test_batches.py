@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from subgraft.text.batches import BatchPlan, cut_by_size, share_of_worker
+from subgraft.text.batches import BatchPlan, cut_by_size, evenly_spaced, share_of_worker
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, size=1000)
 
@@ -40,3 +40,8 @@ def test_workers_share_every_micro_batch_without_overlap() -> None:
     for index, whole in enumerate(micro):
         together = np.concatenate([parts[rank][index] for rank in range(3)])
         assert sorted(together.tolist()) == whole.tolist()
+
+
+def test_some_of_a_text_are_evenly_spaced() -> None:
+    assert list(evenly_spaced(range(10), 3)) == [0, 3, 6]
+    assert list(evenly_spaced(range(10), None)) == list(evenly_spaced(range(10), 12)) == list(range(10))

@@ -17,3 +17,5 @@ def test_files_are_known_by_their_digest(tmp_path: Path) -> None:
     assert licences({"mtdata": {"train": "some-id"}}, tmp_path) == ("unknown",)
     (made,) = licences({"generated": "law"}, tmp_path)
     assert made.startswith("generated")
+    several = {"together": [known, {"files": {"train": ["c" * 64]}}, {"generated": "law"}]}
+    assert licences(several, tmp_path) == ("CC0 1.0", "unknown", made)

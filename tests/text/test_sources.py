@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.settings.corpora import CorpusSource, Languages, UrlFile
+from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, UrlFile
+from subgraft.text.corpus import build
 from subgraft.text.sources import FileSource, resolve
 
 EN_FR = Languages(source="en", target="fr")
@@ -171,6 +172,59 @@ def test_the_generated_corpus_is_what_its_generator_yields_in_either_direction(t
     assert forth.identity() == {"generated": "law", "counts": {"train": 5, "dev": 500, "test": 1000}, "seed": 1}
     with pytest.raises(UserError, match="English and German"):
         resolve(source, EN_FR, tmp_path)
+
+
+def test_several_corpora_together_are_one(tmp_path: Path) -> None:
+    """Training text one after the other; of dev, each part in turn, as often as it is large."""
+    fill(tmp_path / "small")
+    for language in ("en", "fr"):
+        for split, count in (("train", 4), ("dev", 3), ("test", 2)):
+            write(tmp_path / "large", f"{split}.{language}", "".join(f"{language}{n}\n" for n in range(count)))
+    parts = [{"folder": "small", "limit": {"train": 2}}, {"folder": "large"}]
+    found = resolve(CorpusSource.model_validate({"together": parts}), EN_FR, tmp_path)
+    assert found.splits == ("train", "dev", "test") and found.on_disk and not found.generated
+    train = [source for source, _ in found.read("train")]
+    assert train == ["a4", "a9", "en0", "en1", "en2", "en3"] and found.size("train") == 6
+    assert [source for source, _ in found.read("dev")] == ["en0", "c", "en1", "en2"]
+    assert list(found.read("test")) == [("en0", "fr0"), ("en1", "fr1")], "the other part has none"
+    alone = [resolve(CorpusSource.model_validate(part), EN_FR, tmp_path).identity() for part in parts]
+    assert found.identity() == {"together": alone}
+
+
+def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
+    """What one part holds out is not trained on from another."""
+    for name, train in (("one", "a\nb\n"), ("two", "b\nc\nd\n")):
+        for language in ("en", "fr"):
+            write(tmp_path / name, f"train.{language}", train)
+            write(tmp_path / name, f"dev.{language}", "d\n" if name == "one" else "e\n")
+    source = CorpusSource.model_validate({"together": [{"folder": "one"}, {"folder": "two"}]})
+    corpus = build(source, EN_FR, Cleaning(max_ratio=None), tmp_path / "out", base=tmp_path)
+    assert list(corpus.lines("train", "source")) == ["a", "b", "c"]
+    assert corpus.counts["train"]["held_out"] == corpus.counts["train"]["duplicate"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit is of one corpus"),
+        ({"together": [{"squad": "a"}]}, "no squad"),
+        ({"together": [{"together": [{"folder": "a"}]}]}, "in one place each"),
+        ({"together": [{"folder": "a"}], "folder": "b"}, "exactly one of"),
+        ({"together": []}, "exactly one of"),
+    ],
+)
+def test_what_is_no_one_corpus_is_refused(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        CorpusSource.model_validate(given)
+
+
+def test_parts_of_one_side_and_of_two_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        for split in ("train", "dev"):
+            write(tmp_path, f"{name}-{split}", "a\n")
+    parts = [{"files": {"train": ["one-train"]}}, {"files": {"train": ["one-train", "two-train"]}}]
+    with pytest.raises(UserError, match="some parts have one side, some two"):
+        resolve(CorpusSource.model_validate({"together": parts}), ENGLISH, tmp_path)
 
 
 @pytest.mark.data

@@ -1,11 +1,11 @@
 """One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch; or generator (with both
-of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose micro-batches of one or
-two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or memory, which trains
-nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE: plain, or zero0 to
-zero3, with -optimizer or -parameters for what is offloaded.
+the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or pretraining-frozen, without
+the decoder's tables; or generator (with both of its losses), generator-recomputed, with activation checkpointing, or
+generator-rare, whose micro-batches of one or two sentences seldom have a simulated token (how many each has goes to
+OUT/new-RANK.json); or memory, which trains nothing and writes how many bytes each worker's states take to
+OUT/bytes-RANK.json. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.grafting.generator import Generator
@@ -30,7 +30,7 @@ from subgraft.grafting.generator_loss import GeneratorLoss
 from subgraft.grafting.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
-from subgraft.models.sides import side
+from subgraft.models.sides import side, tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.settings.base import SideName
@@ -56,12 +56,16 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     if task == RARE:
         settings = settings.model_copy(update={"micro_batch_size": 18})
     module, weights, data = _generator(task) if task.startswith("generator") else _pretraining()
+    tables: Sequence[Tensor] = ()
+    if task.endswith("frozen"):
+        settings = settings.model_copy(update={"table_learning_rate": 0.0})
+        tables = list(tables_of(module.model, ["decoder"]).values())  # type: ignore[arg-type]
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
         losses[step] = sum(values[f"train_{name}"] for name in weights)
 
-    engine = _engine(kind, module, settings)
+    engine = _engine(kind, module, settings, tables)
     if task == "memory":
         _measure(out, engine, data.batch(np.arange(4), 0))
         return
@@ -86,11 +90,14 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     if isinstance(data, _Counted):
         (out / f"new-{engine.rank}.json").write_text(json.dumps(data.new))
     held = _held(module)
+    with engine.whole():
+        kept = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     tensors = {name: tensor.contiguous().clone() for name, tensor in engine.state().items()}
     if engine.rank == 0:
         (out / f"losses-{stop}.json").write_text(json.dumps(losses))
         (out / "held.json").write_text(json.dumps(held))
         save_file(tensors, out / "final.safetensors")
+        save_file(kept, out / "module.safetensors")
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
@@ -144,12 +151,12 @@ def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     return loss, loss.weights, data
 
 
-def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
+def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Sequence[Tensor]) -> Engine:
     device = torch.device("cpu")
     if kind == "plain":
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             dist.init_process_group("gloo")
-        return PlainEngine(module, settings, device)
+        return PlainEngine(module, settings, device, tables)
     from subgraft.training import deepspeed_engine
 
     configure = deepspeed_engine._configuration
@@ -162,7 +169,14 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings) -> Engine:
 
     deepspeed_engine._configuration = shard_everything
     stage, _, offload = kind.removeprefix("zero").partition("-")
-    return deepspeed_engine.DeepSpeedEngine(module, settings, device, int(stage), offload=offload or "none")  # type: ignore[arg-type]
+    return deepspeed_engine.DeepSpeedEngine(
+        module,
+        settings,
+        device,
+        int(stage),  # type: ignore[arg-type]
+        tables,
+        offload or "none",  # type: ignore[arg-type]
+    )
 
 
 def _held(module: nn.Module) -> float:

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from engine_runs import STEPS, run_workers
+from subgraft.models.build import build_marian
+from toys import SHAPE, english_tokenizer, german_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +133,30 @@ def test_a_generator_is_trained_where_a_worker_has_no_new_token_or_nothing_at_al
     final, name = load_file(tmp_path / "final.safetensors"), "parameter.generator.weight"
     assert weights[name].any()
     torch.testing.assert_close(final[name], weights[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [
+        ("plain", 1),
+        *[pytest.param(kind, 2, marks=pytest.mark.slow) for kind in ("plain", "zero0", "zero1", "zero2", "zero3")],
+    ],
+)
+def test_frozen_tables_stay_as_they_begin_and_the_rest_is_trained(tmp_path: Path, kind: str, workers: int) -> None:
+    """Two steps, then four more from the checkpoint: as one plain worker does it, with no optimizer state of tables."""
+    before = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **(SHAPE | {"dropout": 0.0})).state_dict()
+    run_workers(kind, workers, tmp_path, 2, task="pretraining-frozen")
+    run_workers(kind, workers, tmp_path, task="pretraining-frozen")
+    after, trained = load_file(tmp_path / "module.safetensors"), load_file(tmp_path / "final.safetensors")
+    table, other = "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight"
+    assert torch.equal(after[f"model.{table}"], before[table])
+    assert torch.equal(after["model.lm_head.weight"], before["lm_head.weight"])
+    assert not torch.equal(after[f"model.{other}"], before[other])
+    assert f"exp_avg.model.{other}" in trained
+    assert not [name for name in trained if table in name or "lm_head" in name]
+    if workers > 1:
+        alone = run_workers("plain", 1, tmp_path / "alone", task="pretraining-frozen")
+        found = json.loads((tmp_path / f"losses-{STEPS}.json").read_text())
+        assert {int(step): loss for step, loss in found.items()} == pytest.approx(
+            {step: alone[step] for step in map(int, found)}, rel=1e-4
+        )

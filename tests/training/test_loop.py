@@ -175,3 +175,17 @@ def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path
 def test_max_steps_ends_a_training(tmp_path: Path) -> None:
     _, _, outcome = _train(tmp_path, _settings(epochs=None, max_steps=7))
     assert outcome.steps == 7
+
+
+@pytest.mark.parametrize("die_at", [None, 5, 8])
+def test_a_training_is_evaluated_where_it_is_asked_for_and_at_its_ends_alone(
+    tmp_path: Path, die_at: int | None
+) -> None:
+    """Whatever epochs it has, and also when it was killed in between."""
+    settings = _settings(epochs=None, max_steps=11, evaluate_at=(1, 4, 8))
+    evaluate = {"evaluate": lambda: {"score": 1.0}}
+    if die_at is not None:
+        with pytest.raises(KilledError):
+            _train(tmp_path, settings, die_at=die_at, **evaluate)
+    _, _, outcome = _train(tmp_path, settings, **evaluate)
+    assert [point.step for point in outcome.curve] == [0, 1, 4, 8, 11]

@@ -1,4 +1,4 @@
-"""subgraft search: hyperparameters of a row, tried out and judged on dev."""
+"""subgraft search: hyperparameters of rows, tried out and judged on dev."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from subgraft.cli.output import Commands, console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.reporting.search_data import SearchData
+    from subgraft.reporting.search_data import SearchData, TrialResult
+    from subgraft.search.session import Found
 
 
 def add_to(commands: Commands) -> None:
-    one = commands.add_parser("search", help="search for hyperparameters of a row; what was tried is not tried again")
+    one = commands.add_parser("search", help="search for hyperparameters of rows; what was tried is not tried again")
     one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
     one.add_argument("overrides", nargs="*", metavar="key=value", help="as in search.trials=40")
     one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
@@ -23,23 +24,37 @@ def add_to(commands: Commands) -> None:
 
 
 def search(arguments: argparse.Namespace) -> None:
-    """Raises OperationalError where a trial failed, once the others are told."""
+    """Raises OperationalError where trials failed, once the others are told."""
     from subgraft.cli.experiments import load_experiment
     from subgraft.errors import OperationalError
-    from subgraft.search.session import SearchSession
+    from subgraft.search.session import sessions
 
     experiment = load_experiment(arguments.config, arguments.overrides)
-    found = SearchSession(experiment, arguments.config.absolute().parent).run(console(), arguments.address)
+    searches = sessions(experiment, arguments.config.absolute().parent)
+    rows = ""
+    failed: list[TrialResult] = []
+    for number, session in enumerate(searches, 1):
+        if len(searches) > 1:
+            console().print(f"row {session.row}, {number} of {len(searches)}", highlight=False, markup=False)
+        found = session.run(console(), arguments.address)
+        _tell(found)
+        rows += found.rows
+        failed += found.failed
+    if rows:
+        console().print(f"rows:\n{rows}", highlight=False, markup=False)
+    if failed:
+        told = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
+        raise OperationalError(told, mend="Run the same command again: it does these again, and no others.")
+
+
+def _tell(found: Found) -> None:
+    """The best trials of a search, and where there is more to see."""
     data = found.page.data({trial.number: trial for trial in found.trials})
     console().print(_best(data))
-    console().print(f"\n{data.rows}", highlight=False, markup=False)
-    console().print(f"page         {found.page.path}", highlight=False)
+    console().print(f"\npage         {found.page.path}", highlight=False)
     for command in data.commands:
         console().print(f"{command.purpose.partition(':')[0]:12} {command.line}", highlight=False, markup=False)
-    if found.failed:
-        first = found.failed[0]
-        told = f"{len(found.failed)} of {len(found.trials)} trials failed; {first.name}: {first.said}"
-        raise OperationalError(told, mend="Run the same command again: it does these again, and no others.")
+    console().print()
 
 
 def _best(data: SearchData) -> Table:

@@ -93,9 +93,8 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
     from subgraft.search.session import tried
     from subgraft.store.store import default_home
 
-    pipeline = Pipeline(load_experiment(config, changes), config.absolute().parent)
-    trials = tried(default_home(), pipeline) if pipeline.experiment.search else []
-    return needed_by(pipeline.report, *trials)
+    experiment, base = load_experiment(config, changes), config.absolute().parent
+    return needed_by(Pipeline(experiment, base).report, *tried(default_home(), experiment, base))
 
 
 def _uses() -> Mapping[str, list[str]]:

@@ -17,6 +17,7 @@ from subgraft.models.parameter_count import (
     vocabulary_sizes,
     with_vocabularies,
 )
+from subgraft.settings.base import SideName
 from subgraft.store.store import Store
 from subgraft.training.memory_estimate import Dimensions
 
@@ -61,7 +62,8 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     """
     recipe: Any = step.recipe
     config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
-    model, width = counted(config), Dimensions.of(config).width
+    frozen = recipe.fast_tables if recipe.training.table_learning_rate == 0 else ()
+    model, width = counted(config, frozen), Dimensions.of(config).width
     if step.stage is stages.GENERATOR:
         added = GENERATOR_ROWS[recipe.kind] * width
         return Parameters(model.total + added, added)
@@ -82,11 +84,11 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     return model
 
 
-def counted(config: Config) -> Parameters:
+def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:
     """Parameters of the model that a config.json describes; each configuration is looked at once."""
-    return _counted(json.dumps(dict(config), sort_keys=True, default=str))
+    return _counted(json.dumps(dict(config), sort_keys=True, default=str), frozen)
 
 
 @lru_cache(maxsize=64)
-def _counted(config: str) -> Parameters:
-    return count_parameters(json.loads(config))
+def _counted(config: str, frozen: tuple[SideName, ...]) -> Parameters:
+    return count_parameters(json.loads(config), frozen)

@@ -12,6 +12,7 @@ from subgraft.models.tokenizers import load_tokenizers
 from subgraft.settings.base import SideName
 from subgraft.settings.training import TrainingSettings
 from subgraft.store.store import Store
+from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import planned_steps
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -43,8 +44,8 @@ def workload(store: Store, step: Step) -> Workload:
     if training.epochs is None:
         updates = training.max_steps
     elif training.batch_unit == "characters":
-        lengths = np.array([max(len(source), len(target)) + 1 for source, target in text.pairs("train")])
-        updates = planned_steps(training, lengths, recipe.seed)
+        lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
+        updates = planned_steps(training, np.array(evenly_spaced(lengths, training.pairs)), recipe.seed)
     else:
         alone = getattr(recipe, "objective", "translation") != "translation"
         updates = _by_tokens(training, sample, alone, recipe.seed)
@@ -62,7 +63,8 @@ def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, 
     if sample is None:
         return None
     sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
-    return planned_steps(training, np.concatenate([np.resize(side, sample.pairs) for side in sides]), seed)
+    pairs = min(sample.pairs, training.pairs or sample.pairs)
+    return planned_steps(training, np.concatenate([np.resize(side, pairs) for side in sides]), seed)
 
 
 class _Sample(NamedTuple):

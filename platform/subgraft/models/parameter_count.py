@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from subgraft.models.bert2bert import without_pooler
 from subgraft.models.load import CLASS_OF_FAMILY
-from subgraft.models.sides import BERT2BERT
+from subgraft.models.sides import BERT2BERT, tables_of
 from subgraft.settings.base import SideName
 from subgraft.settings.training import ModelSettings
 
@@ -26,9 +26,11 @@ class Parameters(NamedTuple):
     trained: int
 
 
-def count_parameters(config: Config) -> Parameters:
-    """Of the model that a config.json describes; tensors that are tied count once."""
+def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
+    """Of the model that a config.json describes; tensors that are tied count once. frozen: sides of frozen tables."""
     model = _without_memory(config)
+    for table in tables_of(model, frozen).values():
+        table.requires_grad_(False)
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return Parameters(sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained))
 

@@ -10,7 +10,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.data import Command
 from subgraft.reporting.search_data import SearchData, TrialResult, best
 from subgraft.reporting.search_page import render
-from subgraft.search.space import as_yaml, searched, template, trial_row
+from subgraft.search.space import as_yaml, searched, template, trial_row, wanted
 from subgraft.search.study import importances
 
 
@@ -29,10 +29,12 @@ class Page:
         beside.replace(self.path)
 
     def rows(self, trials: Mapping[int, TrialResult]) -> str:
-        """The best trials as rows of a configuration."""
+        """The best trials as rows of a configuration; one that is best alone takes the searched row's place."""
         row, objectives = template(self._pipeline), searched(self._pipeline).objectives
         chosen = best(tuple(trials.values()), objectives)
-        return "".join(f"  - {as_yaml(trial_row(row, trial))}\n" for trial in chosen)
+        found = [trial_row(row, trial) for trial in chosen]
+        named = [found[0].model_copy(update={"name": row.name})] if len(found) == 1 else found
+        return "".join(f"  - {as_yaml(each)}\n" for each in named)
 
     def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
         experiment, search = self._pipeline.experiment, searched(self._pipeline)
@@ -44,10 +46,10 @@ class Page:
             languages=(experiment.languages.source, experiment.languages.target),
             parameters=tuple(search.space.varied),
             objectives=search.objectives,
-            wanted=search.trials,
+            wanted=wanted(self._pipeline),
             trials=found,
             importance=importances(search, found),
             rows=f"rows:\n{rows}" if rows else "",
             commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
-            generated=any(corpus.generated for corpus in experiment.corpora.values()),
+            generated=any(part.generated for corpus in experiment.corpora.values() for part in corpus.parts),
         )

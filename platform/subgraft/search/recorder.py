@@ -11,7 +11,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.progress import duration
 from subgraft.reporting.search_data import State, TrialResult, Value, ended
 from subgraft.search.ledger import Ledger
-from subgraft.search.space import searched, template, trial_row, trial_steps
+from subgraft.search.space import template, trial_row, trial_steps, wanted
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.tracking.tracker import Tracker
@@ -98,7 +98,7 @@ class Recorder:
 
     @property
     def _wanted(self) -> int:
-        return searched(self._pipeline).trials
+        return wanted(self._pipeline)
 
     def _name_cached(self, trial: TrialResult) -> None:
         """Record at once what a trial takes over from before the search, so that nobody takes it for surplus.

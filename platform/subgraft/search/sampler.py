@@ -16,8 +16,9 @@ from optuna.trial import TrialState
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from subgraft.reporting.search_data import TrialResult, ended
+from subgraft.reporting.search_data import TrialResult, Value, ended
 from subgraft.search.ledger import to_do_again
+from subgraft.search.space import grid
 from subgraft.search.study import ask, study_of
 from subgraft.search.trial import BLEU, EVALUATION, STATE
 from subgraft.settings.rows import Row
@@ -28,7 +29,10 @@ ENDLESS = 10_000
 
 
 class OptunaSearcher(Searcher):
-    """Draws trials, first those that an earlier invocation began and did not finish. It keeps nothing on the disk."""
+    """Draws trials, first those that an earlier invocation began and did not finish. It keeps nothing on the disk.
+
+    A grid's are not drawn: one combination comes after the other.
+    """
 
     def __init__(self, search: SearchSettings, row: Row, known: Mapping[int, TrialResult]) -> None:
         super().__init__()
@@ -36,6 +40,7 @@ class OptunaSearcher(Searcher):
         self._row = row
         self._study = study_of(search, known.values())
         self._again = deque(to_do_again(known))
+        self._grid = deque(_untried(search, row, known))
         self._last = max(known, default=0)
         self._asked: dict[str, optuna.Trial] = {}
 
@@ -45,6 +50,8 @@ class OptunaSearcher(Searcher):
             self._study.enqueue_trial(dict(trial.values))
             number = trial.number
         else:
+            if self._grid:
+                self._study.enqueue_trial(self._grid.popleft())
             self._last += 1
             number = self._last
         self._asked[trial_id], values = ask(self._study, self._search, self._row)
@@ -70,6 +77,14 @@ class OptunaSearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles what it is given, and nobody unpickles it."""
         return {}
+
+
+def _untried(search: SearchSettings, row: Row, known: Mapping[int, TrialResult]) -> list[dict[str, Value]]:
+    """The combinations of a grid that no trial has begun; nothing where there is no grid."""
+    if search.sampler != "grid":
+        return []
+    begun = [dict(trial.values) for trial in known.values()]
+    return [values for values in grid(search.space, row) if values not in begun]
 
 
 def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> TrialScheduler:

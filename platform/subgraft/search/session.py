@@ -1,4 +1,4 @@
-"""One search in one store: prepared, tried out by Tune, recorded, and told to the user.
+"""Searches in one store: each prepared, tried out by Tune, recorded, and told to the user.
 
 <home>/searches/<name>-<identity>/trials.jsonl    the ledger
 <home>/searches/<name>-<identity>/search.html     the page
@@ -28,7 +28,7 @@ from subgraft.reporting.search_data import TrialResult, best, ended
 from subgraft.search.ledger import Ledger
 from subgraft.search.page import Page
 from subgraft.search.recorder import Recorder
-from subgraft.search.space import identity, template, trial_steps
+from subgraft.search.space import identity, searched, template, trial_steps, wanted
 from subgraft.store.claim import Claim
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step, in_order
@@ -55,20 +55,35 @@ class Found:
     trials: tuple[TrialResult, ...]
     failed: tuple[TrialResult, ...]
 
+    @property
+    def rows(self) -> str:
+        """The best trials as rows of a configuration."""
+        return self.page.rows({trial.number: trial for trial in self.trials})
+
+
+def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
+    """A search for each row that is searched. Raises UserError where the experiment says nothing about any."""
+    if experiment.search is None:
+        mend = "configs/search.yaml has one."
+        raise UserError("the configuration has no section `search`", where=experiment.name, mend=mend)
+    require_libraries(experiment.runtime)
+    return [SearchSession(each) for each in _each_row(experiment, base)]
+
 
 class SearchSession:
-    """A search in the store of this place. Raises UserError where the experiment says nothing about one."""
+    """A search around one row, in the store of this place."""
 
-    def __init__(self, experiment: Experiment, base: Path) -> None:
-        if experiment.search is None:
-            mend = "configs/search.yaml has one."
-            raise UserError("the configuration has no section `search`", where=experiment.name, mend=mend)
-        require_libraries(experiment.runtime)
-        self._search = experiment.search
-        self._pipeline = Pipeline(experiment, base)
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._search = searched(pipeline)
+        self._pipeline = pipeline
         self._home = default_home().absolute()
         self._identity = identity(self._pipeline)
         self.folder = _folder(self._home, self._pipeline)
+
+    @property
+    def row(self) -> str:
+        """The name of the row that is searched."""
+        return template(self._pipeline).name
 
     def run(self, console: Console, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
@@ -91,7 +106,7 @@ class SearchSession:
         try:
             recorder.earlier()
             page.write(recorder.trials)
-            if len(ended(tuple(recorder.trials.values()))) < self._search.trials:
+            if len(ended(tuple(recorder.trials.values()))) < wanted(self._pipeline):
                 with cluster(runtime, address) as page.dashboard:
                     self._prepare(store, recorder, display, tracker, address)
                     self._try_out(recorder, address)
@@ -111,7 +126,7 @@ class SearchSession:
             store,
             experiment.name,
             display.say,
-            name=time.strftime(f"{experiment.name}-search-%Y%m%d-%H%M%S"),
+            name=time.strftime(f"{experiment.name}-search-{self.row}-%Y%m%d-%H%M%S"),
             uri=experiment.runtime.tracking_uri,
             params=experiment.model_dump(mode="json"),
             tags={"kind": "search", "search": self._identity},
@@ -122,8 +137,7 @@ class SearchSession:
     ) -> None:
         """Make what all trials begin with, by the whole machine and before any of them waits for it."""
         row = self._pipeline.row(template(self._pipeline), self._pipeline.experiment.seeds[0])
-        assert row.pretrained is not None  # as of every row with an initialiser
-        targets = [row.pretrained, self._pipeline.downstream_corpus]
+        targets = [*([row.pretrained] if row.pretrained else []), self._pipeline.downstream_corpus]
         run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
         recorder.shared_by_all(in_order(targets))
 
@@ -154,10 +168,20 @@ class SearchSession:
         return Found(page, found, failed)
 
 
-def tried(home: Path, pipeline: Pipeline) -> list[Step]:
+def tried(home: Path, experiment: Experiment, base: Path) -> list[Step]:
     """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
-    trials = Ledger(_folder(home, pipeline) / LEDGER).trials().values()
-    return [step for trial in trials for step in trial_steps(pipeline, trial).targets]
+    return [
+        step
+        for pipeline in _each_row(experiment, base)
+        for trial in Ledger(_folder(home, pipeline) / LEDGER).trials().values()
+        for step in trial_steps(pipeline, trial).targets
+    ]
+
+
+def _each_row(experiment: Experiment, base: Path) -> list[Pipeline]:
+    """The experiment once for each row that is searched."""
+    each = experiment.search.each_row() if experiment.search else []
+    return [Pipeline(experiment.model_copy(update={"search": search}), base) for search in each]
 
 
 def _folder(home: Path, pipeline: Pipeline) -> Path:

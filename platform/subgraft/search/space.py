@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 
 from subgraft import stages
@@ -13,7 +15,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.settings.rows import Row
-from subgraft.settings.search import TRAINED, Range, SearchSettings, SearchSpace
+from subgraft.settings.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.fitting import best_dev_bleu
 from subgraft.store.step import TEST_SET, Step, sha256_of
@@ -31,6 +33,20 @@ def draw(space: SearchSpace, row: Row, choose: Callable[[str, Any], Value]) -> d
             value = choose(name, choices)
             values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
     return values
+
+
+def grid(space: SearchSpace, row: Row) -> list[dict[str, Value]]:
+    """Every combination of what there is to choose from, each once: some trials are not asked for everything."""
+    found: list[dict[str, Value]] = []
+    for combination in product(*space.varied.values()):
+        values = draw(space, row, partial(_of, dict(zip(space.varied, combination, strict=True))))
+        found += [values] if values not in found else []
+    return found
+
+
+def _of(combination: Mapping[str, Value], name: str, choices: object) -> Value:
+    del choices
+    return combination[name]
 
 
 def rounded(value: float, within: Range) -> float:
@@ -108,6 +124,14 @@ def searched(pipeline: Pipeline) -> SearchSettings:
     return search
 
 
+def wanted(pipeline: Pipeline) -> int:
+    """How many trials there are to be."""
+    search = searched(pipeline)
+    if search.sampler == "grid":
+        return len(grid(search.space, template(pipeline)))
+    return search.trials or DEFAULT_TRIALS
+
+
 def template(pipeline: Pipeline) -> Row:
     """The row that is varied."""
     return next(row for row in pipeline.experiment.rows if row.name == searched(pipeline).row)
@@ -115,6 +139,7 @@ def template(pipeline: Pipeline) -> Row:
 
 def identity(pipeline: Pipeline) -> str:
     """SHA-256 hex of all that decides what its trials are and find; how many there are does not."""
-    settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude={"trials", "concurrent", "row"})
+    without = {"trials", "concurrent", "row", "rows"}
+    settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude=without)
     steps = _steps(pipeline, template(pipeline)).targets
     return sha256_of({"search": settings, "steps": [step.fingerprint for step in steps]})

@@ -26,10 +26,8 @@ def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.St
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     known = [_known(search, trial) for trial in ended(tuple(trials))]
     seed = search.seed + len(known)  # a random sampler would draw again what it drew first
-    samplers = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
-    study = optuna.create_study(
-        directions=["maximize"] * len(search.objectives), sampler=samplers[search.sampler](seed=seed)
-    )
+    sampler = optuna.samplers.TPESampler if search.sampler == "tpe" else optuna.samplers.RandomSampler
+    study = optuna.create_study(directions=["maximize"] * len(search.objectives), sampler=sampler(seed=seed))
     study.add_trials(known)
     return study
 

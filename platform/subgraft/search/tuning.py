@@ -13,7 +13,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.search_data import ended
 from subgraft.search.recorder import Recorder
 from subgraft.search.sampler import OptunaSearcher, scheduler
-from subgraft.search.space import searched, template
+from subgraft.search.space import searched, template, wanted
 from subgraft.search.trial import BLEU, EVALUATION, RESOURCES, SAID, STATE, run_trial
 from subgraft.store.provenance import Provenance
 
@@ -29,7 +29,7 @@ def tune_trials(
         tune_config=TuneConfig(
             search_alg=OptunaSearcher(search, template(pipeline), known),
             scheduler=scheduler(search, known),
-            num_samples=search.trials - len(ended(tuple(known.values()))),
+            num_samples=wanted(pipeline) - len(ended(tuple(known.values()))),
             max_concurrent_trials=search.concurrent,
             reuse_actors=True,  # a process takes seconds to import what trials need
             trial_dirname_creator=_directory,

@@ -60,13 +60,13 @@ class ColumnFiles(Settings):
 
 
 class CorpusSource(Settings):
-    """Where a corpus comes from: exactly one of the seven.
+    """Where a corpus comes from: exactly one of the eight.
 
     generated: a domain of the built-in corpus.  folder: {train,dev,test}.{language}[.gz], looked up beside the
     configuration file, then under SUBGRAFT_DATA; of a pair in one language, {train,dev,test}.{source,target}[.gz].
     files: paths per split, source then target (or one, monolingual).  urls: the same as downloads.  mtdata: a dataset
     id per split.  squad: questions in SQuAD's JSON, as {train,dev,test}.json[.gz] in a folder or a path per split.
-    columns: pairs in columns of a file.
+    columns: pairs in columns of a file.  together: several corpora as one, cleaned as one; limits are the parts' own.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -76,14 +76,28 @@ class CorpusSource(Settings):
     mtdata: dict[Split, str] | None = None
     squad: str | dict[Split, str] | None = None
     columns: ColumnFiles | None = None
+    together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=lambda given: given is None)
     limit: dict[Split, Annotated[int, Field(gt=0)]] = Field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[CorpusSource, ...]:
+        """The corpora that it is made of, which is itself unless it is several together."""
+        return self.together or (self,)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> CorpusSource:
-        kinds = ("generated", "folder", "files", "urls", "mtdata", "squad", "columns")
+        kinds = ("generated", "folder", "files", "urls", "mtdata", "squad", "columns", "together")
         given = [name for name in kinds if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(f"give exactly one of {', '.join(kinds)} (given: {', '.join(given) or 'none'})")
+        return self
+
+    @model_validator(mode="after")
+    def _parts(self) -> CorpusSource:
+        if self.together and self.limit:
+            raise ValueError("limit is of one corpus: give it to the parts of together")
+        if self.together and any(part.together or part.squad for part in self.together):
+            raise ValueError("together is of text that lies in one place each, and of no squad")
         return self
 
 

@@ -72,8 +72,11 @@ class TrainingSettings(Settings):
     batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
     vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
     `warmup_steps` and then falls with the inverse square root of the step. table_learning_rate: its peak for the tables
-    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model.  rare_tokens:
-    how new rows there of rarely met tokens are trained, where not as the others.
+    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model; 0 leaves these
+    tables as they begin.  rare_tokens: how new rows there of rarely met tokens are trained, where not as the others.
+    evaluate_at: the steps after which dev scores are taken, in place of evaluations_per_epoch; the beginning and the
+    end always are.  pairs: so many of the training pairs, evenly spaced, are all there is to train on; vocabularies
+    are learnt on the whole text.
     """
 
     epochs: Annotated[int, Field(ge=1)] | None = None
@@ -83,7 +86,7 @@ class TrainingSettings(Settings):
     micro_batch_size: Annotated[int, Field(ge=1)] | None = None
     max_length: Annotated[int, Field(ge=4)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
-    table_learning_rate: Annotated[float | None, Field(gt=0, exclude_if=lambda given: given is None)] = None
+    table_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     warmup_steps: Annotated[int, Field(ge=1)]
     adam_beta1: Share = 0.9
@@ -94,11 +97,21 @@ class TrainingSettings(Settings):
     label_smoothing: Share = 0.1
     precision: Literal["fp32", "bf16"] = "fp32"
     evaluations_per_epoch: Annotated[int, Field(ge=1)] = 1
+    evaluate_at: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(), exclude_if=lambda given: not given)
     patience: Annotated[int, Field(ge=1)] | None = None
     dev_sentences: Annotated[int, Field(ge=1)] = 200
+    pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @model_validator(mode="after")
     def _bounded(self) -> TrainingSettings:
         if self.epochs is None and self.max_steps is None:
             raise ValueError("give epochs, max_steps or both")
+        return self
+
+    @model_validator(mode="after")
+    def _evaluated_in_order(self) -> TrainingSettings:
+        if list(self.evaluate_at) != sorted(set(self.evaluate_at)):
+            raise ValueError("evaluate_at must go up")
+        if self.evaluate_at and self.evaluate_at[-1] > (self.max_steps or self.evaluate_at[-1]):
+            raise ValueError(f"evaluate_at {self.evaluate_at[-1]} is beyond max_steps {self.max_steps}")
         return self

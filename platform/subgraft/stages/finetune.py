@@ -23,6 +23,7 @@ from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import NewRows, RareRows
+from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
 from subgraft.training.loop import Outcome
 from subgraft.training.row_updates import RowUpdates
@@ -47,7 +48,7 @@ class FinetuneRecipe(Settings):
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
     form = bundle.conditioning(recipe.languages)
-    pairs = list(corpus.pairs("train"))
+    pairs = evenly_spaced(list(corpus.pairs("train")), settings.pairs)
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
     rare = _rare_rows(recipe, bundle, inputs, pairs)
     data, dev = Seq2SeqData(examples, *bundle.padding), list(corpus.pairs("dev"))

@@ -86,7 +86,7 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
     variant += [] if row["keep_seen"] else ["no seen rows kept"]
     variant += [f"tables first {row['tables_first']:g}"] if row["tables_first"] else []
     variant += ["attached"] if row["attached"] else []
-    variant += _rare(row)
+    variant += _rates(row) + _rare(row)
     steps = None
     if initialiser in TRAINED_METHODS:
         steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
@@ -101,6 +101,15 @@ def _rare(row: Mapping[str, Any]) -> list[str]:
     told = [f"pieces used {count} times"] if count else []
     if rare is not None:
         told.append(f"tokens below {rare['below']} at ×{rare['learning_rate_factor']:g}, pulled at {rare['pull']:g}")
+    return told
+
+
+def _rates(row: Mapping[str, Any]) -> list[str]:
+    """The learning rates that a row has of its own."""
+    whole, tables = row.get("learning_rate"), row.get("table_learning_rate")
+    told = [f"learning rate {whole:g}"] if whole is not None else []
+    if tables is not None:
+        told.append(f"tables at {tables:g}" if tables else "tables frozen")
     return told
 
 

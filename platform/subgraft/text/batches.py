@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+Item = TypeVar("Item")
 # Sentences are sorted by length within pools of this many batches: little padding, and still a random order.
 POOL_BATCHES = 50
+
+
+def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
+    """So many of the items, in their order; all of them where no number is given, or as many are not there."""
+    whole = len(items)
+    if count is None or count >= whole:
+        return items
+    return [items[at * whole // count] for at in range(count)]
 
 
 @dataclass(frozen=True)

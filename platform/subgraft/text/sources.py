@@ -17,6 +17,7 @@ from subgraft.text.columns import ColumnsSource
 from subgraft.text.places import SPLITS, find, find_file, single_files, split_files
 from subgraft.text.resolved import FilesSource, ResolvedSource
 from subgraft.text.squad import Pairing, SquadSource
+from subgraft.text.together import TogetherSource
 
 Domain = Literal["everyday", "law"]
 GENERATED_DOMAINS: tuple[Domain, ...] = ("everyday", "law")
@@ -152,7 +153,15 @@ def resolve(
         assert given is not None
         files = _one_file_a_split(given, "jsonl" if columns.named else "tsv", base)
         return ColumnsSource(languages, source.limit, files, columns)
+    if source.together:
+        return _together(tuple(resolve(part, languages, base, progress=progress) for part in source.together))
     return MtdataSource(languages, source.limit, source.mtdata or {})
+
+
+def _together(parts: tuple[ResolvedSource, ...]) -> TogetherSource:
+    if len({part.monolingual for part in parts}) > 1:
+        raise UserError("some parts have one side, some two: they are no one corpus", where="together")
+    return TogetherSource(parts[0].languages, {}, parts)
 
 
 def _one_file_a_split(given: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:

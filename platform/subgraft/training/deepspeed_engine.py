@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from subgraft.settings.runtime import Offload, ZeroStage
 from subgraft.settings.training import TrainingSettings
-from subgraft.training.engine import Batch, parameter_groups
+from subgraft.training.engine import Batch, freeze, parameter_groups
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 # Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
@@ -55,6 +55,7 @@ class DeepSpeedEngine:
         self._stage = zero_stage
         self._module = module
         self._settings = settings
+        freeze(settings, tables)
         groups = parameter_groups(module, settings, tables)
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world, offload)

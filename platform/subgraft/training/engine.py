@@ -59,6 +59,13 @@ class Engine(Protocol):
         ...
 
 
+def freeze(settings: TrainingSettings, tables: Iterable[Tensor]) -> None:
+    """Take tables whose rate is nought out of the training: no gradient, and nothing of them in an optimizer."""
+    if settings.table_learning_rate == 0:
+        for table in tables:
+            table.requires_grad_(False)
+
+
 def parameter_groups(module: nn.Module, settings: TrainingSettings, tables: Collection[Tensor]) -> list[dict[str, Any]]:
     """What is trained, in groups for an optimizer; `factor` is each group's share of the learning rate."""
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -99,7 +106,8 @@ def recompute_activations(model: nn.Module) -> None:
 class PlainEngine:
     """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them.
 
-    tables: the parameters that `table_learning_rate` is for.  row_updates: rows that follow Adam in part.
+    tables: the parameters that `table_learning_rate` is for; at 0 they are frozen.  row_updates: rows that follow Adam
+    in part.
     """
 
     def __init__(
@@ -115,6 +123,7 @@ class PlainEngine:
         self.device = device
         self._module = module
         self._settings = settings
+        freeze(settings, tables)
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._optimizer = torch.optim.AdamW(
             parameter_groups(module, settings, tables),

@@ -21,7 +21,7 @@ from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.dry_batch import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
-from subgraft.training.schedule import Data, batch_plan, dropout_seed, evaluation_marks, learning_rate
+from subgraft.training.schedule import Data, batch_plan, dropout_seed, is_evaluated, learning_rate
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
@@ -142,7 +142,6 @@ class Trainer:
 
     def _run_epoch(self, batches: Sequence[np.ndarray]) -> None:
         progress, per_epoch = self._progress, len(batches)
-        marks = evaluation_marks(per_epoch, self._settings.evaluations_per_epoch)
         while progress.position < per_epoch and not progress.finished:
             started = time.monotonic()
             means = self._update(batches[progress.position], progress.epoch)
@@ -151,10 +150,11 @@ class Trainer:
             progress.step += 1
             self._report(means, per_epoch)
             last = self._is_last(per_epoch)
-            if progress.position in marks or last:
+            due = is_evaluated(self._settings, progress.step, progress.position, per_epoch)
+            if due or last:
                 self._evaluate(progress.epoch + progress.position / per_epoch)
             progress.finished = progress.finished or last
-            self._save(force=progress.finished or progress.position in marks)
+            self._save(force=progress.finished or due)
         progress.epoch, progress.position = progress.epoch + 1, 0
 
     def _update(self, indices: np.ndarray, epoch: int) -> dict[str, float]:

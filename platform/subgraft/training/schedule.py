@@ -47,9 +47,15 @@ def _limit(settings: TrainingSettings) -> int:
     return settings.max_length if settings.batch_unit == "tokens" else settings.batch_size
 
 
-def evaluation_marks(per_epoch: int, evaluations: int) -> set[int]:
-    """Positions within an epoch after which the module is evaluated; its end is always one."""
-    return {max(1, round(per_epoch * (i + 1) / evaluations)) for i in range(evaluations)}
+def is_evaluated(settings: TrainingSettings, step: int, position: int, per_epoch: int) -> bool:
+    """Whether the module is evaluated after a step, which is an epoch's at `position`; an epoch's end is one of these.
+
+    Where steps are given, after these alone.
+    """
+    if settings.evaluate_at:
+        return step in settings.evaluate_at
+    evaluations = settings.evaluations_per_epoch
+    return position in {max(1, round(per_epoch * (i + 1) / evaluations)) for i in range(evaluations)}
 
 
 def dropout_seed(seed: int, step: int, rank: int) -> int:
