@@ -28,6 +28,7 @@ lint: setup
 
 bench: setup
 	$(BIN)/python benchmarks/similar.py
+	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/transfer_memory.py
 	$(BIN)/python benchmarks/training_step.py

@@ -166,6 +166,20 @@ def test_a_table_rate_of_a_row_alone_is_for_the_sides_that_change(repository: Pa
 MEASURED = ("evaluation.upstream_sentences=30", "intrinsic={tokens: 40}")
 
 
+def test_a_generator_knows_the_tasks_vocabulary_only_where_it_simulates_tokens_like_its_own(repository: Path) -> None:
+    patt = "rows=[{name: plain, vocabulary: upstream}, {name: patt, initialiser: patt}]"
+    plain, matched = (
+        rows(pipeline(repository, patt, *changes))["patt"]
+        for changes in ((), ("generator.resegmentation={match: downstream}",))
+    )
+    assert plain.generator is not None and matched.generator is not None and matched.transfer is not None
+    assert set(plain.generator.inputs) == {"model", "corpus"}
+    assert matched.generator.inputs["vocabulary/decoder"] is matched.transfer.inputs["vocabulary/decoder"]
+    settings = plain.generator.recipe.model_dump(mode="json")["generator"]
+    assert set(settings["resegmentation"]) == {"merge_rate", "split_rate", "max_merge"}
+    assert not {"negatives", "initial_weights"} & set(settings), "defaults are in no fingerprint"
+
+
 def test_what_is_measured_beside_the_task_changes_no_other_step(repository: Path) -> None:
     plain, measured = rows(pipeline(repository)), rows(pipeline(repository, *MEASURED))
     for name, steps in plain.items():

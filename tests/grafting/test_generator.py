@@ -89,6 +89,14 @@ def test_an_untrained_generator_is_the_average() -> None:
         torch.testing.assert_close(Generator(kind, DIMENSION)(table, similar), average)  # type: ignore[arg-type]
 
 
+def test_weights_are_drawn_from_a_standard_normal_by_the_seed() -> None:
+    one, again, other = (Generator("patt", 500) for _ in range(3))
+    one.draw(1), again.draw(1), other.draw(2)
+    assert torch.equal(one.weight, again.weight) and not torch.equal(one.weight, other.weight)
+    assert one.weight.std().item() == pytest.approx(1.0, abs=0.05)
+    assert one.weight.mean().item() == pytest.approx(0.0, abs=0.05)
+
+
 def test_large_scores_do_not_overflow() -> None:
     generator = Generator("att", DIMENSION)
     torch.nn.init.constant_(generator.weight, 1e4)

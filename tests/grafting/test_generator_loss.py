@@ -5,23 +5,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from subgraft.grafting.generator import Generator, GeneratorKind
-from subgraft.grafting.generator_loss import GeneratorLoss, extended_cross_entropy
+from subgraft.grafting.generator import Generator, GeneratorKind, mix
+from subgraft.grafting.generator_loss import GeneratorLoss, extended_cross_entropy, without_twins
 from subgraft.grafting.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
+from subgraft.models.hidden_states import decoder_states_beside
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch
 from subgraft.objectives.translation import Translation
 from subgraft.settings.base import SideName
 from subgraft.settings.corpora import Languages
-from subgraft.settings.initialisers import ResegmentationSettings
+from subgraft.settings.initialisers import Negatives, ResegmentationSettings
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
-def _simulator(name: SideName, merge_rate: float = 0.4, max_positions: int | None = None) -> Simulator:
+def _simulator(
+    name: SideName, merge_rate: float = 0.4, max_positions: int | None = None, negatives: Negatives = "sentence"
+) -> Simulator:
     source, target = english_tokenizer(), german_tokenizer()
     form = conditioning("marian", source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
@@ -29,7 +32,19 @@ def _simulator(name: SideName, merge_rate: float = 0.4, max_positions: int | Non
     tokenizer = target if name == "decoder" else source
     settings = ResegmentationSettings(merge_rate=merge_rate, split_rate=0.3)
     padding = source.special["pad"], target.special["pad"]
-    return Simulator(examples, tokenizer, name, settings, 10, 1, padding, max_positions)
+    return Simulator(examples, tokenizer, name, settings, 10, 1, padding, max_positions, negatives)
+
+
+def _matched(name: SideName, rate: float = 0.5) -> Simulator:
+    """Tokens like those that a larger vocabulary of the same language has."""
+    source, target = english_tokenizer(), german_tokenizer()
+    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    pairs = list(zip(english(60), german(60), strict=True))
+    examples = Translation(pairs, source, target, form, max_length=40)
+    tokenizer, larger = (target, german_tokenizer(200)) if name == "decoder" else (source, english_tokenizer(200))
+    settings = ResegmentationSettings(match="downstream", match_rate=rate)
+    padding = source.special["pad"], target.special["pad"]
+    return Simulator(examples, tokenizer, name, settings, 10, 1, padding, target=larger)
 
 
 def _loss(name: SideName, kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> GeneratorLoss:
@@ -56,6 +71,23 @@ def test_extended_cross_entropy_is_cross_entropy_over_the_sentence_s_own_vocabul
                 logits[None], torch.tensor([label]), label_smoothing=smoothing
             )
         torch.testing.assert_close(extended_cross_entropy(known, new, own, labels, smoothing), expected)
+
+
+def test_tokens_that_are_spelled_alike_do_not_compete() -> None:
+    """New tokens 0 and 2 spell the known token 4, token 1 spells nothing known, token 3 is spelled as 1 is."""
+    torch.manual_seed(0)
+    size, spelling = 6, torch.tensor([4, 6, 4, 6])
+    known, new = torch.randn(6, size, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)
+    labels = torch.tensor([6, 7, 8, 9, 4, 0])
+    absent = [{4, 8}, {9}, {4, 6}, {7}, {6, 8}, set()]
+    kept, own = without_twins(known, torch.ones(6, 4).bool(), labels, spelling)
+    for smoothing in (0.0, 0.1):
+        expected = torch.zeros((), dtype=torch.float64)
+        for row, gone in enumerate(absent):
+            left = [token for token in range(size + 4) if token not in gone]
+            logits, label = torch.cat([known[row], new[row]])[left], torch.tensor([left.index(int(labels[row]))])
+            expected += torch.nn.functional.cross_entropy(logits[None], label, label_smoothing=smoothing)
+        torch.testing.assert_close(extended_cross_entropy(kept, new, own, labels, smoothing), expected)
 
 
 def test_a_sentence_without_new_tokens_has_a_finite_gradient() -> None:
@@ -102,6 +134,47 @@ def test_the_loss_does_not_depend_on_the_company_a_sentence_keeps(name: SideName
     alone = [loss(simulator.batch(np.array([i]), epoch=3)) for i in range(8)]
     for key in together:
         torch.testing.assert_close(together[key], sum(part[key] for part in alone), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_tokens_like_the_real_ones_are_learnt_from_as_well(name: SideName) -> None:
+    """In any company, too; and what stands in for a token of the vocabulary has other rows than its own."""
+    loss, simulator = _loss(name), _matched(name)
+    batch = simulator.batch(np.arange(8), epoch=3)
+    assert len(batch.new) > 5
+    size = len(german_tokenizer() if name == "decoder" else english_tokenizer())
+    known = batch.rivals.spelling < size
+    assert known.any()
+    twins = batch.rivals.spelling[batch.new.rows]
+    assert not (twins == batch.new.token_ids).any(), "no token is similar to itself"
+    together = loss(batch)
+    sum(together.values(), torch.zeros(())).backward()
+    assert loss.generator.weight.grad is not None and loss.generator.weight.grad.abs().sum() > 0
+    alone = [loss(simulator.batch(np.array([i]), epoch=3)) for i in range(8)]
+    for key in together:
+        torch.testing.assert_close(together[key], sum(part[key] for part in alone), rtol=1e-4, atol=1e-4)
+
+
+def test_negatives_of_the_batch_are_the_new_tokens_of_all_its_sentences() -> None:
+    loss = _loss("decoder", 0.0)
+    own, others = (_simulator("decoder", negatives=kind).batch(np.arange(8), 3) for kind in ("sentence", "batch"))
+    assert torch.equal(own.resegmented.labels, others.resegmented.labels)
+    assert others.rivals.own.all() and not own.rivals.own.all()
+    with torch.no_grad():
+        assert loss(others)["prediction"] > loss(own)["prediction"]
+        model, batch = loss.model, others
+        table = side(model, "decoder").input.weight  # type: ignore[arg-type]
+        rows = mix(table, loss.generator.mixing_weights(table, batch.new), batch.new)
+        bias = model.final_logits_bias.reshape(-1, 1)  # type: ignore[union-attr,operator]
+        shift = mix(bias, loss.generator.mixing_weights(table, batch.new), batch.new)
+        extended, changed = torch.cat([table, rows]), batch.resegmented
+        memory = model.get_encoder()(changed.input_ids, changed.attention_mask).last_hidden_state  # type: ignore[operator]
+        states = decoder_states_beside(
+            model, memory, changed.attention_mask, inputs_embeds=extended[changed.decoder_input_ids]
+        )
+        logits = states @ extended.T + torch.cat([bias, shift]).flatten()
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), changed.labels.flatten(), reduction="sum")
+    torch.testing.assert_close(loss(others)["prediction"], expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", SIDES)

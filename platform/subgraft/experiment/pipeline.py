@@ -122,6 +122,9 @@ class Pipeline(Beginnings):
             masking=self.masking,
         )
         inputs = {"model": pretrained, "corpus": self.upstream_corpus}
+        if experiment.generator.resegmentation.match:
+            vocabularies = self.vocabularies_of(row)
+            inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
 
     def _static(self, method: str, side: SideName, vocabulary: Step) -> Step:

@@ -79,7 +79,8 @@ class RaggedSimilar:
 class Generator(nn.Module):
     """Mixing weights over similar tokens. Its parameters are W: none (avg), [1, d] (att) or [6, d] (patt).
 
-    W starts at zero, so that every kind starts as AVG and training can only move away from it where that pays.
+    W starts at zero, so that every kind starts as AVG and training can only move away from it where that pays;
+    `draw` starts it as the authors' release does.
     """
 
     def __init__(self, kind: GeneratorKind, dimension: int, literal_equation: bool = False) -> None:
@@ -89,6 +90,10 @@ class Generator(nn.Module):
         self.literal_equation = literal_equation
         heads = {"avg": 0, "att": 1, "patt": len(Relation)}[kind]
         self.weight = nn.Parameter(torch.zeros(heads, dimension))
+
+    def draw(self, seed: int) -> None:
+        """W from N(0, 1)."""
+        nn.init.normal_(self.weight, generator=torch.Generator().manual_seed(seed))
 
     def mixing_weights(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
         """Weights [nnz] of each similar token, from the upstream input table [V, d].

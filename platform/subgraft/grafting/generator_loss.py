@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from subgraft.grafting.distillation import Position, span_distance, state_shift
 from subgraft.grafting.generator import Generator, RaggedSimilar, mix
-from subgraft.grafting.simulation import GeneratorBatch
+from subgraft.grafting.simulation import GeneratorBatch, Rivals
 from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import Side
@@ -54,7 +54,7 @@ class GeneratorLoss(nn.Module):
             memory = encoder_states(self.model, input_ids=changed.input_ids, attention_mask=mask)
         embedded = embed_new(side.input, changed.decoder_input_ids, batch.new, mixing, input_scale(self.model, side))
         student = decoder_states_beside(self.model, memory, mask, inputs_embeds=embedded)
-        predicted = extended_loss(student, side, changed.labels, batch.new, mixing, batch.own, self._smoothing)
+        predicted = extended_loss(student, side, changed.labels, batch.new, mixing, batch.rivals, self._smoothing)
         losses = {"prediction": predicted}
         if self.weights["distillation"]:
             with torch.no_grad():
@@ -102,9 +102,15 @@ def embed_new(embedding: nn.Embedding, ids: Tensor, new: RaggedSimilar, mixing: 
 
 
 def extended_loss(
-    states: Tensor, side: Side, labels: Tensor, new: RaggedSimilar, mixing: Tensor, own: Tensor, label_smoothing: float
+    states: Tensor,
+    side: Side,
+    labels: Tensor,
+    new: RaggedSimilar,
+    mixing: Tensor,
+    rivals: Rivals,
+    label_smoothing: float,
 ) -> Tensor:
-    """Summed cross entropy of the labels [B, T], the softmax extended by each sentence's own new tokens [B, K]."""
+    """Summed cross entropy of the labels [B, T], the softmax extended by the new tokens that compete in a sentence."""
     if len(new) == 0:
         return projected_loss(states, side, labels, label_smoothing)
     assert side.output is not None
@@ -115,15 +121,35 @@ def extended_loss(
     if side.bias is not None:
         bias = side.bias.reshape(-1, 1)
         known, generated = known + bias.reshape(-1), generated + mix(bias, mixing, new).reshape(-1)
-    taking_part = own[:, None, :].expand(-1, labels.shape[1], -1)[counted]
-    return extended_cross_entropy(known, generated, taking_part, labels[counted], label_smoothing)
+    own = rivals.own[:, None, :].expand(-1, labels.shape[1], -1)[counted]
+    gold = labels[counted]
+    known, own = without_twins(known, own, gold, rivals.spelling)
+    return extended_cross_entropy(known, generated, own, gold, label_smoothing)
+
+
+def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) -> tuple[Tensor, Tensor]:
+    """Take what is spelled as a label [N] is, and yet is another token, out of its softmax.
+
+    known [N, V]: logits, -inf for a token that stands aside for the new one of its spelling [K].  own [N, K]: which new
+    tokens take part.
+    """
+    size = known.shape[1]
+    is_new = labels >= size
+    spelled = torch.where(is_new, spelling[torch.where(is_new, labels - size, 0)], labels)
+    itself = labels[:, None] - size == torch.arange(len(spelling), device=labels.device)
+    own = own & ((spelling != spelled[:, None]) | itself)
+    (aside,) = (is_new & (spelled < size)).nonzero(as_tuple=True)
+    if len(aside):
+        known = known.index_put((aside, spelled[aside]), known.new_tensor(-torch.inf))
+    return known, own
 
 
 def extended_cross_entropy(known: Tensor, new: Tensor, own: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-    """Cross entropy summed over N labels, over V known tokens and those of K new ones that are a sentence's own.
+    """Cross entropy summed over N labels, over V known tokens and those of K new ones that take part.
 
-    known [N, V] and new [N, K] are logits; own [N, K] tells which new tokens take part; labels [N] count new tokens
-    from V on. Equals cross_entropy over the concatenation without the others, which is never built.
+    known [N, V] and new [N, K] are logits; own [N, K] tells which new tokens take part, a known one does not where it
+    is -inf; labels [N] count new tokens from V on. Equals cross_entropy over the concatenation without the others,
+    which is never built.
     """
     size = known.shape[1]
     allowed = new.masked_fill(~own, -torch.inf)
@@ -136,6 +162,7 @@ def extended_cross_entropy(known: Tensor, new: Tensor, own: Tensor, labels: Tens
     nll = normaliser - gold
     if not label_smoothing:
         return nll.sum()
-    total = known.sum(dim=1) + torch.where(own, new, 0.0).sum(dim=1)
-    uniform = normaliser - total / (size + own.sum(dim=1))
+    there = known > -torch.inf
+    total = torch.where(there, known, 0.0).sum(dim=1) + torch.where(own, new, 0.0).sum(dim=1)
+    uniform = normaliser - total / (there.sum(dim=1) + own.sum(dim=1))
     return ((1.0 - label_smoothing) * nll + label_smoothing * uniform).sum()

@@ -37,7 +37,7 @@ class MaskedGeneratorLoss(nn.Module):
         mixing = self.generator.mixing_weights(table.weight, batch.new)
         embedded = embed_new(table, hidden.input_ids, batch.new, mixing)
         states = bert_states(self.model, inputs_embeds=embedded, attention_mask=hidden.attention_mask)
-        predicted = extended_loss(states, self._side, hidden.labels, batch.new, mixing, batch.own, self._smoothing)
+        predicted = extended_loss(states, self._side, hidden.labels, batch.new, mixing, batch.rivals, self._smoothing)
         losses = {"prediction": predicted}
         if self.weights["distillation"]:
             losses["distillation"] = self._distance(batch, mixing)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from subgraft.grafting.generator import RaggedSimilar
-from subgraft.grafting.resegment import Resegmenter
-from subgraft.grafting.simulation import SimilarCache, SpanPairs, number_new, own_tokens, span_pairs
+from subgraft.grafting.similar_cache import SimilarCache
+from subgraft.grafting.simulation import Rivals, SpanPairs, number_new, resegmenter, rivals, span_pairs
 from subgraft.objectives.masked import MaskedBatch, MaskedSentences, collate
-from subgraft.settings.initialisers import ResegmentationSettings
+from subgraft.settings.initialisers import Negatives, ResegmentationSettings
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -21,14 +20,14 @@ class MaskedGeneratorBatch:
     """Sentences three times over: as they are, re-segmented, and re-segmented with tokens hidden.
 
     Ids of at least V stand for the batch's new tokens, among labels too; their similar tokens are `new` (K of them).
-    own: [B, K], which new tokens are a sentence's own.  spans: of `original` and `resegmented`.
+    spans: of `original` and `resegmented`.
     """
 
     original: MaskedBatch
     resegmented: MaskedBatch
     hidden: MaskedBatch
     new: RaggedSimilar
-    own: Tensor
+    rivals: Rivals
     spans: SpanPairs
 
     @property
@@ -41,13 +40,14 @@ class MaskedGeneratorBatch:
 
     def to(self, device: torch.device | str) -> MaskedGeneratorBatch:
         whole = self.original.to(device), self.resegmented.to(device), self.hidden.to(device)
-        return MaskedGeneratorBatch(*whole, self.new.to(device), self.own.to(device), self.spans.to(device))
+        return MaskedGeneratorBatch(*whole, self.new.to(device), self.rivals.to(device), self.spans.to(device))
 
 
 class MaskedSimulator:
     """Turns sentences into generator batches; what is simulated and hidden is a function of (seed, epoch, index).
 
     max_positions: the longest sequence that the model takes; splitting makes sentences longer.
+    target: the task's vocabulary, where the settings simulate tokens like its new ones.
     """
 
     def __init__(
@@ -58,12 +58,16 @@ class MaskedSimulator:
         max_similar: int,
         seed: int,
         max_positions: int | None = None,
+        negatives: Negatives = "sentence",
+        target: Tokenizer | None = None,
     ) -> None:
         self._longest = None if max_positions is None else max_positions - 2  # its beginning and its end
         self._sentences = sentences
+        self._ids = tokenizer.ids
         self._size = len(tokenizer)
+        self._negatives = negatives
         self._padding = tokenizer.special["pad"]
-        self._resegment = Resegmenter(tokenizer, settings)
+        self._resegment = resegmenter(tokenizer, settings, max_similar, target)
         self._similar = SimilarCache(tokenizer, max_similar)
         self._seed = seed
 
@@ -83,6 +87,6 @@ class MaskedSimulator:
             collate([masking.whole(body) for body in changed], self._padding),
             collate([masking(body, drawn) for body, drawn in zip(changed, randomness, strict=True)], self._padding),
             self._similar(list(new)),
-            own_tokens(results, new),
+            rivals(results, new, self._ids, self._size, self._negatives),
             span_pairs(results, begins=1),
         )

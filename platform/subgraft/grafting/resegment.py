@@ -25,6 +25,19 @@ class Span:
 
 
 @dataclass(frozen=True)
+class SimulatedToken:
+    """A token that is treated as if the upstream vocabulary lacked it.
+
+    subwords: how many it is cut into, at the least cost.  hyperwords: how many it has at most.  Where they are None,
+    the vocabulary says: both are what they are for a real new token.
+    """
+
+    entry: Entry
+    subwords: int | None = None
+    hyperwords: int | None = None
+
+
+@dataclass(frozen=True)
 class Resegmentation:
     """A re-segmented sentence.
 
@@ -34,7 +47,7 @@ class Resegmentation:
     """
 
     tokens: list[int]
-    new: list[Entry]
+    new: list[SimulatedToken]
     spans: list[Span]
 
 
@@ -65,13 +78,7 @@ class Resegmenter:
                 out.write(1, self._cut(tokens[position], draws[position, -1], generator), keep=tokens[position])
             position += taken
         result = out.finish()
-        return result if longest is None or len(result.tokens) <= longest else self._unchanged(tokens)
-
-    def _unchanged(self, tokens: Sequence[int]) -> Resegmentation:
-        out = _Writer(self._ids, self._size)
-        for token in tokens:
-            out.write(1, [], keep=token)
-        return out.finish()
+        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
 
     def _merged(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:
         """How many tokens from `position` on become one."""
@@ -94,6 +101,11 @@ class Resegmenter:
         return [Entry(entry.surface[:cut], entry.word_initial), Entry(entry.surface[cut:], False)]
 
 
+def unchanged(tokens: Sequence[int]) -> Resegmentation:
+    """A sentence as it is: every token is a span."""
+    return Resegmentation(list(tokens), [], [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))])
+
+
 class _Writer:
     """Collects tokens and spans of a sentence that is being re-segmented."""
 
@@ -101,7 +113,7 @@ class _Writer:
         self._ids = ids
         self._size = size
         self._tokens: list[int] = []
-        self._new: dict[Entry, int] = {}
+        self._new: dict[SimulatedToken, int] = {}
         self._spans: list[Span] = []
         self._read = 0
 
@@ -119,7 +131,7 @@ class _Writer:
         known = self._ids.get(entry)
         if known is not None:
             return known
-        return self._size + self._new.setdefault(entry, len(self._new))
+        return self._size + self._new.setdefault(SimulatedToken(entry), len(self._new))
 
     def finish(self) -> Resegmentation:
         return Resegmentation(self._tokens, list(self._new), self._spans)

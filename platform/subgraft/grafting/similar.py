@@ -166,6 +166,12 @@ def _flat(parts: Sequence[Sequence[int]], rows: Int64s) -> tuple[Int64s, Int64s]
     return np.repeat(rows, counts), ids
 
 
+def related_subwords(ids: Sequence[int]) -> tuple[Int64s, Int8s]:
+    """The parts of one token, in order, as its subwords: ids, each once, and their relations."""
+    pairs = _related(np.zeros(len(ids), dtype=np.int64), np.array(ids, dtype=np.int64))
+    return pairs.ids, pairs.relations
+
+
 def _related(rows: Int64s, ids: Int64s) -> _Pairs:
     """Parts of tokens, in order, as subwords: each once a row, as the first of prefix, suffix, infix that applies."""
     boundary = rows[1:] != rows[:-1]

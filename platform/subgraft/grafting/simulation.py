@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from subgraft.grafting.generator import RaggedSimilar
-from subgraft.grafting.resegment import Resegmentation, Resegmenter
-from subgraft.grafting.similar import SimilarTokenFinder
+from subgraft.grafting.matched_resegment import MatchedResegmenter
+from subgraft.grafting.resegment import Resegmentation, Resegmenter, SimulatedToken
+from subgraft.grafting.similar_cache import SimilarCache
+from subgraft.grafting.token_profiles import profiles_of
 from subgraft.objectives.seq2seq import Example, Objective, Seq2SeqBatch, collate
 from subgraft.settings.base import SideName
-from subgraft.settings.initialisers import ResegmentationSettings
+from subgraft.settings.initialisers import Negatives, ResegmentationSettings
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -40,13 +42,12 @@ class GeneratorBatch:
     """A batch as it is, and with one side re-segmented.
 
     In `resegmented`, ids of at least V stand for the batch's new tokens, whose similar tokens are `new` (K of them).
-    own: [B, K], which new tokens are a sentence's own: its softmax covers those and no others.
     """
 
     original: Seq2SeqBatch
     resegmented: Seq2SeqBatch
     new: RaggedSimilar
-    own: Tensor
+    rivals: Rivals
     spans: SpanPairs
 
     @property
@@ -60,41 +61,30 @@ class GeneratorBatch:
     def to(self, device: torch.device | str) -> GeneratorBatch:
         original, resegmented = self.original.to(device), self.resegmented.to(device)
         spans = self.spans.to(device)
-        return GeneratorBatch(original, resegmented, self.new.to(device), self.own.to(device), spans)
+        return GeneratorBatch(original, resegmented, self.new.to(device), self.rivals.to(device), spans)
 
 
-class SimilarCache:
-    """Similar tokens of simulated tokens, each looked up once however often it is drawn again."""
+@dataclass(frozen=True)
+class Rivals:
+    """Which of a batch's K new tokens a softmax covers, beside the V tokens of the vocabulary.
 
-    def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
-        self._finder = SimilarTokenFinder(tokenizer, max_similar)
-        self._ordinary = torch.from_numpy(tokenizer.ordinary_ids)
-        self._known: dict[Entry, tuple[np.ndarray, np.ndarray]] = {}
+    own: bool [B, K], those that the sentence competes with.
+    spelling: int64 [K], what they spell: the token of the vocabulary that is spelled so, or a number from V on that is
+    equal for equal spellings. Two tokens that are spelled alike do not compete.
+    """
 
-    def __call__(self, entries: Sequence[Entry]) -> RaggedSimilar:
-        missing = [entry for entry in entries if entry not in self._known]
-        if missing:
-            found = self._finder.find(missing)
-            for row, entry in enumerate(missing):
-                pairs = slice(found.offsets[row], found.offsets[row + 1])
-                self._known[entry] = (found.token_ids[pairs], found.relations[pairs])
-        rows = [self._known[entry] for entry in entries]
-        sizes = torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long)
-        offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
-        empty = np.zeros(0, dtype=np.int64)
-        return RaggedSimilar(
-            offsets,
-            torch.from_numpy(np.concatenate([empty, *(ids for ids, _ in rows)])).long(),
-            torch.from_numpy(np.concatenate([empty, *(relations for _, relations in rows)])).long(),
-            torch.repeat_interleave(torch.arange(len(rows)), sizes),
-            self._ordinary,
-        )
+    own: Tensor
+    spelling: Tensor
+
+    def to(self, device: torch.device | str) -> Rivals:
+        return Rivals(self.own.to(device), self.spelling.to(device))
 
 
 class Simulator:
     """Turns examples into generator batches; what is simulated is a function of (seed, epoch, index).
 
     max_positions: the longest sequence that the model takes; splitting makes sentences longer.
+    target: the task's vocabulary, where the settings simulate tokens like its new ones.
     """
 
     def __init__(
@@ -107,14 +97,18 @@ class Simulator:
         seed: int,
         padding: tuple[int, int],
         max_positions: int | None = None,
+        negatives: Negatives = "sentence",
+        target: Tokenizer | None = None,
     ) -> None:
         self._max_positions = max_positions
         self._objective = objective
         self._side = side
         self._seed = seed
+        self._ids = tokenizer.ids
         self._size = len(tokenizer)
         self._padding = padding
-        self._resegment = Resegmenter(tokenizer, settings)
+        self._negatives = negatives
+        self._resegment = resegmenter(tokenizer, settings, max_similar, target)
         self._similar = SimilarCache(tokenizer, max_similar)
 
     @property
@@ -136,7 +130,7 @@ class Simulator:
             collate(examples, *self._padding),
             collate(changed, *self._padding),
             self._similar(list(new)),
-            own_tokens(results, new),
+            rivals(results, new, self._ids, self._size, self._negatives),
             span_pairs(results, examples[0].source_begins if self._side == "encoder" else 0),
         )
 
@@ -162,21 +156,39 @@ class Simulator:
         return replace(example, source=source, source_body=len(body))
 
 
-def number_new(results: Sequence[Resegmentation], size: int) -> tuple[dict[Entry, int], list[list[int]]]:
+def resegmenter(
+    tokenizer: Tokenizer, settings: ResegmentationSettings, max_similar: int, target: Tokenizer | None
+) -> Resegmenter | MatchedResegmenter:
+    """What simulates new tokens, as the settings say. Raises UserError where the target has none to be like."""
+    if settings.match is None:
+        return Resegmenter(tokenizer, settings)
+    assert target is not None
+    return MatchedResegmenter(tokenizer, profiles_of(tokenizer, target, max_similar), settings.match_rate)
+
+
+def number_new(results: Sequence[Resegmentation], size: int) -> tuple[dict[SimulatedToken, int], list[list[int]]]:
     """The new tokens of a batch, numbered from 0, and each sentence's tokens, in which new ones count from `size`."""
-    new: dict[Entry, int] = {}
+    new: dict[SimulatedToken, int] = {}
     for result in results:
-        for entry in result.new:
-            new.setdefault(entry, len(new))
+        for token in result.new:
+            new.setdefault(token, len(new))
     return new, [[t if t < size else size + new[r.new[t - size]] for t in r.tokens] for r in results]
 
 
-def own_tokens(results: Sequence[Resegmentation], new: dict[Entry, int]) -> Tensor:
-    """[B, K]: which of the batch's new tokens are a sentence's own."""
-    own = np.zeros((len(results), len(new)), dtype=bool)
+def rivals(
+    results: Sequence[Resegmentation],
+    new: Mapping[SimulatedToken, int],
+    ids: Mapping[Entry, int],
+    size: int,
+    negatives: Negatives,
+) -> Rivals:
+    """Which of the batch's new tokens compete where: a sentence's own, or all of the batch."""
+    own = np.full((len(results), len(new)), negatives == "batch")
     for row, result in enumerate(results):
-        own[row, [new[entry] for entry in result.new]] = True
-    return torch.from_numpy(own)
+        own[row, [new[token] for token in result.new]] = True
+    spelled: dict[Entry, int] = {}
+    spelling = [ids.get(token.entry, size + spelled.setdefault(token.entry, len(spelled))) for token in new]
+    return Rivals(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
 
 
 def span_pairs(results: Sequence[Resegmentation], begins: int = 0) -> SpanPairs:

@@ -8,26 +8,49 @@ from pydantic import Field, model_validator
 
 from subgraft.settings.base import Seed, Settings, Share
 
+MATCH_RATE = 0.25
+Negatives = Literal["sentence", "batch"]
+
 
 class ResegmentationSettings(Settings):
-    """How unseen tokens are simulated inside words.
+    """How unseen tokens are simulated inside words: by merging and splitting, or by likeness to the real new ones.
 
     merge_rate: chance that a token is merged with its right neighbour in the word (repeatedly, up to max_merge tokens).
     split_rate: chance that a token that was not merged is cut in two at a random place.
+    match: downstream simulates tokens that are as long, begin words as often, and have as many subwords and hyperwords
+    as those that the task's vocabulary adds; nothing is merged or split then.  match_rate: how many, for each token.
     """
 
     merge_rate: Share = 0.35
     split_rate: Share = 0.15
     max_merge: Annotated[int, Field(ge=2)] = 4
+    match: Literal["downstream"] | None = Field(default=None, exclude_if=lambda given: given is None)
+    match_rate: Share = Field(default=MATCH_RATE, exclude_if=lambda given: given == MATCH_RATE)
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> ResegmentationSettings:
+        if self.match is None and self.match_rate != MATCH_RATE:
+            raise ValueError("match_rate goes with match: downstream")
+        defaults = ResegmentationSettings.model_fields
+        idle = [n for n in ("merge_rate", "split_rate", "max_merge") if getattr(self, n) != defaults[n].default]
+        if self.match and idle:
+            raise ValueError(f"with match: downstream nothing is merged or split: leave out {', '.join(idle)}")
+        return self
 
 
 class GeneratorSettings(Settings):
-    """Training of a generator, in all that rows share; its kind and kd_weight are the row's."""
+    """Training of a generator, in all that rows share; its kind and kd_weight are the row's.
+
+    negatives: which simulated tokens a token of the decoder competes with, those of its sentence, or of all sentences
+    that are computed together.  initial_weights: W begins at zero, which is avg, or is drawn from N(0, 1).
+    """
 
     max_similar: Annotated[int, Field(ge=1)] = 10
     literal_equation: bool = False
     distillation_position: Literal["input", "prediction"] = "input"
     resegmentation: ResegmentationSettings = ResegmentationSettings()
+    negatives: Negatives = Field(default="sentence", exclude_if=lambda given: given == "sentence")
+    initial_weights: Literal["zero", "normal"] = Field(default="zero", exclude_if=lambda given: given == "zero")
 
 
 class StaticEmbeddingSettings(Settings):

@@ -25,6 +25,7 @@ from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 class GeneratorRecipe(Settings):
@@ -45,7 +46,8 @@ class GeneratorRecipe(Settings):
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle = Bundle.load(inputs["model"])
     corpus = Corpus.open(inputs["corpus"])
-    train = _masked(recipe, bundle, corpus) if recipe.masking else _seq2seq(recipe, bundle, corpus)
+    targets = _targets(recipe, inputs)
+    train = _masked(recipe, bundle, corpus, targets) if recipe.masking else _seq2seq(recipe, bundle, corpus, targets)
     generators: dict[str, Generator] = {}
     origins: dict[str, GeneratorOrigin] = {}
     summary: dict[str, Json] = {}
@@ -58,6 +60,9 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
             generators[name] = next(iter(generators.values()))
             continue
         generators[name] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
+        if recipe.generator.initial_weights == "normal":
+            # The two sides must not get the same numbers.
+            generators[name].draw(2 * recipe.seed + (name == "decoder"))
         loss, data = train(generators[name], name)
         outcome = fit(
             loss,
@@ -75,10 +80,19 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
     return summary
 
 
+def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideName, Tokenizer]:
+    """The task's vocabularies, where tokens like its new ones are simulated."""
+    if recipe.generator.resegmentation.match is None:
+        return {}
+    return {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+
+
 _Training = Callable[[Generator, SideName], tuple[GeneratorLoss | MaskedGeneratorLoss, Data]]
 
 
-def _seq2seq(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Training:
+def _seq2seq(
+    recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus, targets: Mapping[SideName, Tokenizer]
+) -> _Training:
     """The loss and the batches of an encoder-decoder, for one side's generator."""
     settings, training, seed = recipe.generator, recipe.training, recipe.seed
     objective = upstream_objective(recipe.objective, bundle, corpus, recipe.languages, recipe.noise, training, seed)
@@ -87,7 +101,16 @@ def _seq2seq(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Traini
     def prepare(generator: Generator, name: SideName) -> tuple[GeneratorLoss, Data]:
         tokenizer, similar = bundle.tokenizers[name], settings.max_similar
         data = Simulator(
-            objective, tokenizer, name, settings.resegmentation, similar, seed, bundle.padding, bundle.max_positions
+            objective,
+            tokenizer,
+            name,
+            settings.resegmentation,
+            similar,
+            seed,
+            bundle.padding,
+            bundle.max_positions,
+            settings.negatives,
+            targets.get(name),
         )
         smoothing, position = training.label_smoothing, settings.distillation_position
         return GeneratorLoss(bundle.model, generator, sides, name, recipe.kd_weight, smoothing, position), data
@@ -95,7 +118,9 @@ def _seq2seq(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Traini
     return prepare
 
 
-def _masked(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Training:
+def _masked(
+    recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus, targets: Mapping[SideName, Tokenizer]
+) -> _Training:
     """The same of a masked language model."""
     settings, training, seed = recipe.generator, recipe.training, recipe.seed
     assert recipe.masking is not None
@@ -103,7 +128,16 @@ def _masked(recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus) -> _Trainin
 
     def prepare(generator: Generator, name: SideName) -> tuple[MaskedGeneratorLoss, Data]:
         tokenizer, similar = bundle.tokenizers[name], settings.max_similar
-        data = MaskedSimulator(sentences, tokenizer, settings.resegmentation, similar, seed, bundle.max_positions)
+        data = MaskedSimulator(
+            sentences,
+            tokenizer,
+            settings.resegmentation,
+            similar,
+            seed,
+            bundle.max_positions,
+            settings.negatives,
+            targets.get(name),
+        )
         # The decoder's side is the one that knows the projection.
         side = side_of(bundle.model, "decoder")
         return MaskedGeneratorLoss(bundle.model, generator, side, recipe.kd_weight, training.label_smoothing), data

@@ -1,0 +1,69 @@
+"""Generators whose training simulates tokens like the task's own, from corpora to the transferred model."""
+
+from __future__ import annotations
+
+import pytest
+
+from small_experiments import written
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.worker import Job, perform
+from subgraft.grafting.generator import load_generator
+from subgraft.settings.runtime import Runtime
+from subgraft.store.provenance import Provenance
+from subgraft.store.step import in_order
+from subgraft.store.store import Store
+
+CONFIG = """\
+name: tiny
+languages: {source: en, target: de}
+corpora:
+  upstream: {folder: upstream}
+  downstream: {folder: downstream}
+cleaning: {drop_held_out: false}
+upstream: {corpus: upstream, vocabulary: {size: 60}}
+downstream: {corpus: downstream, vocabulary: {size: 110}}
+model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
+sides: [encoder, decoder]
+pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
+generator: {resegmentation: {match: downstream}, negatives: batch, initial_weights: normal}
+generator_training: {max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}
+finetune: {max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
+rows:
+  - {name: plain, vocabulary: upstream}
+  - {name: patt, initialiser: patt, kd_weight: 0.5}
+"""
+MASKED = (
+    "upstream={corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
+    "downstream={corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
+    "model.family=bert",
+)
+
+
+@pytest.fixture(scope="module", params=["translation", "masked"])
+def transferred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[RowSteps, Store]:
+    config = written(tmp_path_factory.mktemp(request.param), CONFIG)
+    pipeline = Pipeline(load(config, Experiment, MASKED if request.param == "masked" else ()), config.parent)
+    row = next(steps for steps in pipeline.rows if steps.row.name == "patt")
+    assert row.transfer is not None
+    for step in in_order([row.transfer]):
+        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+    return row, Store(config.parent / "home")
+
+
+def test_the_generator_is_made_from_the_tasks_vocabularies(transferred: tuple[RowSteps, Store]) -> None:
+    row, _ = transferred
+    assert row.generator is not None and row.transfer is not None
+    for side in ("encoder", "decoder"):
+        assert row.generator.inputs[f"vocabulary/{side}"] is row.transfer.inputs[f"vocabulary/{side}"]
+
+
+def test_its_weights_were_drawn_and_trained(transferred: tuple[RowSteps, Store]) -> None:
+    """Three steps of a small rate lead away from what was drawn, but not far."""
+    row, store = transferred
+    assert row.generator is not None
+    generator, _ = load_generator(store.path(row.generator), "encoder")
+    trained = generator.weight.detach().clone()
+    generator.draw(2 * row.generator.recipe.seed)  # type: ignore[attr-defined]
+    assert 0 < (trained - generator.weight.detach()).abs().max() < 0.1
