@@ -101,7 +101,8 @@ class Ceiling:
         alignment = align(upstream.decoder, vocabulary)
         self.tokens = torch.tensor(alignment.unseen, dtype=torch.long)
         entries = [entry for token in alignment.unseen if (entry := vocabulary.entries[token]) is not None]
-        self.similar = RaggedSimilar.from_numpy(SimilarTokenFinder(upstream.decoder).find(entries))
+        found = SimilarTokenFinder(upstream.decoder).find(entries)
+        self.similar = RaggedSimilar.from_numpy(found, upstream.decoder.ordinary_ids)
         made, _, _ = transplant(upstream.model, upstream.tokenizers, {"decoder": vocabulary}, Method("mean"))
         self.bundle = Bundle(made, upstream.encoder, vocabulary)
         without_dropout(made.requires_grad_(False))

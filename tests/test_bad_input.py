@@ -124,7 +124,7 @@ def words(line: str) -> tuple[str, ...]:
     return tuple(line.split())
 
 
-LEARN = "vocab learn --text text.txt --size 60 --out new"
+LEARN = "vocab learn --text text.txt --size 60 --no-byte-fallback --out new"
 SIMILAR = "similar --vocab marian"
 EMBED = "embed --model marian --generator avg --tokens tokens.txt --out new.safetensors"
 TRANSFER = "transfer --model marian --vocab vocabulary --method avg --out new"
