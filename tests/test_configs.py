@@ -58,7 +58,7 @@ def test_configuration_compares_what_it_should(name: str) -> None:
 def test_configuration_names_known_initialisers(name: str) -> None:
     for row in load(CONFIGS / name, Experiment).rows:
         assert row.initialiser is None or row.initialiser in METHODS
-        assert row.kd_weight is None or row.initialiser in TRAINED_METHODS
+        assert row.kd_weight is None or row.generator in TRAINED_METHODS
 
 
 @pytest.mark.parametrize("name", NAMES)
