@@ -50,7 +50,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "likelihood_matching_training": {
             "epochs": 3,
             "batch_size": 8000,
-            "learning_rate": 5e-4,
+            "learning_rate": 1.5e-3,
             "warmup_steps": 200,
             "label_smoothing": 0.0,
             "precision": "bf16",
@@ -105,7 +105,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "likelihood_matching_training": {
             "epochs": 3,
             "batch_size": 8000,
-            "learning_rate": 1e-3,
+            "learning_rate": 3e-3,
             "warmup_steps": 50,
             "label_smoothing": 0.0,
             "precision": "bf16",
@@ -156,7 +156,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "likelihood_matching_training": {
             "epochs": 2,
             "batch_size": 4000,
-            "learning_rate": 3e-3,
+            "learning_rate": 1e-2,
             "warmup_steps": 20,
             "label_smoothing": 0.0,
             "precision": "bf16",
