@@ -16,7 +16,7 @@ from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, RowResult, TransferSummary
 from subgraft.stages.evaluate import STATISTICS
-from subgraft.stages.fitting import CURVE
+from subgraft.stages.fitting import CURVE, kept_weights
 from subgraft.stages.intrinsic import QUALITY
 
 
@@ -39,6 +39,7 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics=load_file(evaluated / STATISTICS),
         curve=_curve(finetuned / CURVE),
+        kept_step=kept_weights(finetuned).step,
         tokens_per_sentence=evaluation["tokens_per_sentence"],
         characters_per_token=evaluation["characters_per_token"],
         sentences_per_second=evaluation["speed"]["median"],
