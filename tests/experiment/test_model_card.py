@@ -24,15 +24,17 @@ TINY = (
     "name=tiny",
     "seeds=[1]",
     "corpora={everyday: {generated: everyday, limit: {train: 200, dev: 5, test: 5}},"
-    " law: {generated: law, limit: {train: 200, dev: 5, test: 8}}}",
-    "upstream.vocabulary.size=200",
-    "downstream.vocabulary.size=200",
+    " law: {generated: law, limit: {train: 200, dev: 20, test: 8}}}",
+    "upstream.vocabulary={size: 200, byte_fallback: false}",
+    "downstream.vocabulary={size: 200, byte_fallback: false}",
     "model={d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
     "pretrain.max_steps=1",
-    "finetune.max_steps=1",
     "rows=[{name: mine, initialiser: avg}]",
     "evaluation={beam: 1, speed_sentences: 2, speed_repeats: 1, max_length_ratio: 1}",
 )
+# So little that dev BLEU is 0.00 before and after; and as much as takes it above that.
+IDLE = ("finetune.max_steps=1",)
+LEARNING = ("finetune={epochs: 8, batch_size: 2000, learning_rate: 0.01, warmup_steps: 10}",)
 
 
 def make(store: Store, target: Step) -> None:
@@ -51,14 +53,18 @@ def make(store: Store, target: Step) -> None:
 @pytest.fixture(scope="module")
 def home(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a run registers whose steps are all there: the stages themselves made them, without Ray."""
-    store = Store(tmp_path_factory.mktemp("home"))
-    config = repository / "configs" / "quickstart.yaml"
-    make(store, Pipeline(load(config, Experiment, TINY), config.parent).report)
+    home = tmp_path_factory.mktemp("home")
+    run(repository / "configs" / "quickstart.yaml", home, *TINY, *LEARNING)
+    return home
+
+
+def run(config: Path, home: Path, *settings: str) -> None:
+    store = Store(home)
+    make(store, Pipeline(load(config, Experiment, settings), config.parent).report)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUBGRAFT_HOME", str(store.home))
+        patch.setenv("SUBGRAFT_HOME", str(home))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        assert main(["run", str(config), *TINY]) == 0
-    return store.home
+        assert main(["run", str(config), *settings]) == 0
 
 
 def dev_bleu(home: Path) -> str:
@@ -79,6 +85,8 @@ def test_the_card_says_what_the_model_is_and_how_it_was_made(home: Path, capsys:
     facts, _, card = shown.partition("\n\n")
     assert re.search(r"^aliases +candidate, champion$", facts, re.MULTILINE)
     assert re.search(rf"^dev\.BLEU +{dev_bleu(home)}$", facts, re.MULTILINE)
+    assert re.search(r"^dev\.step +[1-9]\d*$", facts, re.MULTILINE)
+    assert "whether its row is better than another" in card and "significan" not in card
     metadata = yaml.safe_load(card.split("---")[1])
     assert metadata["language"] == ["en", "de"] and metadata["license"] == "unknown"
     (scores,) = home.glob("store/evaluate/*/evaluation.json")
@@ -127,3 +135,18 @@ def test_a_champion_stays_and_an_absent_model_is_told(home: Path, capsys: pytest
     assert main(["models", "promote", "tiny-en-de@champion"]) == 2
     assert main(["models", "promote", "absent"]) == 2
     assert "models:/tiny-en-de@champion" in capsys.readouterr().err
+
+
+def test_a_model_that_finetuning_did_not_improve_is_no_champion(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(repository / "configs" / "quickstart.yaml", tmp_path, *TINY, *IDLE)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no model is registered: no finetuning reached a dev BLEU above" in shown
+    assert "not finetuned: mine, seed 1." in shown
+    assert "@champion" not in shown
+    (report,) = tmp_path.glob("store/report/*/report.md")
+    assert "not finetuned: mine, seed 1." in report.read_text() and "@champion" not in report.read_text()
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path))
+    assert main(["models", "list"]) == 0
+    assert capsys.readouterr().out == "no model is registered here\n"

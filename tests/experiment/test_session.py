@@ -37,3 +37,4 @@ def test_commands_find_a_server_that_only_the_configuration_names(uri: str | Non
     commands = dict(further_commands("demo-en-de", Languages(source="en", target="de"), "monday", uri))
     assert (commands["compare"], commands["MLflow page"]) == (compare, page)
     assert ("MLFLOW_TRACKING_URI" in commands["generate"]) == (uri is not None)
+    assert "generate" not in dict(further_commands(None, Languages(source="en", target="de"), "monday", uri))

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 from subgraft.metrics.scores import METRICS, MetricName, corpus_scores
 from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
-from subgraft.metrics.significance import bootstrap_scores, compare, estimate, holm
+from subgraft.metrics.significance import Claim, Comparison, Interval, bootstrap_scores, compare, estimate, holm
 
 VOCABULARY = [
     "the",
@@ -86,7 +87,7 @@ def test_resamples_equal_direct_recomputation(metric: MetricName) -> None:
         corpus_scores([hypotheses[i] for i in draw], [references[i] for i in draw], "en", [metric])[metric].value
         for draw in drawn
     ]
-    assert bootstrap_scores(metric, statistics, samples=5, seed=7) == pytest.approx(expected)
+    assert bootstrap_scores(metric, statistics, samples=5, seed=7)[:, 0] == pytest.approx(expected)
 
 
 def test_a_system_against_itself_is_not_significant() -> None:
@@ -117,15 +118,89 @@ def test_p_values_are_uniform_where_nothing_differs() -> None:
     assert 0.35 < np.mean(p_values) < 0.65
 
 
+def scored(scores: NDArray[np.float64]) -> FloatArray:
+    """Statistics of sentences with these scores [seeds, sentences], by a metric that is their mean."""
+    return np.stack([scores, np.ones_like(scores)], axis=-1)
+
+
+# The 97.5th percentiles of Student's t with 1, 2 and 4 degrees of freedom, as tables have them.
+@pytest.mark.parametrize(("seeds", "quantile"), [(2, 12.706), (3, 4.303), (5, 2.776)])
+def test_where_seeds_are_all_the_luck_the_interval_is_students(seeds: int, quantile: float) -> None:
+    by_seed = np.random.default_rng(seeds).normal(0.3, 0.02, size=(seeds, 1))
+    found = compare("ROUGE-L", scored(np.repeat(by_seed, 20, axis=1)), scored(np.zeros((seeds, 20))))
+    half = quantile * 100 * by_seed.std(ddof=1) / np.sqrt(seeds)
+    assert found.difference == pytest.approx(100 * by_seed.mean())
+    assert [found.interval.low, found.interval.high] == pytest.approx(
+        [found.difference - half, found.difference + half], abs=0.03 * half
+    )
+
+
+def test_where_sentences_are_all_the_luck_seeds_change_nothing() -> None:
+    one = np.random.default_rng(1).normal(0.01, 0.05, size=(1, 300))
+    single, several = (
+        compare("ROUGE-L", scored(np.repeat(one, n, axis=0)), scored(np.zeros((n, 300)))) for n in (1, 4)
+    )
+    assert several.p_value == pytest.approx(single.p_value)
+    assert several.interval.low == pytest.approx(single.interval.low)
+
+
+def rejections(seeds: int, share: float, effect: float = 0.0, trials: int = 300) -> float:
+    """How often two methods differ at 0.05 that are `effect` standard errors of the mean difference apart.
+
+    share: of the mean's variance, what the luck of the seeds has. Of the rest, half is of the sentences, whatever the
+    seed, and half of sentence and seed together.
+    """
+    found, sentences = 0, 60
+    for trial in range(trials):
+        draws = np.random.default_rng((trial, seeds)).normal
+        of_seed = draws(size=(seeds, 1)) * np.sqrt(share * seeds)
+        of_sentence = draws(size=(1, sentences)) * np.sqrt((1 - share) / 2 * sentences)
+        of_both = draws(size=(seeds, sentences)) * np.sqrt((1 - share) / 2 * sentences * seeds)
+        system = scored(effect + of_seed + of_sentence + of_both)
+        baseline = scored(np.zeros((seeds, sentences)))
+        found += compare("ROUGE-L", system, baseline, samples=100, seed=trial).p_value < 0.05
+    return found / trials
+
+
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-def test_resampled_seeds_vary_as_much_as_the_mean_over_seeds(seeds: int) -> None:
-    references = invented(400, 1)
-    systems = [corrupted(references, 0.1 + 0.15 * k, k) for k in range(seeds)]
-    statistics = stacked("BLEU", systems, references)
-    scores = [corpus_scores(system, references, "en", ["BLEU"])["BLEU"].value for system in systems]
-    sentence_part = bootstrap_scores("BLEU", statistics[:1], samples=2000).var()
-    resampled = bootstrap_scores("BLEU", statistics, samples=2000).var()
-    assert resampled == pytest.approx(np.var(scores, ddof=1) / seeds, rel=0.15, abs=2 * sentence_part)
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_equal_methods_seldom_differ_over_several_seeds(seeds: int, share: float) -> None:
+    # 0.05, and three standard errors of 300 trials.
+    assert rejections(seeds, share) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+
+
+def test_one_seed_says_nothing_of_others_and_nothing_is_claimed_of_it() -> None:
+    assert rejections(1, 0.9) > 0.3, "this is why there is a rule"
+    found = compare("ROUGE-L", scored(np.full((1, 20), 0.5)), scored(np.zeros((1, 20))))
+    assert found.p_value < 0.01
+    assert found.claim() is Claim.OUTPUTS_DIFFER
+
+
+def test_a_true_difference_is_found_with_five_seeds() -> None:
+    assert rejections(5, 0.5, effect=5.0, trials=100) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("seeds", "p_value", "claim"),
+    [
+        (1, 0.04, Claim.OUTPUTS_DIFFER),
+        (1, 0.05, Claim.OUTPUTS_ALIKE),
+        (2, 0.001, Claim.TOO_FEW_SEEDS),
+        (2, 0.05, Claim.NOT_SIGNIFICANT),
+        (3, 0.04, Claim.SIGNIFICANT),
+        (3, 0.05, Claim.NOT_SIGNIFICANT),
+    ],
+)
+def test_only_three_seeds_make_a_difference_significant(seeds: int, p_value: float, claim: Claim) -> None:
+    comparison = Comparison(1.0, Interval(0.5, 1.5), p_value, seeds, 100)
+    assert comparison.claim() is claim
+    assert comparison.claim(level=0.0001) not in (Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER)
+
+
+def test_no_score_is_thought_to_be_below_zero() -> None:
+    found = estimate("ROUGE-L", scored(np.repeat([[0.01], [0.05]], 20, axis=1)))
+    assert found.score == pytest.approx(3.0)
+    assert found.interval.low == 0.0
 
 
 def test_equal_seeds_make_equal_results_and_sample_counts_need_not_divide() -> None:

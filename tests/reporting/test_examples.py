@@ -26,7 +26,7 @@ OUTPUTS = {
 @pytest.fixture
 def small(report_data: ReportData) -> ReportData:
     rows = tuple(
-        RowResult(name, 1, outputs, {"BLEU": Score("BLEU", 0, "")}, {}, (), 5, 3, 1, 1, Bill(0, 0, 0))
+        RowResult(name, 1, outputs, {"BLEU": Score("BLEU", 0, "")}, {}, (), 0, 5, 3, 1, 1, Bill(0, 0, 0))
         for name, outputs in OUTPUTS.items()
     )
     sources = tuple(f"source {index}" for index in range(4))

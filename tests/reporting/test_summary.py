@@ -57,12 +57,16 @@ def test_p_values_are_corrected_over_the_rows_of_a_metric(report_data: ReportDat
     assert holm(raw) != raw
 
 
-def test_bits_are_taken_at_the_start_after_an_epoch_and_at_the_end(report_data: ReportData) -> None:
-    bits = summarise(report_data)[0].bits
+def test_bits_are_taken_at_the_start_after_an_epoch_and_of_the_kept_weights(report_data: ReportData) -> None:
+    kept = {1: 150, 2: 300}
+    rows = tuple(replace(row, kept_step=kept[row.seed]) for row in report_data.rows)
+    bits = summarise(replace(report_data, rows=rows))[0].bits
     curves = [row.curve for row in report_data.results("pretrain-finetune")]
     assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character for curve in curves]))
     assert bits.first_epoch == pytest.approx(np.mean([curve[2].dev_bits_per_character for curve in curves]))
-    assert bits.end == pytest.approx(np.mean([curve[-1].dev_bits_per_character for curve in curves]))
+    ends = [curves[0][3].dev_bits_per_character, curves[1][6].dev_bits_per_character]
+    assert [curves[0][3].step, curves[1][6].step] == [150, 300]
+    assert bits.kept == pytest.approx(np.mean(ends))
 
 
 def test_a_calibration_that_one_seed_lacks_is_not_averaged(report_data: ReportData) -> None:
@@ -75,7 +79,6 @@ def test_fewer_edits_show_as_a_negative_difference(report_data: ReportData) -> N
     bleu, ter = (best.metrics[metric].comparison for metric in ("BLEU", "TER"))
     assert bleu is not None and ter is not None
     assert bleu.difference > 0 > ter.difference
-    assert ter.p_value < 0.05
 
 
 def test_a_row_is_compared_on_the_seeds_it_shares_with_the_baseline(report_data: ReportData) -> None:

@@ -28,7 +28,7 @@ def test_every_seed_and_figure_is_shown(report_data: ReportData) -> None:
 
 def test_one_seed_takes_no_column_of_its_own(report_data: ReportData) -> None:
     single = replace(report_data, rows=tuple(row for row in report_data.rows if row.seed == 1))
-    assert "seed" not in rendered(single)
+    assert "seed 1" not in rendered(single)
 
 
 def test_long_names_are_folded_not_figures(report_data: ReportData) -> None:

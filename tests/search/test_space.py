@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_row, trial_steps
 from subgraft.settings.rows import Row
 from subgraft.settings.search import Range
+from subgraft.stages.fitting import CURVE
 from subgraft.store.step import in_order
+from subgraft.store.store import Store
 from subgraft.yamltree import parse
 
 
@@ -69,6 +73,21 @@ def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
     (measured,) = [step for step in in_order(steps.targets) if step.stage.name == "evaluate"]
     assert measured.recipe.model_dump()["split"] == "dev"
     assert steps.finetune.fingerprint == pipeline.rows[-1].finetune.fingerprint, "a run finds it again"
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"), [((1, 3, 2), []), ((3, 3, 2), ["its dev BLEU was best before any training"])]
+)
+def test_a_finetuning_that_brought_nothing_is_told(
+    pipeline: Pipeline, tmp_path: Path, scores: tuple[float, ...], said: list[str]
+) -> None:
+    steps = trial_steps(pipeline, TrialResult(1, {"initialiser": "avg"}))
+    alone = replace(steps, finetune=replace(steps.finetune, inputs={}), speed=None)
+    store = Store(tmp_path)
+    curve = [{"step": step, "values": {"bleu": score}} for step, score in enumerate(scores)]
+    store.publish(alone.finetune, lambda out: (out / CURVE).write_text(json.dumps(curve)) and {})
+    assert alone.remarks(store) == said
+    assert alone.objectives(store)["dev_bleu"] == 3
 
 
 def test_a_row_is_read_as_it_was_written(pipeline: Pipeline) -> None:

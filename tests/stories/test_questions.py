@@ -39,7 +39,8 @@ def test_questions_are_learnt_and_scored(repository: Path, tmp_path: Path) -> No
     home = tmp_path / "home"
     printed = run_config(tmp_path / "questions.yaml", home, *SMALL)
     assert all(row in printed for row in ROWS)
-    assert "questions-en-en@champion" in printed
+    assert "no model is registered" in printed, "six steps are too few to reach any dev BLEU"
+    assert "@champion" not in printed
     scored = [json.loads(path.read_text()) for path in (home / "store" / "evaluate").glob("*/evaluation.json")]
     assert [evaluation["sentences"] for evaluation in scored] == [SPLITS["test"]] * len(ROWS)
     (report,) = (home / "store" / "report").glob("*/report.md")

@@ -127,6 +127,7 @@ def test_only_a_better_candidate_takes_the_place(registry: Registry, register: C
     assert float(tags["delta"]) == pytest.approx(verdict.comparison.difference, abs=1e-4)
     low, high = json.loads(tags["interval"])
     assert low < float(tags["delta"]) < high and float(tags["p"]) < 0.05
+    assert (tags["seeds"], tags["claim"]) == ("1", "of these outputs, this seed")
     assert tags["split"] == "test" and tags["sentences"] == "40" and "tok:13a" in tags["signature"]
 
 
@@ -148,11 +149,17 @@ def test_the_exit_code_says_what_came_of_it(
     capsys.readouterr()
     assert main(["models", "promote", "told"]) == 1
     ended = capsys.readouterr()
-    assert re.fullmatch(r"told: version 2 is not significantly better, nothing is moved: BLEU \+.*\n", ended.out)
+    told = r"told: version 2 is not the champion, nothing is moved: BLEU \+.* against version 1, "
+    assert re.fullmatch(
+        told + r"in these outputs of one seed no more than the choice of sentences explains \(p = .*\n", ended.out
+    )
     assert ended.err == ""
     register("told", "third", outputs(3))
     assert main(["models", "promote", "models:/told"]) == 0
-    assert "version 3 is the champion now: BLEU +" in capsys.readouterr().out
+    promoted = capsys.readouterr().out
+    assert "version 3 is the champion now: BLEU +" in promoted
+    assert "in these outputs of one seed more than the choice of sentences explains (p " in promoted
+    assert "significan" not in promoted + ended.out
     assert registry.version("told").number == 3
     assert main(["models", "promote", "told", "--level", "0.0001"]) == 2
     assert main(["models", "promote", "told", "--level", "5"]) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +31,10 @@ def add_to(commands: Commands) -> None:
     pull.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     pull.set_defaults(command=pull_model)
 
-    promote = group.add_parser("promote", help="make the candidate the champion, if it is significantly better")
+    what = "make the candidate the champion, if its test outputs are better by more than luck"
+    promote = group.add_parser("promote", help=what)
     promote.add_argument("model", metavar="NAME")
-    promote.add_argument("--level", type=fraction, default=0.05, help="of significance (default 0.05)")
+    promote.add_argument("--level", type=fraction, default=0.05, help="that p must be below (default 0.05)")
     promote.add_argument("--samples", type=whole(100, 100_000), default=1000, help="of the bootstrap (default 1000)")
     promote.add_argument("--seed", type=whole(0), default=1, help="of the bootstrap (default 1)")
     promote.set_defaults(command=promote_model)
@@ -114,15 +114,17 @@ def promote_model(arguments: argparse.Namespace) -> int:
 def _told(name: str, verdict: Verdict, requirement: Requirement) -> str:
     """What came of a promotion, in one line."""
     from subgraft.reporting.numbers import interval, signed
+    from subgraft.reporting.remarks import verdict as verdict_of
 
     candidate, champion, found = verdict.candidate, verdict.champion, verdict.comparison
     if champion is None:
         return f"{name}: version {candidate.number} is the champion now; there was none to compare it with"
     if found is None:
         return f"{name}: version {candidate.number} is the champion already"
-    outcome = "is the champion now" if verdict.promoted else "is not significantly better, nothing is moved"
+    outcome = "is the champion now" if verdict.promoted else "is not the champion, nothing is moved"
     return (
         f"{name}: version {candidate.number} {outcome}: BLEU {signed(found.difference)} {interval(found.interval)} "
-        f"against version {champion.number}, p = {json.dumps(round(found.p_value, 4))}, level {requirement.level:g} "
-        f"({found.sentences:,} test sentences, {requirement.samples:,} samples, seed {requirement.seed})"
+        f"against version {champion.number}, {verdict_of(found, requirement.level)} "
+        f"({found.sentences:,} test sentences, {requirement.samples:,} samples, seed {requirement.seed}, "
+        f"level {requirement.level:g})"
     )

@@ -16,6 +16,7 @@ from subgraft.metrics.scores import METRICS
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
 from subgraft.stages.corpus import CorpusRecipe
+from subgraft.stages.fitting import KeptWeights
 from subgraft.stages.vocabulary import VocabularyRecipe
 from subgraft.store.record import Record
 from subgraft.store.step import Step, in_order
@@ -33,16 +34,16 @@ class Chosen:
     model: str
     pipeline: Pipeline
     steps: RowSteps
-    dev_bleu: float
+    kept: KeptWeights
     records: Mapping[str, Record]
 
     @classmethod
-    def of(cls, model: str, pipeline: Pipeline, steps: RowSteps, dev_bleu: float, store: Store) -> Chosen:
+    def of(cls, model: str, pipeline: Pipeline, steps: RowSteps, kept: KeptWeights, store: Store) -> Chosen:
         """Read the records; a step whose artifact is no longer there has none."""
         behind = in_order([steps.finetune, steps.evaluate])
         found = ((step.fingerprint, store.find(step)) for step in behind)
         records = {fingerprint: record for fingerprint, record in found if record is not None}
-        return cls(model, pipeline, steps, dev_bleu, records)
+        return cls(model, pipeline, steps, kept, records)
 
     def tags(self) -> dict[str, str]:
         """What `models list` and a promotion go by."""
@@ -55,7 +56,8 @@ class Chosen:
             TARGET_LANGUAGE: experiment.languages.target,
             "recipe": json.dumps(self.steps.row.model_dump(mode="json", exclude_defaults=True)),
             CHOSEN_BY: BY_DEV,
-            "dev.BLEU": f"{self.dev_bleu:.4f}",
+            "dev.BLEU": f"{self.kept.dev_bleu:.4f}",
+            "dev.step": str(self.kept.step),
             **{f"test.{name}": f"{self._test(name):.4f}" for name in METRICS if self._evaluated},
             **{f"signature.{name}": told for name, told in self._signatures.items()},
             **{name: str(decoding[name]) for name in DECODING},
@@ -104,11 +106,13 @@ class Chosen:
     def _scores(self) -> Iterator[str]:
         evaluation = self.pipeline.experiment.evaluation
         yield "## Scores\n"
-        rows = [("dev", "BLEU", fixed(self.dev_bleu), "greedy, on the first dev sentences; it chose the weights")]
+        chose = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.kept.step)}"
+        rows = [("dev", "BLEU", fixed(self.kept.dev_bleu), chose)]
         rows += [("test", name, fixed(self._test(name)), told) for name, told in self._signatures.items()]
         yield _table(("split", "score", "value", "signature"), rows)
         yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
-        yield "bytes as the source. Text unlike this test set was not tried.\n"
+        yield "bytes as the source. Text unlike this test set was not tried. The scores are of this model of one seed;"
+        yield "whether its row is better than another, other seeds included, only the experiment's report can say.\n"
 
     def _data(self) -> Iterator[str]:
         yield "## Data\n"

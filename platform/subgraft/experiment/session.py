@@ -17,10 +17,10 @@ from subgraft.experiment.plan import Plan, make_plan
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.progress import display_for
 from subgraft.experiment.runner import run
+from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.experiment.unspelled import unspelled
 from subgraft.reporting.terminal import terminal_table
 from subgraft.settings.corpora import Languages
-from subgraft.stages.fitting import best_dev_bleu
 from subgraft.stages.report import ReportRecipe, collect
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
@@ -84,7 +84,11 @@ class Session:
         status = "FAILED"
         try:
             run(store, [report], self.experiment.runtime, [display, tracker], address=address)
-            self._register(store, tracker)
+            selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.rows])
+            if selection.warning:
+                display.say(f"[warning]  {selection.warning}")
+            if selection.chosen:
+                self._register(selection.chosen, store, tracker)
             status = "FINISHED"
         except (KeyboardInterrupt, SystemExit):  # Ray turns a SIGTERM, as of `ray job stop`, into the second
             status = "KILLED"
@@ -92,41 +96,43 @@ class Session:
         finally:
             display.close()
             tracker.close(status)
-        return self._finished(store, tracker)
+        return self._finished(store, tracker, registered=selection.chosen is not None)
 
-    def _register(self, store: Store, tracker: Tracker) -> None:
-        # Chosen by dev scores alone: the test set chooses nothing.
-        best = max(self.pipeline.rows, key=lambda steps: best_dev_bleu(store.path(steps.finetune)))
-        dev_bleu = best_dev_bleu(store.path(best.finetune))
-        chosen = Chosen.of(self.model_name, self.pipeline, best, dev_bleu, store)
-        evaluation = best.evaluate if store.find(best.evaluate) else None
+    def _register(self, best: Finetuned, store: Store, tracker: Tracker) -> None:
+        steps = best.steps
+        chosen = Chosen.of(self.model_name, self.pipeline, steps, best.kept, store)
+        evaluation = steps.evaluate if store.find(steps.evaluate) else None
         aliases = (CANDIDATE, CHAMPION)
         tracker.register(
-            best.finetune, self.model_name, aliases, chosen.tags(), card=chosen.card(), evaluation=evaluation
+            steps.finetune, self.model_name, aliases, chosen.tags(), card=chosen.card(), evaluation=evaluation
         )
 
     @property
     def model_name(self) -> str:
-        """Name of the registered model: the row and seed that are best on dev."""
+        """Name of the registered model: the row and seed that finetuning made the best on dev."""
         languages = self.experiment.languages
         return f"{self.experiment.name}-{languages.source}-{languages.target}"
 
-    def _finished(self, store: Store, tracker: Tracker) -> Finished:
+    def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
         report = self.pipeline.report
         inputs = {role: store.path(step) for role, step in report.inputs.items()}
         assert isinstance(report.recipe, ReportRecipe)
-        name, languages = self.model_name, self.experiment.languages
+        name, languages = self.model_name if registered else None, self.experiment.languages
         table = terminal_table(collect(report.recipe, inputs))
         commands = further_commands(name, languages, tracker.name, self.experiment.runtime.tracking_uri)
         return Finished(table, store.path(report) / "report.html", commands)
 
 
-def further_commands(model: str, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
-    """What to look at next. Commands that read no configuration are told of a server that only one names."""
+def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
+    """What to look at next. Commands that read no configuration are told of a server that only one names.
+
+    model: the registered one, if there is one to generate with.
+    """
     subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"
     pair = f"{languages.source}-{languages.target}"
+    generate = f'echo "…" | {subgraft} generate --model models:/{model}@champion --languages {pair}'
     return (
-        ("generate", f'echo "…" | {subgraft} generate --model models:/{model}@champion --languages {pair}'),
+        *((("generate", generate),) if model else ()),
         ("compare", f"{subgraft} compare {run}"),
         ("MLflow page", f"{subgraft} tracking" if uri is None or uri.startswith("sqlite:") else uri),
     )

@@ -94,7 +94,7 @@ class RowResult:
     hypotheses: outputs for the report's sources, in order.
     scores: by metric name ("BLEU", "TER"), as `metrics.scores.corpus_scores` gives them for these hypotheses.
     statistics: by metric name, as `metrics.sentence_statistics` gives them [sentences, counts]; taking them takes long.
-    curve: dev evaluations by rising step.
+    curve: dev evaluations by rising step.  kept_step: that of the weights that were kept, which all else is of.
     tokens_per_sentence: mean target length of the test references in the row's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
@@ -116,6 +116,7 @@ class RowResult:
     scores: Mapping[str, Score]
     statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
     curve: tuple[CurvePoint, ...]
+    kept_step: int
     tokens_per_sentence: float
     characters_per_token: float
     sentences_per_second: float

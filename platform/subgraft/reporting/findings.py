@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Block, Bullets
-from subgraft.reporting.numbers import count, fixed, interval, percent, probability, signed
+from subgraft.reporting.numbers import count, fixed, interval, percent, signed
+from subgraft.reporting.remarks import group, remarks, verdict
 from subgraft.reporting.spelled import spelling_in_short
 from subgraft.reporting.summary import RowSummary, summarise
 from subgraft.reporting.table import Span, Text, text
 
-SIGNIFICANT = 0.05
 # With more rows, the findings are told in groups.
 MOST_TOLD = 8
 
@@ -40,23 +40,19 @@ def in_short(data: ReportData) -> Block:
         )
     compared = [row for row in rows if row.metrics["BLEU"].comparison]
     items += [_difference(row) for row in compared] if len(compared) <= MOST_TOLD else _verdicts(compared)
-    return Bullets(tuple(items))
+    return Bullets((*items, *map(text, remarks(data))))
 
 
 def _verdicts(rows: Sequence[RowSummary]) -> list[Text]:
-    """Many rows by what is known of their difference, in the order of the table."""
-    verdicts = ("significantly higher", "significantly lower", "not significantly different")
-    groups: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
+    """Many rows by what may be said of their difference, in the order of the table."""
+    groups: dict[str, list[str]] = {}
     for row in rows:
         comparison = row.metrics["BLEU"].comparison
         assert comparison is not None
-        direction = "higher" if comparison.difference > 0 else "lower"
-        verdict = f"significantly {direction}" if comparison.p_value < SIGNIFICANT else "not significantly different"
-        groups[verdict].append(f"{row.name} ({signed(comparison.difference)})")
+        groups.setdefault(group(comparison), []).append(f"{row.name} ({signed(comparison.difference)})")
     return [
-        text(Span(f"BLEU {verdict}", "strong"), f": {count(len(names))} of {len(rows)} rows, {', '.join(names)}.")
-        for verdict, names in groups.items()
-        if names
+        text(Span(f"BLEU {shared}", "strong"), f": {count(len(names))} of {len(rows)} rows, {', '.join(names)}.")
+        for shared, names in groups.items()
     ]
 
 
@@ -67,14 +63,8 @@ def _speed(row: RowSummary) -> str:
 def _difference(row: RowSummary) -> Text:
     comparison = row.metrics["BLEU"].comparison
     assert comparison is not None
-    verdict = "significant" if comparison.p_value < SIGNIFICANT else "not significant"
     return text(
         Span(row.name, "strong"),
-        f": BLEU {signed(comparison.difference)} {interval(comparison.interval)}, {verdict} "
-        f"(p {_equals(comparison.p_value)}), {_speed(row)}.",
+        f": BLEU {signed(comparison.difference)} {interval(comparison.interval)}, {verdict(comparison)}, "
+        f"{_speed(row)}.",
     )
-
-
-def _equals(p_value: float) -> str:
-    written = probability(p_value)
-    return written if written.startswith("<") else f"= {written}"

@@ -10,6 +10,7 @@ from subgraft.reporting.data import Intrinsic, ReportData
 from subgraft.reporting.document import Block, Figure, Paragraph, Section
 from subgraft.reporting.numbers import MISSING, count, fixed, interval, percent, probability, signed
 from subgraft.reporting.quality_plots import plot_intrinsic, plot_reliability
+from subgraft.reporting.remarks import on_few_seeds
 from subgraft.reporting.summary import RowSummary, summarise
 from subgraft.reporting.sweep_plots import plot_front, plot_generator_steps, plot_granularity, size_series, step_series
 from subgraft.reporting.table import Column, Span, Text, table, text
@@ -22,7 +23,7 @@ def quality_and_speed(data: ReportData) -> list[Section]:
         return []
     caption = (
         "Means over seeds. Bold rows are beaten by no other in both speed and BLEU; the line joins them. There are no "
-        "intervals here: the table says what is significant."
+        "intervals here: those of the table say what may be luck."
     )
     return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, rows), caption),))]
 
@@ -61,7 +62,8 @@ def calibration(data: ReportData) -> list[Section]:
 
 def forgetting(data: ReportData) -> list[Section]:
     """BLEU on the upstream test set before and after finetuning."""
-    found = [(row.name, row.forgetting) for row in summarise(data) if row.forgetting is not None]
+    rows = [row for row in summarise(data) if row.forgetting is not None]
+    found = [(row.name, row.forgetting) for row in rows if row.forgetting is not None]
     if not found:
         return []
     columns = [
@@ -78,6 +80,7 @@ def forgetting(data: ReportData) -> list[Section]:
         "Before: the model that the row begins with, with the vocabulary it was pretrained with, before any transfer.",
         "Intervals and p-values: paired bootstrap as for the task's test set, without a correction for the number of "
         "rows. A negative difference is what was forgotten.",
+        *on_few_seeds({row.name: len(row.seeds) for row in rows}),
     )
     return [Section("Forgetting", (shown,))]
 

@@ -35,6 +35,12 @@ def probability(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def equals(p_value: float) -> str:
+    """A p-value after the letter p: = 0.023, or < 0.001."""
+    written = probability(p_value)
+    return written if written.startswith("<") else f"= {written}"
+
+
 def count(value: int) -> str:
     """A whole number in groups of three."""
     return f"{value:,}"

@@ -20,6 +20,7 @@ from subgraft.reporting.numbers import (
 )
 from subgraft.reporting.palette import MOST_COLOURED
 from subgraft.reporting.plots import plot_costs, plot_learning_curves, plot_scores
+from subgraft.reporting.remarks import remarks
 from subgraft.reporting.spelled import spelled_by_all
 from subgraft.reporting.summary import RowSummary, summarise, summarise_spelled
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
@@ -101,17 +102,13 @@ def _score_cells(row: RowSummary, metric: MetricName) -> list[str | Text]:
 
 def _score_notes(data: ReportData) -> list[str | Text]:
     seeds = ", ".join(map(str, data.seeds))
-    notes: list[str | Text] = [
+    of_seeds = ", with the luck of the seeds by Student's t" if len(data.seeds) > 1 else ""
+    return [
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
-        + (" and seeds" if len(data.seeds) > 1 else "")
-        + f"; p is two-sided, against {data.baseline}, with Holm's correction over the rows of each metric.",
+        f"{of_seeds}; p is two-sided, against {data.baseline}, with Holm's correction over the rows of each metric.",
+        *remarks(data),
     ]
-    if len(data.seeds) == 1:
-        notes.append("One seed: the intervals cover the choice of test sentences, not the luck of training.")
-    elif len(data.seeds) < 5:
-        notes.append(f"{len(data.seeds)} seeds sample the luck of training thinly: true intervals may be wider.")
-    return notes
 
 
 def _signatures(data: ReportData, metrics: Sequence[MetricName]) -> list[Text]:
@@ -124,7 +121,7 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         Column("row", "left"),
         Column("bits/char\nstep 0"),
         Column("bits/char\n1st epoch"),
-        Column("bits/char\nend"),
+        Column("bits/char\nkept"),
         Column("tokens per\nsentence"),
         Column("characters\nper token"),
         Column("inference\nECE"),
@@ -139,7 +136,8 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         columns,
         [[_name(row, data), *_cost_cells(row, baseline or row)] for row in rows],
         "Fit, length, calibration, speed and cost; means over seeds",
-        "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies.",
+        "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
+        "Kept: of the weights with the best dev BLEU, which the other figures and the test scores are of.",
         "Tokens per sentence and characters per token: test references in the row's vocabulary. "
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",
@@ -174,7 +172,7 @@ def _cost_cells(row: RowSummary, baseline: RowSummary) -> list[str | Text]:
     return [
         fixed(row.bits.start, 3),
         fixed(row.bits.first_epoch, 3),
-        fixed(row.bits.end, 3),
+        fixed(row.bits.kept, 3),
         _against(fixed(row.tokens_per_sentence, 1), row.tokens_per_sentence, baseline.tokens_per_sentence),
         fixed(row.characters_per_token),
         fixed(row.inference_ece, 3),

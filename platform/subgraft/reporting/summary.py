@@ -42,11 +42,11 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class BitsSummary:
-    """Bits per character on dev, averaged over seeds: at step 0, after the first epoch, at the last evaluation."""
+    """Bits per character on dev, averaged over seeds: at step 0, after the first epoch, of the kept weights."""
 
     start: float | None
     first_epoch: float | None
-    end: float | None
+    kept: float | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,12 @@ class RowSummary:
     forgetting: ForgettingSummary | None
     intrinsic: Mapping[str, Intrinsic]
     likelihood: Likelihood | None
+
+    @property
+    def compared_seeds(self) -> int:
+        """How many seeds its comparison is over; of the baseline, all it has."""
+        comparison = self.metrics["BLEU"].comparison
+        return comparison.seeds if comparison else len(self.seeds)
 
 
 @lru_cache(maxsize=4)
@@ -184,20 +190,16 @@ def _mean_of_all(values: Sequence[float | None]) -> float | None:
 
 def _summarise_bits(results: tuple[RowResult, ...]) -> BitsSummary:
     return BitsSummary(
-        start=_mean_bits(results, lambda point: point.step == 0),
-        first_epoch=_mean_bits(results, lambda point: point.epoch >= 1),
-        end=_mean_bits(results, lambda point: True, last=True),
+        start=_mean_bits(results, lambda point, result: point.step == 0),
+        first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
+        kept=_mean_bits(results, lambda point, result: point.step == result.kept_step),
     )
 
 
-def _mean_bits(
-    results: tuple[RowResult, ...], wanted: Callable[[CurvePoint], bool], last: bool = False
-) -> float | None:
-    """The mean over seeds of the first (or last) wanted point; None unless every seed has one."""
-    found = []
-    for result in results:
-        points = [point.dev_bits_per_character for point in result.curve if wanted(point)]
-        if not points:
-            return None
-        found.append(points[-1 if last else 0])
-    return fmean(found)
+def _mean_bits(results: tuple[RowResult, ...], wanted: Callable[[CurvePoint, RowResult], bool]) -> float | None:
+    """The mean over seeds of the first wanted point; None unless every seed has one."""
+    found = (
+        next((point.dev_bits_per_character for point in result.curve if wanted(point, result)), None)
+        for result in results
+    )
+    return _mean_of_all(list(found))

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.numbers import MISSING, count, fixed, probability, signed
+from subgraft.reporting.remarks import remarks
 from subgraft.reporting.spelled import unspelled_caption
 from subgraft.reporting.summary import RowSummary, summarise
 
@@ -14,10 +15,12 @@ from subgraft.reporting.summary import RowSummary, summarise
 def terminal_table(data: ReportData) -> Table:
     """Each row with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
 
+    Bits per character are those of the weights that are kept, as all else is.
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
     caption += unspelled_caption(data)
+    caption += "".join(f"\n{remark}" for remark in remarks(data))
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
     shown = Table(title=data.title, caption=caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD)
@@ -39,7 +42,7 @@ def _cells(row: RowSummary, data: ReportData) -> list[str]:
     comparison = bleu.comparison
     against = [signed(comparison.difference), probability(comparison.p_value)] if comparison else [MISSING, MISSING]
     figures = [
-        fixed(row.bits.end, 3),
+        fixed(row.bits.kept, 3),
         fixed(row.tokens_per_sentence, 1),
         fixed(row.sentences_per_second, 1),
     ]

@@ -17,7 +17,7 @@ from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.settings.rows import Row
 from subgraft.settings.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.stages.evaluate import EvaluateRecipe
-from subgraft.stages.fitting import best_dev_bleu
+from subgraft.stages.fitting import kept_weights
 from subgraft.store.step import TEST_SET, Step, sha256_of
 from subgraft.store.store import Store
 
@@ -84,11 +84,16 @@ class TrialSteps:
 
     def objectives(self, store: Store) -> dict[str, float]:
         """What came of it: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
-        found = {"dev_bleu": best_dev_bleu(store.artifact(self.finetune))}
+        found = {"dev_bleu": kept_weights(store.artifact(self.finetune)).dev_bleu}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
             found["sentences_per_second"] = float(evaluation["speed"]["median"])
         return found
+
+    def remarks(self, store: Store) -> list[str]:
+        """What must be known of its dev BLEU."""
+        trained = kept_weights(store.artifact(self.finetune)).step > 0
+        return [] if trained else ["its dev BLEU was best before any training"]
 
 
 def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:

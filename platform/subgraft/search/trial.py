@@ -41,7 +41,8 @@ def run_trial(
         steps = trial_steps(pipeline, TrialResult(config["number"], config["values"]))
         watcher = Watcher(tune.report)
         run(store, steps.targets, runtime, [watcher], address=address, provenance=provenance)
-        tune.report({STATE: "finished", SAID: "; ".join(watcher.warnings), **steps.objectives(store)})
+        said = [*watcher.warnings, *steps.remarks(store)]
+        tune.report({STATE: "finished", SAID: "; ".join(said), **steps.objectives(store)})
     except UserError as mistake:
         tune.report({STATE: "refused", SAID: str(mistake)})
     except SubgraftError as failure:

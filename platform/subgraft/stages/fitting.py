@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -144,12 +144,21 @@ def held_out_mean(
     return mean
 
 
-def best_dev_bleu(finetuned: Path) -> float:
-    """The best dev BLEU of a finetuning, which is that of the weights it kept."""
+@dataclass(frozen=True)
+class KeptWeights:
+    """What a finetuning kept: the first weights with its best dev BLEU. At step 0 they are those it began with."""
+
+    step: int
+    dev_bleu: float
+
+
+def kept_weights(finetuned: Path) -> KeptWeights:
+    """The step and dev BLEU of a finetuned model's weights, from the curve beside them."""
     curve = json.loads((finetuned / CURVE).read_text())
     if not curve:
         raise OperationalError("a finetuning without dev scores", where=str(finetuned))
-    return max(float(point["values"]["bleu"]) for point in curve)
+    best = max(curve, key=lambda point: float(point["values"]["bleu"]))
+    return KeptWeights(int(best["step"]), float(best["values"]["bleu"]))
 
 
 class DevScores:

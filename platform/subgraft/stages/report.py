@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from subgraft.reporting.data import (
     Provenance,
     ReportData,
     Role,
+    RowResult,
     SegmentationExample,
     SpelledText,
     StageSeconds,
@@ -64,6 +65,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     ]
     designs = {row["name"]: design(row, experiment) for row in experiment["rows"]}
     order = [f"{name}/{seed}" for name in names for seed in experiment["seeds"]]
+    rows = tuple(row_result(key, inputs, designs[key.rsplit("/", 1)[0]]) for key in order)
     record = read_record(inputs["model"])
     return ReportData(
         title=f"{experiment['name']}: vocabularies compared",
@@ -82,7 +84,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages["target"]),
         baseline=baselines[0] if baselines else None,
-        rows=tuple(row_result(key, inputs, designs[key.rsplit("/", 1)[0]]) for key in order),
+        rows=rows,
         stages=tuple(_seconds(inputs)),
         provenance=Provenance(
             {key: str(value) for key, value in sorted(flattened(experiment).items())},
@@ -90,7 +92,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
             record["provenance"]["git_commit"],
             record["provenance"]["device"],
         ),
-        commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}"),
+        commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}", rows),
         speed_batch_size=experiment["evaluation"]["batch_size"],
         bootstrap_samples=experiment["evaluation"]["bootstrap_samples"],
     )
@@ -145,11 +147,9 @@ def _model_in_words(directory: Path) -> str:
     return f"{config['model_type']}, {layers} of width {config.get('d_model', '?')}"
 
 
-def _commands(name: str, pair: str) -> tuple[Command, ...]:
+def _commands(name: str, pair: str, rows: Sequence[RowResult]) -> tuple[Command, ...]:
+    """There is no model to generate with where no finetuning made one."""
     model = f"models:/{name}-{pair}@champion"
-    return (
-        Command("browse every run", "subgraft tracking"),
-        Command(
-            "generate with the best model on dev", f'echo "…" | subgraft generate --model {model} --languages {pair}'
-        ),
-    )
+    generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
+    found = [Command("generate with the best model on dev", generate)] if any(row.kept_step for row in rows) else []
+    return (Command("browse every run", "subgraft tracking"), *found)

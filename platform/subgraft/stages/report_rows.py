@@ -17,7 +17,7 @@ from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, RowResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
-from subgraft.stages.fitting import CURVE, LEFT_OUT
+from subgraft.stages.fitting import CURVE, LEFT_OUT, kept_weights
 from subgraft.stages.intrinsic import QUALITY
 from subgraft.stages.likelihood import LIKELIHOOD
 
@@ -44,6 +44,7 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
         curve=_curve(finetuned / CURVE),
+        kept_step=kept_weights(finetuned).step,
         tokens_per_sentence=evaluation["tokens_per_sentence"],
         characters_per_token=evaluation["characters_per_token"],
         sentences_per_second=evaluation["speed"]["median"],

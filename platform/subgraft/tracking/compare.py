@@ -13,6 +13,11 @@ from subgraft.tracking.server import Server
 if TYPE_CHECKING:
     from rich.table import Table
 
+SINGLE = (
+    "Every line is one training: that one figure is higher may be the luck of its seed or of the test sentences. "
+    "What is more than luck, reports say."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
@@ -46,11 +51,11 @@ def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> lis
 
 
 def table(rows: Sequence[ComparedRow]) -> Table:
-    """The rows as people read them; a figure that a row lacks is blank."""
+    """The rows as people read them, and what they do not show; a figure that a row lacks is blank."""
     from rich.table import Table
 
     figures = list(dict.fromkeys(name for row in rows for name in row.figures))
-    shown = Table(box=None, pad_edge=False)
+    shown = Table(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
     for heading in ("run", "row", "seed"):
         shown.add_column(heading)
     for heading in figures:

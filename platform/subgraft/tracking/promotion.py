@@ -11,7 +11,7 @@ from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
 from subgraft.metrics.scores import check_parallel, signature
 from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
-from subgraft.metrics.significance import Comparison, compare
+from subgraft.metrics.significance import Claim, Comparison, compare
 from subgraft.text import reading
 from subgraft.tracking.registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 
@@ -20,6 +20,9 @@ CHOSEN_BY, BY_DEV = "chosen_by", "dev BLEU"
 TARGET_LANGUAGE = "target_language"
 # How its test set was translated: between two ways of decoding, a difference is not the models'.
 DECODING = ("beam", "max_length_ratio")
+# A registered model is one training. Its outputs may be better by more than the choice of sentences, which is what its
+# users want; that its method is better, other seeds included, is never claimed of it.
+MORE_THAN_LUCK = frozenset({Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict
         return Verdict(candidate, champion, None, promoted=False)
     _require_same_choice(candidate, champion)
     comparison = _compare(registry, candidate, champion, requirement)
-    better = comparison.difference > 0 and comparison.p_value < requirement.level
+    better = comparison.difference > 0 and comparison.claim(requirement.level) in MORE_THAN_LUCK
     registry.tag(candidate, _tags(candidate, champion, comparison, requirement, better))
     if better:
         if registry.version(champion.uri).aliases != champion.aliases:
@@ -136,6 +139,8 @@ def _tags(
         "delta": round(comparison.difference, 4),
         "interval": [round(end, 4) for end in (comparison.interval.low, comparison.interval.high)],
         "p": round(comparison.p_value, 6),
+        "seeds": comparison.seeds,
+        "claim": comparison.claim(requirement.level).value,
         "samples": requirement.samples,
         "seed": requirement.seed,
         "level": requirement.level,

@@ -1,0 +1,60 @@
+"""Which finetuned model is registered: of those that their finetuning made better, the best on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from subgraft.experiment.pipeline import RowSteps
+from subgraft.reporting.numbers import fixed
+from subgraft.stages.fitting import KeptWeights, kept_weights
+from subgraft.store.store import Store
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """A row under one seed, and which of its weights were kept."""
+
+    steps: RowSteps
+    kept: KeptWeights
+
+    @classmethod
+    def read(cls, steps: RowSteps, store: Store) -> Finetuned:
+        return cls(steps, kept_weights(store.path(steps.finetune)))
+
+    def __str__(self) -> str:
+        return f"{self.steps.row.name}, seed {self.steps.seed} (dev BLEU {fixed(self.kept.dev_bleu)})"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """chosen: what is to be registered, if anything.  passed_over: as good on dev or better, but before any training.
+
+    Where the weights of step 0 are the best, the model is the one that finetuning began with: it has nothing of the
+    task, and no user of a registry would expect it there.
+    """
+
+    chosen: Finetuned | None
+    passed_over: tuple[Finetuned, ...]
+
+    @classmethod
+    def of(cls, found: Sequence[Finetuned]) -> Selection:
+        """Chosen by dev scores alone: the test set chooses nothing. Of equals, the first."""
+        ranked = sorted(found, key=lambda one: -one.kept.dev_bleu)
+        chosen = next((one for one in ranked if one.kept.step > 0), None)
+        untrained = (one for one in ranked if one.kept.step == 0)
+        ahead = (one for one in untrained if chosen is None or one.kept.dev_bleu >= chosen.kept.dev_bleu)
+        return cls(chosen, tuple(ahead))
+
+    @property
+    def warning(self) -> str | None:
+        """What its user must know of the choice, in one line."""
+        if not self.passed_over:
+            return None
+        if self.chosen is None:
+            return (
+                "no model is registered: no finetuning reached a dev BLEU above that of the model that it began with "
+                "(train longer, or with another finetune.learning_rate)"
+            )
+        named = "; ".join(map(str, self.passed_over))
+        return f"best on dev before any training, and therefore not registered: {named}; registered is {self.chosen}"

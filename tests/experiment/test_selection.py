@@ -1,0 +1,56 @@
+"""Which finetuned model is registered, by dev curves as a finetuning writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from small_experiments import TINY, written
+from subgraft.config import Experiment
+from subgraft.configfile import load
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.selection import Finetuned, Selection
+from subgraft.stages.fitting import CURVE, kept_weights
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    place = tmp_path_factory.mktemp("experiment")
+    return Pipeline(load(written(place, TINY), Experiment, ["seeds=[1, 2]"]), place)
+
+
+def selected(pipeline: Pipeline, folder: Path, *curves: Sequence[float]) -> Selection:
+    """Of plain 1, plain 2, mean 1 and mean 2 with these dev scores, at steps 0, 10, 20 and so on."""
+    found = []
+    for number, (steps, scores) in enumerate(zip(pipeline.rows, curves, strict=True)):
+        curve = [{"step": 10 * i, "values": {"bleu": score}} for i, score in enumerate(scores)]
+        (folder / str(number)).mkdir()
+        (folder / str(number) / CURVE).write_text(json.dumps(curve))
+        found.append(Finetuned(steps, kept_weights(folder / str(number))))
+    return Selection.of(found)
+
+
+def test_the_best_on_dev_is_registered(pipeline: Pipeline, tmp_path: Path) -> None:
+    found = selected(pipeline, tmp_path, [1, 2, 1], [0, 5, 5], [1, 4, 3], [2, 1, 1])
+    assert found.chosen is not None and found.warning is None
+    assert (found.chosen.steps.row.name, found.chosen.steps.seed) == ("plain", 2)
+    assert (found.chosen.kept.step, found.chosen.kept.dev_bleu) == (10, 5.0)
+
+
+def test_a_model_that_finetuning_made_worse_is_passed_over_and_named(pipeline: Pipeline, tmp_path: Path) -> None:
+    found = selected(pipeline, tmp_path, [1, 2, 1], [2, 1, 1], [9, 4, 3], [2, 1, 3])
+    assert found.chosen is not None
+    assert (found.chosen.steps.row.name, found.chosen.steps.seed) == ("mean", 2)
+    assert found.warning == (
+        "best on dev before any training, and therefore not registered: mean, seed 1 (dev BLEU 9.00); "
+        "registered is mean, seed 2 (dev BLEU 3.00)"
+    )
+
+
+def test_nothing_is_registered_where_no_finetuning_brought_anything(pipeline: Pipeline, tmp_path: Path) -> None:
+    found = selected(pipeline, tmp_path, [1, 1, 1], [2, 1, 1], [0, 0, 0], [2, 1, 0])
+    assert found.chosen is None
+    assert found.warning is not None and found.warning.startswith("no model is registered: no finetuning reached")
