@@ -22,8 +22,8 @@ corpora:
   upstream: {folder: upstream}
   downstream: {folder: downstream}
 cleaning: {drop_held_out: false}
-upstream: {corpus: upstream, vocabulary: {size: 60}}
-downstream: {corpus: downstream, vocabulary: {size: 110}}
+upstream: {corpus: upstream, vocabulary: {size: 60, byte_fallback: false}}
+downstream: {corpus: downstream, vocabulary: {size: 110, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
 sides: [encoder, decoder]
 pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}

@@ -120,7 +120,7 @@ def _sentencepiece(
     except RuntimeError as error:
         if unreadable:
             raise unreadable[0] from None
-        raise _explained(str(error), size, len(special.last)) from error
+        raise _explained(str(error), size, len(special.last), byte_fallback) from error
     proto = parse(written.getvalue())
     for piece in proto.pieces:
         if piece.type == NORMAL:
@@ -147,12 +147,12 @@ def _roles(special: SpecialTokens) -> dict[str, Any]:
     return settings
 
 
-def _explained(message: str, size: int, appended: int) -> UserError:
+def _explained(message: str, size: int, appended: int, byte_fallback: bool) -> UserError:
     """SentencePiece's complaint in the user's terms; sizes are told with the appended special tokens."""
     if largest := re.search(r"set it to a value <= (\d+)", message):
         return too_large(size + appended, int(largest[1]) + appended)
     if smallest := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return too_small(size + appended, int(smallest[1]) + appended)
+        return too_small(size + appended, int(smallest[1]) + appended, byte_fallback)
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return empty_corpus()
     return UserError(f"SentencePiece could not learn this vocabulary: {message}")

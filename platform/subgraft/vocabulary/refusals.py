@@ -28,11 +28,13 @@ def too_rare(asked: int, min_count: int, possible: int) -> UserError:
     )
 
 
-def too_small(asked: int, needed: int) -> UserError:
+def too_small(asked: int, needed: int, byte_fallback: bool = False) -> UserError:
+    bytes_too = "; 256 of them are the bytes, which byte_fallback adds" if byte_fallback else ""
     return UserError(
         f"a vocabulary of {asked} pieces has no room for the special tokens and the text's characters: "
-        f"they are {needed} or more",
-        mend=f"Ask for more than {needed} pieces, or lower character_coverage.",
+        f"they are {needed} or more{bytes_too}",
+        mend=f"Ask for more than {needed} pieces, or lower character_coverage"
+        + (" or do without byte_fallback." if byte_fallback else "."),
     )
 
 
