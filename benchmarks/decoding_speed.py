@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from subgraft.models.beam_cache import BeamCache
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.inference.beam_cache import BeamCache
+from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
-from subgraft.models.translate import Translator
-from subgraft.settings.corpora import Languages
-from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.stages.evaluate import measure_length, translator
 
 BATCH = 32

@@ -11,10 +11,10 @@ import argparse
 import itertools
 from collections.abc import Iterator
 
+from subgraft.config.domains import NoiseSettings
 from subgraft.errors import UserError
 from subgraft.models.conditioning import language_code
 from subgraft.objectives.denoising import Denoising
-from subgraft.settings.domains import NoiseSettings
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn

@@ -14,13 +14,13 @@ import time
 
 import torch
 
-from subgraft.grafting.generator import Generator
-from subgraft.grafting.generator_loss import GeneratorLoss
-from subgraft.grafting.simulation import Simulator
+from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.config.presets import PRESETS
+from subgraft.config.training import TrainingSettings
+from subgraft.generators.generator import Generator
+from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.simulation import Simulator
 from subgraft.models.sides import side
-from subgraft.presets import PRESETS
-from subgraft.settings.initialisers import ResegmentationSettings
-from subgraft.settings.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from subgraft.grafting.similar import Relation, SimilarTokenFinder, SimilarTokens
+from subgraft.similar_tokens.finder import Relation, SimilarTokenFinder, SimilarTokens
 from subgraft.text import reading
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.learn import learn

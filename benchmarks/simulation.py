@@ -13,16 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.errors import UserError
-from subgraft.grafting.alignment import align
-from subgraft.grafting.generator import RaggedSimilar
-from subgraft.grafting.resegment import SimulatedToken
-from subgraft.grafting.similar import Relation
-from subgraft.grafting.similar_cache import SimilarCache
-from subgraft.grafting.simulation import resegmenter
-from subgraft.settings.initialisers import ResegmentationSettings
+from subgraft.generators.generator import RaggedSimilar
+from subgraft.generators.resegment import SimulatedToken
+from subgraft.generators.similar_cache import SimilarCache
+from subgraft.generators.simulation import resegmenter
+from subgraft.similar_tokens.finder import Relation
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
+from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 

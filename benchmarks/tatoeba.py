@@ -6,12 +6,12 @@ import itertools
 
 from transformers import PreTrainedModel
 
+from subgraft.config.corpora import Languages
+from subgraft.config.presets import PRESETS
 from subgraft.errors import UserError
 from subgraft.models.build import build_marian
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.translation import Translation
-from subgraft.presets import PRESETS
-from subgraft.settings.corpora import Languages
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn

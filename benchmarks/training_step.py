@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subgraft.experiment.cluster import ENVIRONMENT
+from subgraft.config.presets import PRESETS
+from subgraft.config.training import TrainingSettings
+from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
-from subgraft.presets import PRESETS
-from subgraft.settings.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

@@ -20,11 +20,11 @@ from pathlib import Path
 import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
-from subgraft.grafting.initialisers import METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.grafting.transplant import Method
+from subgraft.config.base import SideName
+from subgraft.initialisers.methods import METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.models.load import save_model
-from subgraft.settings.base import SideName
 from subgraft.stages.transfer import transfer
+from subgraft.transplanting.transplant import Method
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from subgraft.experiment.cluster import ENVIRONMENT
+from subgraft.config.presets import PRESETS
+from subgraft.config.training import TrainingSettings
+from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.presets import PRESETS
-from subgraft.settings.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model

@@ -23,8 +23,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.errors import SubgraftError, UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.metrics.sentence_statistics import FloatArray

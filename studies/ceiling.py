@@ -28,19 +28,19 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.cli.arguments import language_pair
-from subgraft.grafting.alignment import align
-from subgraft.grafting.generator import Generator, RaggedSimilar, mix
-from subgraft.grafting.similar import SimilarTokenFinder
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.config.corpora import Languages
+from subgraft.generators.generator import Generator, RaggedSimilar, mix
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings.corpora import Languages
+from subgraft.similar_tokens.finder import SimilarTokenFinder
 from subgraft.text.batches import BatchPlan
 from subgraft.text.corpus import Corpus
+from subgraft.transplanting.transplant import Method, transplant
+from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # Dev sentences and their batches, as finetunings are watched; steps after which they are scored.

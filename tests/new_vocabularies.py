@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import BERT2BERT
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -16,10 +16,10 @@ import pytest
 
 import toys
 from subgraft.cli import main
-from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
-from subgraft.grafting.initialisers import METHODS
+from subgraft.config.rows import InitialiserName
+from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.initialisers.methods import METHODS
 from subgraft.models.bundle import Bundle
-from subgraft.settings.rows import InitialiserName
 
 SCRIPT = Path(sys.executable).with_name("subgraft")
 CONFIG = """\

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 import toys
 from subgraft import __version__
 from subgraft.cli import main
-from subgraft.grafting.distilled_rows import DistilledRows, origin
+from subgraft.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.vocabulary.tokenizer import Tokenizer

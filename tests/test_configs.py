@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.presets import PRESETS
+from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
+from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.worker import Job, perform
-from subgraft.grafting.initialisers import METHODS, TRAINED_METHODS
-from subgraft.presets import PRESETS
+from subgraft.initialisers.methods import METHODS, TRAINED_METHODS
 from subgraft.search.space import grid
-from subgraft.settings.runtime import Runtime
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from subgraft.grafting import initialisers
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.initialisers import methods
 from subgraft.models.sides import side
+from subgraft.transplanting.transplant import Method, transplant
 from toys import fitted_tokenizer, mbart, multilingual_tokenizer
 
 
@@ -24,7 +24,7 @@ def test_the_shown_initialiser_transplants_a_model(
     import first_subword  # type: ignore[import-not-found]
 
     added = eval("{" + entry + "}", vars(first_subword))
-    monkeypatch.setattr(initialisers, "METHODS", {**initialisers.METHODS, **added})
+    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, **added})
     model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
     old = side(model, "decoder").input.weight.detach().clone()
     result, reports, _ = transplant(

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from small_experiments import written
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
 from subgraft.stages import PRETRAIN, pretrain

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from subgraft.grafting.new_rows import Request
-from subgraft.grafting.static_embeddings import StaticEmbeddings
-from subgraft.grafting.static_rows import StaticSpace
+from subgraft.initialisers.new_rows import Request
+from subgraft.initialisers.static_embeddings import StaticEmbeddings
+from subgraft.initialisers.static_rows import StaticSpace
 from subgraft.models.sides import Side, side
 from subgraft.vocabulary.entry import Entry
 from toys import fitted_tokenizer, mbart, multilingual_tokenizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.settings.runtime import Runtime
+from subgraft.config.runtime import Runtime
 
 
 class KilledError(Exception):

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from subgraft.cli import main
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.base import Settings
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError
 from subgraft.experiment.collection import in_use, needed_by, remove, surplus
 from subgraft.experiment.inventory import UNREADABLE, artifacts, work_directories
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.claim import Claim
 from subgraft.store.record import RECORD, Record

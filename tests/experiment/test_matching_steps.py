@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from subgraft import stages
-from subgraft.config import Experiment
-from subgraft.configfile import load
-from subgraft.experiment.estimate import estimates
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.estimates.estimate import estimates
+from subgraft.execution.plan import make_plan
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.plan import make_plan
-from subgraft.settings.runtime import Runtime
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 

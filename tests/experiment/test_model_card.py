@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from subgraft.cli import main
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.settings.runtime import Runtime
 from subgraft.stages.fitting import CURVE
 from subgraft.store.events import EventLog, StageContext
 from subgraft.store.step import Step, in_order

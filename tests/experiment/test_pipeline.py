@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.base import SideName
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.settings.base import SideName
 from subgraft.store.step import Step, in_order
 
 STRATEGIES = (

@@ -18,9 +18,9 @@ from subgraft.store.store import Store
 DRIVER = """
 import os, sys, time
 from pathlib import Path
-from subgraft.settings.runtime import Runtime
-from subgraft.settings.base import Settings
-from subgraft.experiment.runner import run
+from subgraft.config.runtime import Runtime
+from subgraft.config.base import Settings
+from subgraft.execution.runner import run
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 from subgraft.stages.stage import Stage

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, written
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.stages.fitting import CURVE, kept_weights

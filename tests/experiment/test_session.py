@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+from subgraft.config.corpora import Languages
+from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.session import further_commands
-from subgraft.settings.corpora import Languages
-from subgraft.settings.runtime import Runtime
 
 
 def test_a_missing_deepspeed_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
 

@@ -8,13 +8,13 @@ import pytest
 
 import toys
 from small_experiments import TINY, written
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.unspelled import unspelled
-from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
-from subgraft.settings.runtime import Runtime
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

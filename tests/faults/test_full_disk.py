@@ -26,7 +26,7 @@ from safetensors.numpy import save_file
 from subgraft.errors import OperationalError
 from subgraft.store.step import Step
 from subgraft.store.store import Store
-from subgraft.settings.base import Settings
+from subgraft.config.base import Settings
 
 class Recipe(Settings):
     name: str

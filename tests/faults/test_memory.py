@@ -15,9 +15,9 @@ DRIVER = """
 import json, sys, time
 from pathlib import Path
 from subgraft.errors import OperationalError
-from subgraft.experiment.runner import run
-from subgraft.settings.runtime import Runtime
-from subgraft.settings.base import Settings
+from subgraft.execution.runner import run
+from subgraft.config.runtime import Runtime
+from subgraft.config.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store

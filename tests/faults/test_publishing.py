@@ -19,7 +19,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from subgraft.settings.base import Settings
+from subgraft.config.base import Settings
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step
 from subgraft.store.store import Store

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from subgraft.settings.base import Settings
+from subgraft.config.base import Settings
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 from subgraft.tracking.registry import CANDIDATE, CHAMPION, Registry

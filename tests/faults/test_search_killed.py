@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.reporting.search_data import TrialResult
 from subgraft.search.ledger import Ledger
+from subgraft.search.results import TrialResult
 
 PROBE = """
 import json, sys, ray

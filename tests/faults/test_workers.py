@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.base import Settings
+from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError
-from subgraft.experiment.cluster import cluster
-from subgraft.experiment.runner import run
-from subgraft.settings.base import Settings
-from subgraft.settings.runtime import Runtime
+from subgraft.execution.cluster import cluster
+from subgraft.execution.runner import run
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store

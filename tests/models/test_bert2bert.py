@@ -7,22 +7,22 @@ import pytest
 import torch
 from transformers import BertForMaskedLM
 
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.errors import UserError
-from subgraft.grafting.generator import Generator
-from subgraft.grafting.generator_loss import GeneratorLoss
-from subgraft.grafting.simulation import Simulator
-from subgraft.models.beam_cache import BeamCache
+from subgraft.generators.generator import Generator
+from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.simulation import Simulator
+from subgraft.inference.beam_cache import BeamCache
+from subgraft.inference.translate import Translator
 from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
 from subgraft.models.conditioning import conditioning
 from subgraft.models.dropout import without_dropout
 from subgraft.models.sides import side
-from subgraft.models.translate import Translator
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, token_loss
 from subgraft.objectives.translation import Translation
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Languages
-from subgraft.settings.initialisers import ResegmentationSettings
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")

@@ -11,16 +11,16 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, BertForMaskedLM, PreTrainedModel
 
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
-from subgraft.grafting.transplant import Method
+from subgraft.inference.translate import Translator
 from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
 from subgraft.models.load import load_model, save_model
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.models.translate import Translator
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Languages
 from subgraft.stages.transfer import transfer
+from subgraft.transplanting.transplant import Method
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from transformers import MBartConfig, PreTrainedModel
 
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.config.training import ModelSettings
 from subgraft.models.bert2bert import assemble
 from subgraft.models.build import build_bert, build_marian, build_mbart
 from subgraft.models.parameter_count import (
@@ -15,7 +15,7 @@ from subgraft.models.parameter_count import (
     described,
     with_vocabularies,
 )
-from subgraft.settings.training import ModelSettings
+from subgraft.transplanting.transplant import Method, transplant
 from toys import SHAPE, cased_tokenizer, english_tokenizer, fitted_tokenizer, german_tokenizer, multilingual_tokenizer
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import MarianMTModel, MBartForConditionalGeneration, PreTrainedModel, T5Config, T5Model
 
+from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.models.sides import Tables, replace_tables, shares_table, side, side_names
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
-from subgraft.settings.base import SideName
 from toys import bert, bert2bert, gpt2, marian, mbart
 
 BERT2BERTS = [bert2bert, lambda: bert2bert(tied=False)]

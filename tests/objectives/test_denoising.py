@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.grafting.generator import Generator
-from subgraft.grafting.generator_loss import GeneratorLoss
-from subgraft.grafting.simulation import Simulator
+from subgraft.config.corpora import Languages
+from subgraft.config.domains import NoiseSettings
+from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.generators.generator import Generator
+from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.simulation import Simulator
 from subgraft.models.build import build_mbart
 from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.sides import side
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.mixture import Mixture
-from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import NoiseSettings
-from subgraft.settings.initialisers import ResegmentationSettings
 from subgraft.text import reading
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

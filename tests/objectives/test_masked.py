@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from subgraft.config.domains import MaskingSettings
 from subgraft.objectives.masked import MaskedLoss, MaskedSentences, Masking
 from subgraft.objectives.seq2seq import IGNORED
-from subgraft.settings.domains import MaskingSettings
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(150) + german(150)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.domains import NoiseSettings
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.conditioning import conditioning, language_code
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.translation import Translation
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import NoiseSettings
-from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.text.sequences import Sequences
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from subgraft.config.corpora import Languages
 from subgraft.models.conditioning import conditioning
 from subgraft.objectives.seq2seq import IGNORED, collate
 from subgraft.objectives.translation import Translation
-from subgraft.settings.corpora import Languages
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(20), german(20), strict=True))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from subgraft.config.base import SideName
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import corpus_score
 from subgraft.reporting.data import ReportData, Role, SpelledText
@@ -14,7 +15,6 @@ from subgraft.reporting.results import results
 from subgraft.reporting.spelled import spelled_by_all, spelling_in_short, spelling_table, unspelled_caption
 from subgraft.reporting.summary import summarise, summarise_spelled
 from subgraft.reporting.table import Table, text_markdown
-from subgraft.settings.base import SideName
 from subgraft.vocabulary.spelling import Spelling
 
 

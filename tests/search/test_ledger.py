@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from subgraft.reporting.search_data import TrialResult
 from subgraft.search.ledger import Ledger, to_do_again
+from subgraft.search.results import TrialResult
 
 BEGUN = TrialResult(1, {"initialiser": "patt", "kd_weight": 0.25})
 DONE = replace(BEGUN, state="finished", objectives={"dev_bleu": 12.5}, curve=((1, 10.0), (2, 12.5)), made={"a": 1.5})

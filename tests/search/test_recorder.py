@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.reporting.search_data import TrialResult, Value
 from subgraft.search.ledger import Ledger, to_do_again
 from subgraft.search.recorder import Recorder
+from subgraft.search.results import TrialResult, Value
 from subgraft.search.space import trial_steps
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

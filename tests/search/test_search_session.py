@@ -13,13 +13,13 @@ from rich.console import Console
 from small_searches import searchable
 from subgraft.cli import main
 from subgraft.cli.store import needed
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.cluster import ENVIRONMENT
+from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.reporting.search_data import TrialResult
 from subgraft.search.ledger import Ledger
+from subgraft.search.results import TrialResult
 from subgraft.search.session import Found, SearchSession, sessions, tried
 from subgraft.store.claim import Claim
 from subgraft.store.store import Store

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from small_searches import searchable
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.rows import Row
+from subgraft.config.search import Range
+from subgraft.config.yamltree import parse
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.reporting.search_data import TrialResult, Value
+from subgraft.search.results import TrialResult, Value
 from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_row, trial_steps
-from subgraft.settings.rows import Row
-from subgraft.settings.search import Range
 from subgraft.stages.fitting import CURVE
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
-from subgraft.yamltree import parse
 
 
 @pytest.fixture(scope="module")

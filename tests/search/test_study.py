@@ -9,12 +9,12 @@ import pytest
 from optuna.trial import TrialState
 from ray.tune.schedulers import TrialScheduler
 
-from subgraft.reporting.search_data import TrialResult, Value
+from subgraft.config.rows import Row
+from subgraft.config.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
+from subgraft.search.results import TrialResult, Value
 from subgraft.search.sampler import OptunaSearcher, scheduler
 from subgraft.search.space import grid
 from subgraft.search.study import LEAST_TRIALS, ask, importances, study_of
-from subgraft.settings.rows import Row
-from subgraft.settings.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
 
 ROW = Row(name="patt+kd", initialiser="patt", kd_weight=0.5)
 SPACE = SearchSpace(initialiser=("avg", "patt"), kd_weight=Range(min=0, max=2), vocabulary_size=(2000, 4000))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from subgraft.config.base import Settings
 from subgraft.search.trial import Watcher
-from subgraft.settings.base import Settings
 from subgraft.stages import FINETUNE, PRETRAIN
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.step import Step

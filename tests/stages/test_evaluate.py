@@ -11,11 +11,11 @@ import pytest
 from safetensors.numpy import load_file
 
 import toys
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.runtime import Runtime
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
-from subgraft.settings.evaluation import MeasurementSettings
-from subgraft.settings.runtime import Runtime
 from subgraft.stages.evaluate import SPELLED, STATISTICS, EvaluateRecipe, run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from new_vocabularies import LANGUAGES, upstream
+from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character
 from subgraft.objectives.reference_nats import reference_nats
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages.fitting import LEFT_OUT, DevScores
 
 SETTINGS = TrainingSettings(

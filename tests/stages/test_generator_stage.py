@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from small_experiments import written
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.experiment.worker import Job, perform
-from subgraft.grafting.generator import load_generator
-from subgraft.settings.runtime import Runtime
+from subgraft.generators.generator import load_generator
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from small_experiments import finish, written
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.domains import MaskingSettings
+from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.grafting.alignment import align
-from subgraft.grafting.generator import load_generator
+from subgraft.generators.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings.domains import MaskingSettings
 from subgraft.stages.upstream import masked_sentences
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
+from subgraft.vocabulary.alignment import align
 from toys import english, german, marian, publish_bert
 
 CONFIG = """\

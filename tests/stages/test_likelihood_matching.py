@@ -10,18 +10,17 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.initialisers import LikelihoodMatchingSettings
+from subgraft.config.rows import StartName
+from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
-from subgraft.grafting.distilled_rows import DistilledRows
-from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.initialisers.distilled_rows import DistilledRows
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings.corpora import Cleaning, CorpusSource
-from subgraft.settings.initialisers import LikelihoodMatchingSettings
-from subgraft.settings.rows import StartName
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages import own_translations, transfer
 from subgraft.stages.likelihood_matching import LikelihoodMatchingRecipe, run
 from subgraft.stages.transfer import TransferRecipe
@@ -29,6 +28,7 @@ from subgraft.text.corpus import build
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
+from subgraft.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched
 
 STEPS = 6

@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.training import TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages.finetune import FinetuneRecipe, run
 from subgraft.stages.phases import FirstPhase, joined, take_over_tables, train_tables_alone
 from subgraft.text.corpus import build

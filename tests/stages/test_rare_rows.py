@@ -11,18 +11,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from subgraft.grafting.alignment import align
-from subgraft.grafting.mixing_matrix import save_matrices
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.training import RareTokenSettings, TrainingSettings
+from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
-from subgraft.settings.training import RareTokenSettings, TrainingSettings
 from subgraft.stages.finetune import FinetuneRecipe, run
 from subgraft.stages.phases import FirstPhase
 from subgraft.stages.rare_rows import NewRows, RareRows, count_tokens
 from subgraft.text.corpus import build
+from subgraft.transplanting.transplant import Method, transplant
+from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
 from subgraft.stages.report_rows import Design, design
 
 ROWS = (

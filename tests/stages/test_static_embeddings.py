@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from subgraft.grafting.static_embeddings import StaticEmbeddings
-from subgraft.grafting.static_training import train_static
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.initialisers.static_embeddings import StaticEmbeddings
+from subgraft.initialisers.static_training import train_static
 from subgraft.models.bundle import Bundle
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
-from subgraft.settings.initialisers import StaticEmbeddingSettings
 from subgraft.stages import static_embeddings, transfer
 from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.transfer import TransferRecipe

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
+from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.worker import Job, perform
 from subgraft.models.bundle import Bundle
-from subgraft.settings.runtime import Runtime
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store

@@ -9,19 +9,19 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.initialisers import TokenDistillationSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
-from subgraft.grafting.distilled_rows import DistilledRows
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.initialisers.distilled_rows import DistilledRows
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Cleaning, CorpusSource
-from subgraft.settings.initialisers import TokenDistillationSettings
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages import transfer
 from subgraft.stages.token_distillation import TokenDistillationRecipe, run
 from subgraft.stages.transfer import TransferRecipe
 from subgraft.text.corpus import build
+from subgraft.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")

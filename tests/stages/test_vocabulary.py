@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
-from subgraft.settings.runtime import Runtime
-from subgraft.settings.vocabularies import VocabularySettings
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.runtime import Runtime
+from subgraft.config.vocabularies import VocabularySettings
 from subgraft.stages.vocabulary import VocabularyRecipe, run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.settings.runtime import Runtime
+from subgraft.config.runtime import Runtime
 from subgraft.store.events import EventLog, EventTail, Metrics, Progress, StageContext, Started
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.base import Settings
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import RECORD, Record

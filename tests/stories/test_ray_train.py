@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.execution.runner import run
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.runner import run
-from subgraft.settings.runtime import Runtime
 from subgraft.store.store import Store
 
 SETTINGS = (

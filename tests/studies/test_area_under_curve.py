@@ -10,11 +10,11 @@ import pytest
 
 from area_under_curve import MEASURES, area, as_markdown, cells, main
 from small_experiments import TINY, written
-from subgraft.config import Experiment
-from subgraft.configfile import load
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.worker import Job, perform
-from subgraft.settings.runtime import Runtime
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

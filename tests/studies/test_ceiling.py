@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import ceiling
-from subgraft.grafting.transplant import Method, transplant
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.corpus import Corpus, build
+from subgraft.transplanting.transplant import Method, transplant
 from toys import english, english_tokenizer, german, german_tokenizer, marian
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.tasks.question_generation import MarkedAnswer, require_marks
 from subgraft.text.corpus import build
 from subgraft.text.sources import resolve

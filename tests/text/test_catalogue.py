@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.catalogue import available, check, get
 from subgraft.text.sources import resolve
 

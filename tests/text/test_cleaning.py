@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgraft.settings.corpora import Cleaning
+from subgraft.config.corpora import Cleaning
 from subgraft.text.cleaning import Sides, clean, digest, strip
 
 LENIENT = {"deduplicate": False, "drop_held_out": False}

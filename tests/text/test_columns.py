@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from subgraft.config.corpora import Cleaning, ColumnFiles, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Cleaning, ColumnFiles, CorpusSource, Languages
 from subgraft.text.columns import pairs
 from subgraft.text.corpus import build
 from subgraft.text.sources import resolve

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.corpus import Corpus, build
 
 EN_FR = Languages(source="en", target="fr")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.corpora import UrlFile
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings.corpora import UrlFile
 from subgraft.text.download import fetch
 
 BODY = b"".join(f"line {number}\n".encode() for number in range(50_000))

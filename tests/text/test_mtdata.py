@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Languages
 from subgraft.text import mtdata
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from subgraft.settings.domains import NoiseSettings
+from subgraft.config.domains import NoiseSettings
 from subgraft.text.noise import infill, permute, span_lengths
 
 MASK = -1

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, UrlFile
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, UrlFile
 from subgraft.text.corpus import build
 from subgraft.text.sources import FileSource, resolve
 

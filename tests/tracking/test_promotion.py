@@ -13,8 +13,8 @@ from sacrebleu.metrics.bleu import BLEU
 from safetensors.numpy import save_file
 
 from subgraft.cli import main
+from subgraft.config.base import Settings
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store

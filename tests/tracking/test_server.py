@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
+from subgraft.config.base import Settings
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings.base import Settings
 from subgraft.stages.stage import Stage
 from subgraft.store.events import Metrics
 from subgraft.store.step import TEST_SET, Step

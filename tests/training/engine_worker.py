@@ -25,18 +25,18 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.grafting.generator import Generator
-from subgraft.grafting.generator_loss import GeneratorLoss
-from subgraft.grafting.simulation import GeneratorBatch, Simulator
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.config.training import TrainingSettings
+from subgraft.generators.generator import Generator
+from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.conditioning import conditioning
 from subgraft.models.sides import side, tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Languages
-from subgraft.settings.initialisers import ResegmentationSettings
-from subgraft.settings.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from subgraft.config.runtime import Runtime
+from subgraft.config.training import TrainingSettings
 from subgraft.errors import OperationalError, SubgraftError
-from subgraft.settings.runtime import Runtime
-from subgraft.settings.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_batch import most_demanding, out_of_memory_told, what_helps
 from subgraft.training.engine import PlainEngine
@@ -37,11 +37,11 @@ HEADROOM = 250 * 2**20
 
 
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
+    from subgraft.config.corpora import Languages
     from subgraft.models.build import build_marian
     from subgraft.models.conditioning import conditioning
     from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
     from subgraft.objectives.translation import Translation
-    from subgraft.settings.corpora import Languages
     from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
     source, target = english_tokenizer(), german_tokenizer()
@@ -131,10 +131,10 @@ def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) 
 
 def _pretrain(place: Path, how: str) -> None:
     """Make the inputs of the pretraining; then itself, with little memory left, whole or in small parts."""
-    from subgraft.config import Experiment
-    from subgraft.configfile import load
+    from subgraft.config.configfile import load
+    from subgraft.config.experiment import Experiment
+    from subgraft.execution.worker import Job, perform
     from subgraft.experiment.pipeline import Pipeline
-    from subgraft.experiment.worker import Job, perform
     from subgraft.store.provenance import Provenance
     from subgraft.store.step import in_order
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.settings.training import TrainingSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Outcome, Trainer

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.settings.training import TrainingSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.training.engine import PlainEngine
 from subgraft.training.row_updates import RowUpdates
 

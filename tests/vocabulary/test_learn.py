@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 from transformers import AutoTokenizer
 
+from subgraft.config.base import VocabularyKind
 from subgraft.errors import UserError
-from subgraft.settings.base import VocabularyKind
 from subgraft.vocabulary.entry import Mark
 from subgraft.vocabulary.learn import learn, sample
 from subgraft.vocabulary.tokenizer import Tokenizer

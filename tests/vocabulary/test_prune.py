@@ -16,8 +16,8 @@ from typing import get_args
 import pytest
 import sentencepiece
 
+from subgraft.config.base import VocabularyKind
 from subgraft.errors import UserError
-from subgraft.settings.base import VocabularyKind
 from subgraft.text import reading
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sentencepiece_model import ordinary_pieces

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.errors import UserError
-from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sampling import BpeDropout, Sampler, UnigramLattice
 from subgraft.vocabulary.tokenizer import Tokenizer

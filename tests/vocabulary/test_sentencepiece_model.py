@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
+from subgraft.config.base import VocabularyKind
 from subgraft.errors import UserError
-from subgraft.settings.base import VocabularyKind
 from subgraft.text import reading
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.sentencepiece_model import convert

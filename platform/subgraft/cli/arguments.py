@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Languages
 
 # "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.
 _CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from subgraft.cli.arguments import languages
 from subgraft.cli.output import Commands, console
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text.squad import Pairing
 
 

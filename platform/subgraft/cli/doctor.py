@@ -70,7 +70,7 @@ def _corpora() -> tuple[bool, str]:
 
 
 def _upload(runtime_env: Path) -> tuple[bool, str]:
-    from subgraft.experiment.upload import packed, require_small
+    from subgraft.execution.upload import packed, require_small
 
     upload = packed(runtime_env)
     require_small(upload, runtime_env)

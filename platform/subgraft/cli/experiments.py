@@ -13,7 +13,7 @@ from subgraft.cli.output import Commands, console, new_directory
 from subgraft.errors import UserError
 
 if TYPE_CHECKING:
-    from subgraft.config import Experiment
+    from subgraft.config.experiment import Experiment
     from subgraft.experiment.session import Session
     from subgraft.tracking.server import Server
 
@@ -48,8 +48,8 @@ def add_to(commands: Commands) -> None:
 
 def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """A configuration file with its overrides. Raises UserError with everything that is wrong."""
-    from subgraft.config import Experiment
-    from subgraft.configfile import load
+    from subgraft.config.configfile import load
+    from subgraft.config.experiment import Experiment
 
     return load(path, Experiment, overrides)
 
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> None:
-    from subgraft.experiment.plan import table
+    from subgraft.execution.plan import table
 
     session = _session(arguments.config, arguments.overrides)
     planned = session.plan()

@@ -88,8 +88,8 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
 def find_similar(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
-    from subgraft.grafting.similar import SimilarTokenFinder
-    from subgraft.grafting.similar_table import SimilarRow, similar_rows
+    from subgraft.similar_tokens.finder import SimilarTokenFinder
+    from subgraft.similar_tokens.table import SimilarRow, similar_rows
 
     if arguments.out:
         require_absent(arguments.out)
@@ -118,9 +118,9 @@ def find_similar(arguments: argparse.Namespace) -> None:
 def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
-    from subgraft.grafting.generator import load_generator
-    from subgraft.grafting.initialisers import initialiser
-    from subgraft.grafting.new_rows import Request
+    from subgraft.generators.generator import load_generator
+    from subgraft.initialisers.methods import initialiser
+    from subgraft.initialisers.new_rows import Request
     from subgraft.models.bundle import Bundle
     from subgraft.models.sides import side
 
@@ -162,7 +162,7 @@ def assemble_model(arguments: argparse.Namespace) -> None:
 
 def _check_method(arguments: argparse.Namespace) -> None:
     """Whether the method is there, and given what it needs and nothing else."""
-    from subgraft.grafting.initialisers import DISTILLED_METHODS, STATIC_METHODS, TRAINED_METHODS, initialiser
+    from subgraft.initialisers.methods import DISTILLED_METHODS, STATIC_METHODS, TRAINED_METHODS, initialiser
 
     initialiser(arguments.method)
     if (arguments.generator is not None) != (arguments.method in TRAINED_METHODS):
@@ -183,8 +183,8 @@ def _check_method(arguments: argparse.Namespace) -> None:
 
 
 def transfer_model(arguments: argparse.Namespace) -> None:
-    from subgraft.grafting.transplant import Method
     from subgraft.stages.transfer import transfer
+    from subgraft.transplanting.transplant import Method
 
     _check_method(arguments)
     for given in (arguments.generator, arguments.static, arguments.distilled):

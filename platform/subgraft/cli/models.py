@@ -11,8 +11,8 @@ from typing import get_args
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
 from subgraft.cli.registered import HELP, local_model
+from subgraft.config.base import TaskName
 from subgraft.errors import UserError
-from subgraft.settings.base import TaskName
 
 
 def add_to(commands: Commands) -> None:
@@ -58,8 +58,8 @@ def generate_text(arguments: argparse.Namespace) -> None:
 def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
     # These take seconds to load; a mistake in the text is told at once.
+    from subgraft.config.evaluation import MeasurementSettings
     from subgraft.models.bundle import Bundle
-    from subgraft.settings.evaluation import MeasurementSettings
     from subgraft.stages.evaluate import translator
 
     bundle = Bundle.load(local_model(arguments.model))

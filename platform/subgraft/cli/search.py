@@ -11,7 +11,7 @@ from subgraft.cli.output import Commands, console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.reporting.search_data import SearchData, TrialResult
+    from subgraft.search.results import SearchData, TrialResult
     from subgraft.search.session import Found
 
 
@@ -60,7 +60,7 @@ def _tell(found: Found) -> None:
 def _best(data: SearchData) -> Table:
     from rich.table import Table
 
-    from subgraft.reporting.search_data import best
+    from subgraft.search.results import best
 
     shown = Table(box=None, pad_edge=False)
     for heading in ("trial", *data.parameters, *data.objectives):

@@ -97,8 +97,8 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def embed(arguments: argparse.Namespace) -> None:
     from subgraft.cli.grafts import load_vocabulary
-    from subgraft.grafting.static_training import train_static
-    from subgraft.settings.initialisers import StaticEmbeddingSettings
+    from subgraft.config.initialisers import StaticEmbeddingSettings
+    from subgraft.initialisers.static_training import train_static
     from subgraft.text import reading
 
     settings = StaticEmbeddingSettings(

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config import Experiment
+from subgraft.config.base import SideName, Split
+from subgraft.config.corpora import Languages
+from subgraft.config.domains import MaskingSettings, NoiseSettings
+from subgraft.config.experiment import Experiment
+from subgraft.config.rows import Row
+from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.files import file_digest
-from subgraft.settings.base import SideName, Split
-from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import MaskingSettings, NoiseSettings
-from subgraft.settings.rows import Row
-from subgraft.settings.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.stages.assemble import AssembleRecipe
 from subgraft.stages.build import BuildRecipe
 from subgraft.stages.checkpoint import CheckpointRecipe

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Literal
 
 from subgraft import stages
+from subgraft.config.base import SideName
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.rows import Row
+from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
-from subgraft.grafting.initialisers import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.settings.base import SideName
-from subgraft.settings.evaluation import MeasurementSettings
-from subgraft.settings.rows import Row
-from subgraft.settings.training import TrainingSettings
+from subgraft.initialisers.methods import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.finetune import FinetuneRecipe
 from subgraft.stages.gap import GapRecipe

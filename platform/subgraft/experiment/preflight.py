@@ -7,15 +7,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from subgraft.config import Experiment
+from subgraft.config.base import Split
+from subgraft.config.experiment import Experiment
+from subgraft.config.rows import UNMAPPED
+from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings.base import Split
-from subgraft.settings.rows import UNMAPPED
-from subgraft.settings.runtime import Runtime
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource

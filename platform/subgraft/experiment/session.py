@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.config import Experiment
+from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.estimate import estimates
-from subgraft.experiment.estimate import table as estimate_table
+from subgraft.estimates.estimate import estimates
+from subgraft.estimates.estimate import table as estimate_table
+from subgraft.execution.plan import Plan, make_plan
+from subgraft.execution.progress import display_for
+from subgraft.execution.runner import run
 from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.plan import Plan, make_plan
 from subgraft.experiment.preflight import require_libraries
-from subgraft.experiment.progress import display_for
-from subgraft.experiment.runner import run
 from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.experiment.unspelled import unspelled
 from subgraft.reporting.terminal import terminal_table
-from subgraft.settings.corpora import Languages
 from subgraft.stages.report import ReportRecipe, collect
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from subgraft.experiment.workload import known_tokenizer
-from subgraft.settings.base import SideName
+from subgraft.config.base import SideName
+from subgraft.estimates.workload import known_tokenizer
 from subgraft.tasks.question_generation import MarkedAnswer
 from subgraft.text.corpus import Corpus
 from subgraft.text.sources import resolve

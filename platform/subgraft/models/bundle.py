@@ -7,13 +7,13 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
 from subgraft.models.conditioning import Conditioning, conditioning
 from subgraft.models.hub import position_limit
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings.base import SideName
-from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

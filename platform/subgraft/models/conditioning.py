@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.models.sides import BERT2BERT
-from subgraft.settings.corpora import Languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # Families whose sequences end in a language code, with which the decoder also starts.

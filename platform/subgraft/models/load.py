@@ -20,13 +20,13 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.models.bert2bert import POOLER, without_pooler
 from subgraft.models.hub import described_family, read_config, resolve_model
 from subgraft.models.sides import BERT2BERT, set_padding
 from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.tokenizers import save_tokenizers
-from subgraft.settings.base import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 CLASS_OF_FAMILY: dict[str, type[PreTrainedModel]] = {

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from subgraft.config.base import SideName
 from subgraft.errors import UserError
-from subgraft.settings.base import SideName
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.sentencepiece_model import convert
 from subgraft.vocabulary.tokenizer import Tokenizer

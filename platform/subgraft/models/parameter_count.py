@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedModel
 
+from subgraft.config.base import SideName
+from subgraft.config.training import ModelSettings
 from subgraft.models.bert2bert import without_pooler
 from subgraft.models.load import CLASS_OF_FAMILY
 from subgraft.models.sides import BERT2BERT, tables_of
-from subgraft.settings.base import SideName
-from subgraft.settings.training import ModelSettings
 
 Config = Mapping[str, Any]
 

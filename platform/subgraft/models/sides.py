@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from transformers import MarianMTModel, MBartForConditionalGeneration, PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
+from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.models.bert2bert import prediction_head
 from subgraft.models.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
-from subgraft.settings.base import SideName
 
 # transformers' EncoderDecoderModel, here always of two BERTs.
 BERT2BERT = "encoder-decoder"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.config.base import SideName
 from subgraft.models import marian_layout
 from subgraft.models.hub import described_family, read_config, resolve_model
 from subgraft.models.sides import SIDES_OF_FAMILY
-from subgraft.settings.base import SideName
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from subgraft.config.domains import NoiseSettings
 from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
-from subgraft.settings.domains import NoiseSettings
 from subgraft.text.noise import infill, permute
 from subgraft.text.sequences import Sequences, blocks
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from subgraft.config.domains import MaskingSettings
 from subgraft.models.hidden_states import bert_states
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import IGNORED, pad, projected_loss
-from subgraft.settings.domains import MaskingSettings
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from subgraft.config.corpora import Languages
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.objectives.log_likelihood import linear_log_likelihood
 from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, Seq2SeqData, top_states
 from subgraft.objectives.translation import Translation
-from subgraft.settings.corpora import Languages
 from subgraft.text.batches import BatchPlan
 
 # The tokens of a batch, padding included: what a GPU of a few gigabytes bears.

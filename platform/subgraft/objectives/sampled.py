@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from subgraft.settings.base import SideName
-from subgraft.settings.vocabularies import SamplingSettings
+from subgraft.config.base import SideName
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.sampling import Sampler
 from subgraft.vocabulary.tokenizer import Tokenizer

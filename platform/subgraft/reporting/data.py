@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from subgraft.config.base import SideName
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
-from subgraft.settings.base import SideName
 from subgraft.vocabulary.spelling import Spelling
 
 Role = Literal["upstream", "downstream"]

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from subgraft.reporting.search_data import TrialResult, ended
+from subgraft.search.results import TrialResult, ended
 from subgraft.store.disk import space_needed
 
 

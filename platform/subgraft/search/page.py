@@ -8,8 +8,8 @@ from pathlib import Path
 
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.data import Command
-from subgraft.reporting.search_data import SearchData, TrialResult, best
-from subgraft.reporting.search_page import render
+from subgraft.search.document import render
+from subgraft.search.results import SearchData, TrialResult, best
 from subgraft.search.space import as_yaml, searched, template, trial_row, wanted
 from subgraft.search.study import importances
 

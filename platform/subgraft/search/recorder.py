@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from subgraft.execution.progress import duration
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.progress import duration
-from subgraft.reporting.search_data import State, TrialResult, Value, ended
 from subgraft.search.ledger import Ledger
+from subgraft.search.results import State, TrialResult, Value, ended
 from subgraft.search.space import template, trial_row, trial_steps, wanted
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store

@@ -16,13 +16,13 @@ from optuna.trial import TrialState
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from subgraft.reporting.search_data import TrialResult, Value, ended
+from subgraft.config.rows import Row
+from subgraft.config.search import SearchSettings
 from subgraft.search.ledger import to_do_again
+from subgraft.search.results import TrialResult, Value, ended
 from subgraft.search.space import grid
 from subgraft.search.study import ask, study_of
 from subgraft.search.trial import BLEU, EVALUATION, STATE
-from subgraft.settings.rows import Row
-from subgraft.settings.search import SearchSettings
 
 # More evaluations than any finetuning has: where a trial ends is not for ASHA to say.
 ENDLESS = 10_000

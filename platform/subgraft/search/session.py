@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.config import Experiment
+from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError, UserError
-from subgraft.experiment.cluster import cluster
+from subgraft.execution.cluster import cluster
+from subgraft.execution.progress import Display, display_for
+from subgraft.execution.runner import run
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
-from subgraft.experiment.progress import Display, display_for
-from subgraft.experiment.runner import run
 from subgraft.experiment.session import further_commands
-from subgraft.reporting.search_data import TrialResult, best, ended
 from subgraft.search.ledger import Ledger
 from subgraft.search.page import Page
 from subgraft.search.recorder import Recorder
+from subgraft.search.results import TrialResult, best, ended
 from subgraft.search.space import identity, searched, template, trial_steps, wanted
 from subgraft.store.claim import Claim
 from subgraft.store.provenance import Provenance

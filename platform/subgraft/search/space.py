@@ -11,11 +11,11 @@ from itertools import product
 from typing import Any
 
 from subgraft import stages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.rows import Row
+from subgraft.config.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.reporting.search_data import TrialResult, Value
-from subgraft.settings.evaluation import MeasurementSettings
-from subgraft.settings.rows import Row
-from subgraft.settings.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
+from subgraft.search.results import TrialResult, Value
 from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.fitting import kept_weights
 from subgraft.store.step import TEST_SET, Step, sha256_of

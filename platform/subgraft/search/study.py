@@ -11,10 +11,10 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from subgraft.reporting.search_data import TrialResult, Value, ended
+from subgraft.config.rows import Row
+from subgraft.config.search import Range, SearchSettings
+from subgraft.search.results import TrialResult, Value, ended
 from subgraft.search.space import draw
-from subgraft.settings.rows import Row
-from subgraft.settings.search import Range, SearchSettings
 
 # Of fewer trials, what the best share of them have in common is chance.
 LEAST_TRIALS = 8

@@ -14,9 +14,9 @@ from typing import Any
 from ray import tune
 
 from subgraft.errors import SubgraftError, UserError
+from subgraft.execution.runner import run
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.experiment.runner import run
-from subgraft.reporting.search_data import TrialResult
+from subgraft.search.results import TrialResult
 from subgraft.search.space import trial_steps
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.provenance import Provenance

@@ -10,8 +10,8 @@ from ray.tune import Callback, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
 
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.reporting.search_data import ended
 from subgraft.search.recorder import Recorder
+from subgraft.search.results import ended
 from subgraft.search.sampler import OptunaSearcher, scheduler
 from subgraft.search.space import searched, template, wanted
 from subgraft.search.trial import BLEU, EVALUATION, RESOURCES, SAID, STATE, run_trial

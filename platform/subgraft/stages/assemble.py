@@ -7,10 +7,10 @@ from pathlib import Path
 
 from transformers import BertForMaskedLM
 
+from subgraft.config.base import Settings
 from subgraft.errors import UserError
 from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
-from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.config.base import Settings
+from subgraft.config.training import ModelSettings
 from subgraft.models.build import build_bert, build_marian, build_mbart
 from subgraft.models.bundle import Bundle
-from subgraft.settings.base import Settings
-from subgraft.settings.training import ModelSettings
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
 

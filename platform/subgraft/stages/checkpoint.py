@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from subgraft.config.base import Settings
 from subgraft.models.bundle import Bundle
-from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from subgraft.settings.runtime import Runtime
+from subgraft.config.runtime import Runtime
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Anything canonical JSON can hold; numbers are finite."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from subgraft.settings.base import Settings
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.base import Settings
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.stages.context import Context, Json
 from subgraft.tasks.question_generation import MarkedAnswer
 from subgraft.text.corpus import build

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 from safetensors.numpy import save_file
 
+from subgraft.config.base import Settings
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import count_characters
 from subgraft.metrics.calibration import Calibration, inference_calibration
 from subgraft.metrics.scores import METRICS, MetricName, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
-from subgraft.models.translate import Translator
-from subgraft.settings.base import Settings
-from subgraft.settings.corpora import Languages
-from subgraft.settings.evaluation import MeasurementSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus

@@ -9,16 +9,15 @@ from pathlib import Path
 from pydantic import Field
 from torch import Tensor, nn
 
-from subgraft.grafting.attached_tables import AttachedTables
-from subgraft.grafting.mixing_matrix import MixingMatrix, load_matrix
+from subgraft.config.base import Settings, SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.training import TrainingSettings
+from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
-from subgraft.settings.base import Settings, SideName
-from subgraft.settings.corpora import Languages
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone
@@ -27,6 +26,7 @@ from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
 from subgraft.training.loop import Outcome
 from subgraft.training.row_updates import RowUpdates
+from subgraft.transplanting.attached_tables import AttachedTables
 
 
 class FinetuneRecipe(Settings):

@@ -13,15 +13,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from subgraft.config.corpora import Languages
+from subgraft.config.training import ROWS_IN_PARTS, TrainingSettings
 from subgraft.errors import OperationalError, UserError
+from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.models.translate import Translator
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.translation import Translation
-from subgraft.settings.corpora import Languages
-from subgraft.settings.training import ROWS_IN_PARTS, TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from subgraft.config.base import Settings, SideName
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings.base import Settings, SideName
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.compare import compare

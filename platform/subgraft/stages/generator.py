@@ -8,18 +8,18 @@ from typing import Literal
 
 from pydantic import Field
 
-from subgraft.grafting.generator import Generator, GeneratorOrigin, save_generators, table_digest
-from subgraft.grafting.generator_loss import GeneratorLoss
-from subgraft.grafting.masked_generator_loss import MaskedGeneratorLoss
-from subgraft.grafting.masked_simulation import MaskedSimulator
-from subgraft.grafting.simulation import Simulator
+from subgraft.config.base import Settings, SideName, UpstreamObjective
+from subgraft.config.corpora import Languages
+from subgraft.config.domains import MaskingSettings, NoiseSettings
+from subgraft.config.initialisers import GeneratorSettings
+from subgraft.config.training import TrainingSettings
+from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.masked_generator_loss import MaskedGeneratorLoss
+from subgraft.generators.masked_simulation import MaskedSimulator
+from subgraft.generators.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings.base import Settings, SideName, UpstreamObjective
-from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import MaskingSettings, NoiseSettings
-from subgraft.settings.initialisers import GeneratorSettings
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective

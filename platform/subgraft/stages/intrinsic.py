@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from subgraft.grafting.intrinsic import measure
+from subgraft.config.base import Settings, SideName
+from subgraft.config.evaluation import IntrinsicSettings
 from subgraft.models.bundle import Bundle
-from subgraft.settings.base import Settings, SideName
-from subgraft.settings.evaluation import IntrinsicSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.transfer import method_of
+from subgraft.transplanting.intrinsic import measure
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 QUALITY = "intrinsic.json"

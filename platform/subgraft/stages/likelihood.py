@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.config.base import Settings
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.metrics.token_classes import BitsByClass, token_classes
 from subgraft.models.bundle import Bundle
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.reference_nats import reference_nats
-from subgraft.settings.base import Settings
-from subgraft.settings.corpora import Languages
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from subgraft.grafting.distilled_rows import DistilledRows, origin
-from subgraft.grafting.likelihood_matching_loss import LikelihoodMatchingLoss, StudentTables
-from subgraft.grafting.span_pairs import SpanPairs
-from subgraft.grafting.transplant import Method
+from subgraft.config.base import Settings, SideName, Split
+from subgraft.config.corpora import Languages
+from subgraft.config.initialisers import LikelihoodMatchingSettings
+from subgraft.config.rows import StartName
+from subgraft.config.training import TrainingSettings
+from subgraft.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, StudentTables
+from subgraft.learned_rows.span_pairs import SpanPairs
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
-from subgraft.settings.base import Settings, SideName, Split
-from subgraft.settings.corpora import Languages
-from subgraft.settings.initialisers import LikelihoodMatchingSettings
-from subgraft.settings.rows import StartName
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.stages.own_translations import own_translations
 from subgraft.text.corpus import Corpus
+from subgraft.transplanting.transplant import Method
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 METHOD = "likelihood-matching"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from subgraft.config.corpora import Languages
 from subgraft.files import sync
+from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
-from subgraft.models.translate import Translator
-from subgraft.settings.corpora import Languages
 from subgraft.stages.context import Context
 from subgraft.stages.fitting import DEV_LENGTH_RATIO, device
 

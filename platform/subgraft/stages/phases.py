@@ -9,10 +9,10 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
+from subgraft.config.base import Settings, SideName
+from subgraft.config.training import TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
-from subgraft.settings.base import Settings, SideName
-from subgraft.settings.training import TrainingSettings
 from subgraft.training.loop import CurvePoint, Outcome
 from subgraft.training.schedule import Data, planned_steps
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from pydantic import Field
 
+from subgraft.config.base import Settings, UpstreamObjective
+from subgraft.config.corpora import Languages
+from subgraft.config.domains import MaskingSettings, NoiseSettings
+from subgraft.config.training import ModelSettings, TrainingSettings
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.masked import MaskedLoss
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.settings.base import Settings, UpstreamObjective
-from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import MaskingSettings, NoiseSettings
-from subgraft.settings.training import ModelSettings, TrainingSettings
-from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve

@@ -13,11 +13,11 @@ from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.grafting.alignment import align, special_alone
+from subgraft.config.base import Settings, SideName
+from subgraft.config.training import RareTokenSettings
 from subgraft.models.sides import tables_of
-from subgraft.settings.base import Settings, SideName
-from subgraft.settings.training import RareTokenSettings
 from subgraft.training.row_updates import RowUpdates
+from subgraft.vocabulary.alignment import align, special_alone
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Tokenizers = Mapping[SideName, Tokenizer]

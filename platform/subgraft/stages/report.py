@@ -8,7 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from subgraft.config import Experiment
+from subgraft.config.base import Settings
+from subgraft.config.experiment import Experiment
 from subgraft.metrics.scores import Score
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.reporting.data import (
@@ -26,7 +27,6 @@ from subgraft.reporting.data import (
 )
 from subgraft.reporting.report import write_report
 from subgraft.reporting.words import over_segmented_words
-from subgraft.settings.base import Settings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.report_rows import design, flattened, read_lines, read_record, row_result
 from subgraft.text.corpus import Corpus

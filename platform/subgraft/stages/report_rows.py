@@ -10,7 +10,7 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-from subgraft.grafting.initialisers import TRAINED_METHODS
+from subgraft.initialisers.methods import TRAINED_METHODS
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray

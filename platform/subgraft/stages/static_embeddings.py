@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from subgraft.grafting.static_embeddings import RECORD
-from subgraft.grafting.static_training import train_static
-from subgraft.settings.base import Settings, StaticAlgorithm
-from subgraft.settings.initialisers import StaticEmbeddingSettings
+from subgraft.config.base import Settings, StaticAlgorithm
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.initialisers.static_embeddings import RECORD
+from subgraft.initialisers.static_training import train_static
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from subgraft.config.base import Settings, SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.initialisers import TokenDistillationSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
-from subgraft.grafting.distilled_rows import DistilledRows, origin
-from subgraft.grafting.segmentation_pairs import SegmentationPairs
-from subgraft.grafting.token_distillation_loss import StudentTable, TokenDistillationLoss
+from subgraft.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.learned_rows.segmentation_pairs import SegmentationPairs
+from subgraft.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import BERT2BERT, Side
 from subgraft.models.sides import side as side_of
-from subgraft.settings.base import Settings, SideName
-from subgraft.settings.corpora import Languages
-from subgraft.settings.initialisers import TokenDistillationSettings
-from subgraft.settings.training import TrainingSettings
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.text.corpus import Corpus

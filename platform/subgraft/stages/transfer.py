@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from subgraft.grafting.mixing_matrix import save_matrices
-from subgraft.grafting.transplant import Method, TransplantReport, transplant
+from subgraft.config.base import Settings, SideName
+from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
-from subgraft.settings.base import Settings, SideName
 from subgraft.stages.context import Context, Json
+from subgraft.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 REPORT = "transfer.json"

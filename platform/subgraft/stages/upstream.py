@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from subgraft.config.base import UpstreamObjective
+from subgraft.config.corpora import Languages
+from subgraft.config.domains import MaskingSettings, NoiseSettings
+from subgraft.config.training import TrainingSettings
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.conditioning import language_code
 from subgraft.objectives.denoising import Denoising
@@ -13,11 +18,6 @@ from subgraft.objectives.mixture import Mixture
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.seq2seq import Objective
 from subgraft.objectives.translation import Translation
-from subgraft.settings.base import UpstreamObjective
-from subgraft.settings.corpora import Languages
-from subgraft.settings.domains import MaskingSettings, NoiseSettings
-from subgraft.settings.training import TrainingSettings
-from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.text.corpus import Corpus
 
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from subgraft.config.base import Settings
+from subgraft.config.vocabularies import VocabularySettings
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.settings.base import Settings
-from subgraft.settings.vocabularies import VocabularySettings
 from subgraft.stages.context import Context, Json
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.corpus import Corpus

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from subgraft.settings.runtime import Runtime
+from subgraft.config.runtime import Runtime
 
 EVENTS = "events.jsonl"
 PROGRESS_SECONDS = 0.5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from subgraft.settings.base import Settings
+from subgraft.config.base import Settings
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json

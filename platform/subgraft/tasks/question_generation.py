@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from subgraft.config.corpora import QuestionGenerationSettings
 from subgraft.errors import UserError
-from subgraft.settings.corpora import QuestionGenerationSettings
 from subgraft.tasks.window import window
 from subgraft.text.squad import Question
 from subgraft.vocabulary.tokenizer import Tokenizer

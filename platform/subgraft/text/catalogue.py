@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from subgraft.config.base import Split
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.settings.base import Split
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus, Progress, build, require_empty

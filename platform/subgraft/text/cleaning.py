@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from subgraft.settings.corpora import Cleaning
+from subgraft.config.corpora import Cleaning
 
 # One segment per source side and, unless the corpus is monolingual, one for the target side.
 Sides = tuple[str, ...]

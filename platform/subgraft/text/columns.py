@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from subgraft.config.base import Split
+from subgraft.config.corpora import ColumnFiles
 from subgraft.errors import UserError
-from subgraft.settings.base import Split
-from subgraft.settings.corpora import ColumnFiles
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.resolved import PairFilesSource

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from subgraft.config.base import Split
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.settings.base import Split
-from subgraft.settings.corpora import Cleaning, CorpusSource, Languages
 from subgraft.text import reading, sources
 from subgraft.text.cleaning import Sides, clean, digest, strip
 from subgraft.text.resolved import ResolvedSource

@@ -16,9 +16,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from subgraft.config.corpora import UrlFile
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
-from subgraft.settings.corpora import UrlFile
 
 MAX_BYTES = 4 * 1024**3
 TIMEOUT_SECONDS = 30.0

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from subgraft.config.corpora import Languages
 from subgraft.errors import OperationalError, UserError
-from subgraft.settings.corpora import Languages
 from subgraft.text.download import cache_folder
 
 _UNKNOWN, _OTHER_LANGUAGES, _SWAPPED = 3, 4, 5

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from subgraft.settings.domains import NoiseSettings
+from subgraft.config.domains import NoiseSettings
 
 
 def infill(

@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 
+from subgraft.config.base import Split
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
-from subgraft.settings.base import Split
-from subgraft.settings.corpora import Languages
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from subgraft.config.base import Split
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.settings.base import Split
-from subgraft.settings.corpora import Languages
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.places import SPLITS

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from subgraft.config.base import Split
+from subgraft.config.corpora import CorpusSource, Languages, UrlFile
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.settings.base import Split
-from subgraft.settings.corpora import CorpusSource, Languages, UrlFile
 from subgraft.text import download, mtdata
 from subgraft.text.cleaning import Sides
 from subgraft.text.columns import ColumnsSource

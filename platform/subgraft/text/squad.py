@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from subgraft.config.base import Split
 from subgraft.errors import UserError
-from subgraft.settings.base import Split
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.resolved import PairFilesSource

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from subgraft.settings.base import Split
+from subgraft.config.base import Split
 from subgraft.text.cleaning import Sides
 from subgraft.text.places import SPLITS
 from subgraft.text.resolved import ResolvedSource

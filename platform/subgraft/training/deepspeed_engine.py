@@ -21,8 +21,8 @@ from deepspeed.utils import (
 )
 from torch import Tensor, nn
 
-from subgraft.settings.runtime import Offload, ZeroStage
-from subgraft.settings.training import TrainingSettings
+from subgraft.config.runtime import Offload, ZeroStage
+from subgraft.config.training import TrainingSettings
 from subgraft.training.engine import Batch, freeze, parameter_groups
 
 MOMENTS = ("exp_avg", "exp_avg_sq")

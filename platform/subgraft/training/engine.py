@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from subgraft.settings.training import TrainingSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.training.row_updates import RowUpdates
 
 

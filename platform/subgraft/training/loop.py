@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subgraft.settings.training import TrainingSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.dry_batch import most_demanding

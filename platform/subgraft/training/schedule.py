@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from subgraft.settings.training import TrainingSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import Batch
 

@@ -13,8 +13,8 @@ from typing import Any
 import sentencepiece
 from tokenizers import AddedToken
 
+from subgraft.config.base import VocabularyKind
 from subgraft.errors import UserError
-from subgraft.settings.base import VocabularyKind
 from subgraft.vocabulary import wordpiece
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.prune import Learnt, learn_used

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.errors import UserError
-from subgraft.settings.vocabularies import SamplingSettings
 from subgraft.vocabulary.entry import Mark
 from subgraft.vocabulary.tokenizer import Tokenizer
 

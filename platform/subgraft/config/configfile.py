@@ -1,0 +1,191 @@
+"""Read a YAML configuration into typed, frozen settings, telling every mistake at once and where it stands."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from subgraft.config.yamltree import Mistake, PathTo, Tree, parse
+from subgraft.errors import UserError
+
+M = TypeVar("M", bound=BaseModel)
+
+# How pydantic's commonest complaints read to somebody who has only seen the YAML.
+_EXPECTED = {
+    "bool_type": "expected true or false",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "string_type": "expected text",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "dict_type": "expected a mapping of names to values",
+    "model_type": "expected a mapping of names to values",
+    "model_attributes_type": "expected a mapping of names to values",
+}
+
+
+def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
+    """Read `path` as YAML 1.2 and validate it as `model`, after applying `overrides`.
+
+    An override is `key=value`: a dotted path (list items by index) and a value read as YAML. Nothing is coerced:
+    a number in quotes is text. Lists are handed to the settings as tuples.
+    Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
+    field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
+    fields, keys given twice, broken YAML, a missing file, broken UTF-8.
+    """
+    tree = parse(_read(path), str(path))
+    broken = bool(tree.mistakes) and not tree.places
+    for override in () if broken else overrides:
+        _override(tree, override)
+    if not broken:
+        settings = _validate(tree, model)
+        if settings is not None and not tree.mistakes:
+            return settings
+    raise UserError("\n".join(dict.fromkeys(map(str, tree.mistakes))))
+
+
+def _read(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError("no such configuration file", where=str(path)) from None
+    except IsADirectoryError:
+        raise UserError("a configuration file was expected, this is a folder", where=str(path)) from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UserError("not UTF-8", where=f"{path}:{line}", mend="Save the file as UTF-8.") from None
+
+
+def _override(tree: Tree, override: str) -> None:
+    origin = f"override {override}"
+    key, equals, value = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        tree.mistakes.append(Mistake((), origin, "expected key=value, as in training.seed=1"))
+        return
+    branch = parse(value, origin, numbered=False)
+    if not branch.places:
+        tree.mistakes += branch.mistakes
+        return
+    path = _steps(tree.data, parts)
+    try:
+        tree.put(path, branch)
+    except (KeyError, IndexError):
+        tree.mistakes.append(Mistake(path, origin, "leads through a value that holds no such entry"))
+
+
+def _steps(data: Any, parts: Sequence[str]) -> PathTo:
+    """The dotted parts, digits read as an index exactly where the data holds a list."""
+    path: list[str | int] = []
+    for part in parts:
+        step = int(part) if isinstance(data, list) and part.isdecimal() else part
+        path.append(step)
+        if isinstance(step, int):
+            data = data[step] if step < len(data) else None
+        else:
+            data = data.get(step) if isinstance(data, dict) else None
+    return tuple(path)
+
+
+def _validate(tree: Tree, model: type[M]) -> M | None:
+    data = {} if tree.data is None else tree.data
+    try:
+        # Strict, so that text never becomes a number and `no` never false; settings hold tuples, YAML lists.
+        return model.model_validate(_with_tuples(data), strict=True)
+    except ValidationError as error:
+        already = {(mistake.path, mistake.place) for mistake in tree.mistakes}
+        for details in error.errors(include_url=False):
+            mistake = _mistake(tree, model, details)
+            if (mistake.path, mistake.place) not in already:
+                tree.mistakes.append(mistake)
+    tree.mistakes.sort(key=_written_order)
+    return None
+
+
+def _with_tuples(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _with_tuples(value) for key, value in data.items()}
+    return tuple(_with_tuples(item) for item in data) if isinstance(data, list) else data
+
+
+def _written_order(mistake: Mistake) -> tuple[bool, int]:
+    line = re.search(r":(\d+)$", mistake.place)
+    return (line is None, int(line[1]) if line else 0)
+
+
+def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mistake:
+    *around, last = details["loc"] or ("",)
+    kind = details["type"]
+    path = _yaml_path(tree.data, around if kind == "missing" else details["loc"])
+    place = tree.place(path)
+    if kind == "missing":
+        return Mistake((*path, last), place, "required, but not given")
+    if kind == "extra_forbidden":
+        return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
+    found = f", found {_shown(details['input'])}" if kind != "value_error" else ""
+    return Mistake(path, place, _expected(details) + found + _nearest_choice(details))
+
+
+def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
+    """pydantic's location without the parts that name a member of a union instead of a key."""
+    path: list[str | int] = []
+    for part in location:
+        if _has(data, part):
+            data = data[part]
+            path.append(part)
+    return tuple(path)
+
+
+def _has(data: Any, part: str | int) -> bool:
+    if isinstance(data, dict):
+        return part in data
+    return isinstance(data, list) and isinstance(part, int)
+
+
+def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[str]:
+    models = [model]
+    for part in location:
+        inner = [
+            found for m in models if part in m.model_fields for found in _models(m.model_fields[str(part)].annotation)
+        ]
+        models = inner or models
+    return list(dict.fromkeys(name for m in models for name in m.model_fields))
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every settings class an annotation can hold, through unions and containers."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return "unknown field; " + (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}")
+
+
+def _nearest_choice(details: ErrorDetails) -> str:
+    choices = re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", "")))
+    near = difflib.get_close_matches(str(details["input"]), choices, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _expected(details: ErrorDetails) -> str:
+    if details["type"] == "value_error":
+        return str(details["ctx"]["error"])
+    return _EXPECTED.get(details["type"], details["msg"].replace("Input should be", "expected", 1))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

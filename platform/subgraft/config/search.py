@@ -1,0 +1,172 @@
+"""The settings of a hyperparameter search: what is varied in a row of an experiment, how, and to what end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from subgraft.config.base import Seed, Settings
+from subgraft.config.rows import Row, require_trained_tables
+from subgraft.config.training import TrainingSettings
+
+T = TypeVar("T")
+GeneratorKind = Literal["avg", "att", "patt"]
+Objective = Literal["dev_bleu", "sentences_per_second"]
+# Kinds of generator that have something to train.
+TRAINED: tuple[GeneratorKind, ...] = ("att", "patt")
+# What every row has, also one that gets no new rows.
+RATES = ("learning_rate", "table_learning_rate")
+DEFAULT_TRIALS = 20
+
+
+class Range(Settings):
+    """Any number from min to max; log: drawn by its logarithm."""
+
+    min: Annotated[float, Field(ge=0)]
+    max: float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.min >= self.max:
+            raise ValueError(f"min {self.min:g} must be below max {self.max:g}")
+        if self.log and self.min == 0:
+            raise ValueError("with log, min must be above 0")
+        return self
+
+
+def _some_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values:
+        raise ValueError("give at least one value")
+    if len(set(values)) != len(values):
+        raise ValueError("values must be distinct")
+    return values
+
+
+Choices: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_some_distinct)]
+
+
+def _above_nought(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]:
+    if (choices.min if isinstance(choices, Range) else min(choices)) <= 0:
+        raise ValueError("values must be above 0")
+    return choices
+
+
+# Told apart by their form, so that a mistake in one is not told as two.
+Weights: TypeAlias = Annotated[
+    Annotated[Range, Tag("range")] | Annotated[Choices[Annotated[float, Field(ge=0)]], Tag("list")],
+    Discriminator(lambda given: "list" if isinstance(given, tuple) else "range"),
+]
+Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_nought)]
+
+
+class SearchSpace(Settings):
+    """What is varied: fields of the row, each a list to choose from; kd_weight and the rates may be ranges.
+
+    What a trial does not need it is not asked: avg has neither kd_weight nor generator_steps.
+    """
+
+    initialiser: Choices[GeneratorKind] | None = None
+    kd_weight: Weights | None = None
+    vocabulary_size: Choices[Annotated[int, Field(ge=50)]] | None = None
+    generator_steps: Choices[Annotated[int, Field(ge=1)]] | None = None
+    learning_rate: Rates | None = Field(default=None, exclude_if=lambda given: given is None)
+    table_learning_rate: Weights | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @property
+    def varied(self) -> dict[str, Range | tuple[Any, ...]]:
+        """What there is to choose from, by the row's field."""
+        return {name: choices for name in type(self).model_fields if (choices := getattr(self, name)) is not None}
+
+    @model_validator(mode="after")
+    def _something(self) -> SearchSpace:
+        if not self.varied:
+            raise ValueError(f"give at least one of {', '.join(type(self).model_fields)}")
+        return self
+
+
+class HalvingSettings(Settings):
+    """ASHA (Li et al. 2020): a finetuning whose best dev BLEU is behind that of others as far as it is stopped.
+
+    grace_evaluations: after how many dev scores the first decision falls; the next at reduction_factor times as many.
+    reduction_factor: about one trial in so many goes on.
+    """
+
+    grace_evaluations: Annotated[int, Field(ge=1)] = 1
+    reduction_factor: Annotated[float, Field(gt=1)] = 3.0
+
+
+class SearchSettings(Settings):
+    """A search around one row, or several, each by itself. Trials run under the first seed and are judged on dev alone.
+
+    row: which row is varied; the others take no part.  rows: in place of it, several, each with as many trials in the
+    same space.  trials: of a row in all, those of earlier invocations included; a grid has as many as its space has
+    combinations.  concurrent: so many at a time, as far as the machine has room for their steps.  asha: null for no
+    stopping.
+    """
+
+    row: str | None = None
+    rows: Choices[str] | None = Field(default=None, exclude_if=lambda given: given is None)
+    space: SearchSpace
+    trials: Annotated[int, Field(ge=1)] | None = None
+    sampler: Literal["tpe", "random", "grid"] = "tpe"
+    seed: Seed = 1
+    concurrent: Annotated[int, Field(ge=1)] = 2
+    objectives: Choices[Objective] = ("dev_bleu", "sentences_per_second")
+    asha: HalvingSettings | None = HalvingSettings()
+
+    def each_row(self) -> list[SearchSettings]:
+        """A search around one row for each of the rows."""
+        names = self.rows or (self.row,)
+        return [self.model_copy(update={"row": name, "rows": None}) for name in names]
+
+    @model_validator(mode="after")
+    def _about_something(self) -> SearchSettings:
+        if (self.row is None) == (self.rows is None):
+            raise ValueError("give exactly one of row, rows")
+        return self
+
+    @model_validator(mode="after")
+    def _a_grid_is_counted(self) -> SearchSettings:
+        if self.sampler != "grid":
+            return self
+        if self.trials is not None:
+            raise ValueError("a grid has as many trials as its space has combinations: leave out trials")
+        if ranges := [name for name, choices in self.space.varied.items() if isinstance(choices, Range)]:
+            raise ValueError(f"a grid is over lists: space.{ranges[0]} is a range")
+        return self
+
+    @model_validator(mode="after")
+    def _stopped_by_what_it_is_judged_by(self) -> SearchSettings:
+        if self.asha is not None and "dev_bleu" not in self.objectives:
+            raise ValueError("asha goes by dev BLEU: say `asha: null`, or have dev_bleu among objectives")
+        return self
+
+
+def require_searchable(search: SearchSettings, rows: tuple[Row, ...], training: TrainingSettings) -> None:
+    """Raises ValueError where a row is not there, or what is to be varied means nothing to it.
+
+    training: the finetuning of all rows.
+    """
+    by_name = {row.name: row for row in rows}
+    for one in search.each_row():
+        if one.row not in by_name:
+            where = "row" if search.rows is None else "rows"
+            raise ValueError(f"search.{where} '{one.row}' is not among rows: {', '.join(by_name)}")
+        _require_meaning(search.space, by_name[one.row], training)
+
+
+def _require_meaning(space: SearchSpace, row: Row, training: TrainingSettings) -> None:
+    meaningless = [name for name in space.varied if name not in RATES]
+    if row.initialiser is None and meaningless:
+        raise ValueError(
+            f"search.row '{row.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
+            f"not {', '.join(meaningless)}"
+        )
+    kinds = space.initialiser or (row.generator,)
+    for name in ("kd_weight", "generator_steps"):
+        if getattr(space, name) is not None and not set(kinds) & set(TRAINED):
+            raise ValueError(f"search.space.{name} applies to att and patt only, and no trial has either")
+    rates = space.table_learning_rate or (row.finetuning(training).table_learning_rate,)
+    require_trained_tables(row, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))

@@ -1,0 +1,55 @@
+"""Settings of vocabularies, and of how they cut text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.config.base import Settings, Share, SideName, VocabularyKind
+
+
+class VocabularySettings(Settings):
+    """A vocabulary to learn; `size` counts everything, special tokens and bytes included.
+
+    character_coverage: the share of the text's characters that get pieces of their own.  byte_fallback: whether other
+    characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for unigram and bpe unless said
+    otherwise, and wordpiece has no such thing.
+    min_count: pieces that the text uses fewer times than that are left out, and others fill their places. Left out of
+    the fingerprint where it is not given.
+    """
+
+    kind: VocabularyKind = "unigram"
+    size: Annotated[int, Field(ge=50)] = 8000
+    character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") != "wordpiece")
+    min_count: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
+
+    @model_validator(mode="after")
+    def _kind_has_bytes(self) -> VocabularySettings:
+        if self.byte_fallback and self.kind == "wordpiece":
+            raise ValueError("byte_fallback goes with the kinds unigram and bpe, not with wordpiece")
+        return self
+
+
+class JointVocabularySettings(VocabularySettings):
+    """The vocabulary of upstream and downstream text together, for rows with `pretraining: joint-vocabulary`.
+
+    weighing: the texts count as large as they are, or equally: then the smaller one is repeated a whole number of
+    times, until it has about as many characters as the larger.
+    """
+
+    weighing: Literal["as-they-are", "equal"] = "as-they-are"
+
+
+class SamplingSettings(Settings):
+    """How text is cut anew each time a sentence is seen, for rows with `pretraining: sampled`.
+
+    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).  alpha: exponent on the
+    probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018, section 3.3).  sides:
+    whose text is sampled; the other side is cut plainly.
+    """
+
+    dropout: Share = 0.1
+    alpha: Annotated[float, Field(gt=0)] = 0.2
+    sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("encoder", "decoder")

@@ -1,0 +1,109 @@
+"""What the trainings of a plan will need: parameters, memory for each worker, updates, device-hours and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from subgraft import stages
+from subgraft.config.runtime import Runtime, ZeroStage
+from subgraft.estimates.foreseen import model_config, training_parameters
+from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, state_bytes
+from subgraft.estimates.throughput import Pace, pace
+from subgraft.estimates.workload import Workload, workload
+from subgraft.execution.plan import Plan
+from subgraft.models.parameter_count import Parameters
+from subgraft.store.store import Store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from subgraft.store.step import Step
+
+TRAININGS = (stages.PRETRAIN, stages.GENERATOR, stages.DISTILLATION, stages.MATCHING, stages.FINETUNE)
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one training step, under one runtime.
+
+    memory: bytes on each worker by ZeRO stage, activations included if their number is known. devices: that it uses.
+    """
+
+    step: Step
+    parameters: Parameters
+    memory: Mapping[ZeroStage, int]
+    workload: Workload
+    pace: Pace | None
+    devices: float
+
+    @property
+    def device_hours(self) -> float | None:
+        """None where updates or their pace are unknown."""
+        if self.workload.updates is None or self.pace is None:
+            return None
+        return self.workload.updates * self.pace.seconds * self.devices / 3600
+
+
+def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
+    """Of all trainings that a run would do, in the plan's order."""
+    return [_estimate(store, step, runtime) for step in plan.to_run if step.stage in TRAININGS]
+
+
+def _estimate(store: Store, step: Step, runtime: Runtime) -> Estimate:
+    parameters, work = training_parameters(store, step), workload(store, step)
+    activations = _activations(store, step, runtime, work)
+    # What is offloaded depends on the stage: stages that cannot offload it are told without.
+    memory = {
+        stage: activations + state_bytes(parameters, stage, runtime.workers, runtime.offload if stage else "none")
+        for stage in get_args(ZeroStage)
+    }
+    devices = runtime.workers * (runtime.gpus_per_worker or 1)
+    return Estimate(step, parameters, memory, work, pace(store, step, runtime, parameters, work.tokens), devices)
+
+
+def _activations(store: Store, step: Step, runtime: Runtime, work: Workload) -> int:
+    """Of the largest micro-batch of a worker; nothing where its tokens are not known."""
+    recipe: Any = step.recipe
+    training = recipe.training
+    if work.tokens is None:
+        return 0
+    part = 1 / runtime.workers if training.micro_batch_size is None else training.micro_batch_size / training.batch_size
+    config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
+    tokens = int(work.tokens * min(1.0, part))
+    return activation_bytes(Dimensions.of(config), tokens, training.precision, runtime.activation_checkpointing)
+
+
+def table(found: list[Estimate], runtime: Runtime) -> Table:
+    """Estimates as people read them."""
+    from rich.table import Table
+
+    workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
+    caption = f"GiB: of {workers}, under ZeRO 0 (or none), 1, 2, 3; + where activations come on top, not known yet"
+    shown = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+    for heading in ("training", "parameters", "trained", "GiB", "updates", "device-hours", "cost", "pace"):
+        shown.add_column(heading, overflow="fold")
+    for each in found:
+        shown.add_row(*_cells(each, runtime))
+    return shown
+
+
+def _cells(each: Estimate, runtime: Runtime) -> list[str]:
+    hours, price = each.device_hours, runtime.price_per_device_hour
+    more = "+" if each.workload.tokens is None else ""
+    return [
+        each.step.name,
+        _number(each.parameters.total),
+        _number(each.parameters.trained),
+        " ".join(f"{size / 2**30:.2f}{more}" for size in each.memory.values()),
+        UNKNOWN if each.workload.updates is None else f"{each.workload.updates:,}",
+        UNKNOWN if hours is None else f"{hours:.2f}",
+        UNKNOWN if hours is None or price is None else f"{hours * price:.2f} {runtime.currency}",
+        UNKNOWN if each.pace is None else f"{each.pace.seconds:.3g} s, {each.pace.known}",
+    ]
+
+
+def _number(parameters: int) -> str:
+    return f"{parameters / 1e6:.1f} M" if parameters >= 100_000 else f"{parameters:,}"

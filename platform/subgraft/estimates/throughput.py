@@ -1,0 +1,85 @@
+"""Seconds that an update takes: as measured on this step before it was stopped, on a similar one, or by arithmetic."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from subgraft.config.runtime import Runtime
+from subgraft.models.parameter_count import Parameters
+from subgraft.store.events import EVENTS, EventTail, Metrics, Started
+from subgraft.store.record import Record
+from subgraft.store.store import Store
+
+if TYPE_CHECKING:
+    from subgraft.store.step import Step
+
+# What a step's time depends on, of the settings of its training.
+SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length", "precision")
+# A model of another vocabulary is still alike, one of another size is not.
+ALIKE = 0.25
+
+
+class Pace(NamedTuple):
+    """seconds of an update, and how that is known."""
+
+    seconds: float
+    known: str
+
+
+def pace(store: Store, step: Step, runtime: Runtime, parameters: Parameters, tokens: int | None) -> Pace | None:
+    """The best that is known; None where nothing was measured and `runtime.device_flops` is not given."""
+    begun = _of_events(store, step)
+    if begun is not None:
+        return Pace(begun, "measured before it was stopped")
+    seconds = [
+        second for record in store.records(step.stage.name) for second in _alike(record, step, runtime, parameters)
+    ]
+    if seconds:
+        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it")
+    if runtime.device_flops is None or tokens is None:
+        return None
+    # Forward 2, backward 4 operations for each parameter and token (Kaplan et al. 2020, section 2.1). Here a parameter
+    # is met by the tokens of one side. With a frozen model a generator needs two passes forward and one back: as many.
+    return Pace(6 * parameters.total * tokens / (runtime.device_flops * runtime.workers), "runtime.device_flops")
+
+
+def _of_events(store: Store, step: Step) -> float | None:
+    """Of the last attempt that took two steps, evaluations between them included."""
+    attempts: list[list[Metrics]] = [[]]
+    for event in EventTail(store.work(step) / EVENTS).read():
+        if isinstance(event, Started):
+            attempts.append([])
+        elif isinstance(event, Metrics) and any(name.startswith("train_") for name in event.values):
+            attempts[-1].append(event)
+    for metrics in reversed(attempts):
+        if metrics and metrics[-1].step > metrics[0].step:
+            return (metrics[-1].time - metrics[0].time) / (metrics[-1].step - metrics[0].step)
+    return None
+
+
+def _alike(record: Record, step: Step, runtime: Runtime, parameters: Parameters) -> Iterator[float]:
+    """Seconds of an update of a finished step, if that is of the same shape and was made on the same kind of device."""
+    recipe: Any = step.recipe
+    before = record.recipe.get("training", {})
+    wanted = recipe.training.model_dump(mode="json")
+    device = "cuda" if runtime.gpus_per_worker else "cpu"
+    if any(before.get(key) != wanted.get(key) for key in SHAPE) or not record.provenance.device.startswith(device):
+        return
+    had = record.summary.get("parameters")
+    if had is not None:
+        alike = abs(had - parameters.total) <= ALIKE * parameters.total
+    else:  # over a frozen model
+        alike = record.inputs["model"]["fingerprint"] == step.inputs["model"].fingerprint
+    if alike:
+        yield from _seconds(record.summary)
+
+
+def _seconds(summary: Mapping[str, Any]) -> Iterator[float]:
+    """Of every training that a summary tells of: one, or one a side."""
+    if summary.get("steps") and "training_seconds" in summary:
+        yield summary["training_seconds"] / summary["steps"]
+    for inner in summary.values():
+        if isinstance(inner, Mapping):
+            yield from _seconds(inner)

@@ -1,0 +1,106 @@
+"""How many updates a training step will take, and of how many tokens: from the text, where it is in the store."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from subgraft import stages
+from subgraft.config.base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.models.tokenizers import load_tokenizers
+from subgraft.store.store import Store
+from subgraft.text.batches import evenly_spaced
+from subgraft.text.corpus import Corpus
+from subgraft.training.schedule import planned_steps
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.store.step import Step
+
+# So many pairs, evenly spaced, tell how long sentences are in tokens.
+SAMPLE = 1000
+
+
+class Workload(NamedTuple):
+    """updates: those of a training that nothing ends early. tokens: of a global batch, a side. None: not known yet."""
+
+    updates: int | None
+    tokens: int | None
+
+
+def workload(store: Store, step: Step) -> Workload:
+    """Exact where batches are counted in characters, or steps are given; else as a sample of the text has it."""
+    recipe: Any = step.recipe
+    training: TrainingSettings = recipe.training
+    corpus = step.inputs["corpus"]
+    chosen = step.stage in (stages.DISTILLATION, stages.MATCHING)  # which read what has new tokens
+    if store.find(corpus) is None or chosen:
+        return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
+    text = Corpus.open(store.path(corpus))
+    sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
+    if training.epochs is None:
+        updates = training.max_steps
+    elif training.batch_unit == "characters":
+        lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
+        updates = planned_steps(training, np.array(evenly_spaced(lengths, training.pairs)), recipe.seed)
+    else:
+        alone = getattr(recipe, "objective", "translation") != "translation"
+        updates = _by_tokens(training, sample, alone, recipe.seed)
+    return Workload(updates, _known_tokens(training, sample))
+
+
+def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
+    if training.batch_unit == "tokens":
+        return training.batch_size
+    return None if sample is None else int(training.batch_size * sample.tokens_of_a_character)
+
+
+def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, seed: int) -> int | None:
+    """As if the text were the sample over and over. alone: each side of a pair is an example of its own."""
+    if sample is None:
+        return None
+    sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
+    pairs = min(sample.pairs, training.pairs or sample.pairs)
+    return planned_steps(training, np.concatenate([np.resize(side, pairs) for side in sides]), seed)
+
+
+class _Sample(NamedTuple):
+    """pairs: of the whole text. tokens, characters: [sides, n] lengths of those that were looked at, with an end."""
+
+    pairs: int
+    tokens: np.ndarray
+    characters: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: Corpus, source: Tokenizer | None, target: Tokenizer | None) -> _Sample | None:
+        """None without the vocabularies, or without a sentence."""
+        size = corpus.size("train")
+        if source is None or target is None or not size:
+            return None
+        read = corpus.lines("train", "source") if corpus.monolingual else corpus.pairs("train")
+        chosen = itertools.islice(read, 0, None, max(1, size // SAMPLE))
+        sides = [list(chosen)] if corpus.monolingual else [list(side) for side in zip(*chosen, strict=True)]
+        tokens = [
+            [len(ids) + 1 for ids in tokenizer.encode_batch(side)]
+            for tokenizer, side in zip((source, target), sides, strict=False)  # a monolingual text has one side
+        ]
+        return cls(size, np.array(tokens), np.array([[len(text) + 1 for text in side] for side in sides]))
+
+    @property
+    def tokens_of_a_character(self) -> float:
+        """Of the longer side of a pair, which decides what a batch takes."""
+        return float(self.tokens.max(axis=0).sum() / self.characters.max(axis=0).sum())
+
+
+def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:
+    """The vocabulary that a step's model has on a side, where it is known already."""
+    own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
+    if own is not None:
+        return Tokenizer.load(store.path(own)) if store.find(own) is not None else None
+    if step.stage is stages.CHECKPOINT:
+        recipe: Any = step.recipe
+        return load_tokenizers(recipe.model).get(side)
+    return known_tokenizer(store, step.inputs["model"], side)

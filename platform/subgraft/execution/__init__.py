@@ -1,0 +1,1 @@
+"""Steps run on Ray: the plan, the cluster, the workers, the progress."""

@@ -1,0 +1,53 @@
+"""What a step asks of a cluster, and whether the cluster has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from subgraft.errors import UserError
+from subgraft.execution.worker import Job
+
+HELPS = "runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker"
+
+
+def machines() -> list[Mapping[str, float]]:
+    """Ray's resources, CPU and GPU among them, of each machine that is up."""
+    import ray
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node["Resources"] for node in nodes if node["Alive"]]
+
+
+def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
+    """UserError for jobs that this cluster could never start, which would wait for ever.
+
+    available: Ray's resources of the whole cluster, CPU and GPU.
+    """
+    for job in jobs:
+        workers = job.runtime.workers if job.distributed else 1
+        wanted = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}
+        for resource, amount in wanted.items():
+            there = available.get(resource, 0)
+            if amount > there:
+                raise UserError(
+                    f"{job.step.name} needs {amount:g} {resource}s and there are {there:g}",
+                    where="runtime",
+                    mend=f"lower {HELPS}",
+                )
+
+
+def capped(job: Job, there: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Resources of a task; never more cores than the largest machine has, or it would wait for ever."""
+    most = max((machine.get("CPU", 0) for machine in there), default=0)
+    return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
+
+
+def lacking(job: Job, there: Sequence[Mapping[str, float]]) -> str:
+    """One line where no machine that is up could ever start one worker of the job; empty where one could."""
+    task = capped(job, there)
+    wanted = {"CPU": job.cpus if job.distributed else task["num_cpus"], "GPU": job.gpus}
+    if any(all(machine.get(name, 0) >= amount for name, amount in wanted.items()) for machine in there):
+        return ""
+    named = " and ".join(f"{amount:g} {name}s" for name, amount in wanted.items() if amount)
+    return f"waits for a machine with {named}, which the cluster does not have now; unless it grows, lower {HELPS}"

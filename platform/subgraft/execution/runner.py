@@ -1,0 +1,225 @@
+"""Executes a plan on Ray: every step whose inputs are there at once, as far as the machine's cores and GPUs go."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from subgraft.config.runtime import Runtime
+from subgraft.errors import OperationalError, SubgraftError
+from subgraft.execution.cluster import cluster
+from subgraft.execution.plan import Plan, State, make_plan
+from subgraft.execution.resources import HELPS, capped, check_fits, lacking, machines
+from subgraft.execution.worker import Job, perform
+from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
+from subgraft.store.observer import Observer
+from subgraft.store.provenance import Provenance
+from subgraft.store.record import Record
+from subgraft.store.step import Step
+from subgraft.store.store import Store
+
+POLL_SECONDS = 0.3
+PATIENCE_SECONDS = 30.0
+
+
+def run(
+    store: Store,
+    targets: Sequence[Step],
+    runtime: Runtime,
+    observers: Sequence[Observer] = (),
+    *,
+    address: str | None = None,
+    provenance: Provenance | None = None,
+) -> dict[str, Record]:
+    """Make the targets and whatever they need; records of all steps there are now, by fingerprint.
+
+    provenance: of the process that asked for it, where that is not this one.
+
+    When everything is cached, Ray is not started. After a failure the steps that run at that time are let finish,
+    nothing new starts, and the first failure is raised: a stage's UserError as it is, or an OperationalError.
+    """
+    plan = make_plan(store, targets)
+    records = dict(plan.cached)
+    for entry in plan.entries:
+        if entry.state is State.CACHED:
+            for observer in observers:
+                observer.cached(entry.step, records[entry.step.fingerprint])
+    if plan.to_run:
+        store.sweep()
+        with cluster(runtime, address):
+            if address is None and "RAY_ADDRESS" not in os.environ:  # a cluster elsewhere may grow
+                _check_local(plan, store, runtime)
+            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here()).run())
+    return records
+
+
+def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
+    """What a step gets: runtime's cores, its GPUs if the stage can use them, its workers if it can be distributed."""
+    own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
+    cpus = own.get(step.stage.name) or runtime.cpus_per_step
+    distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
+    gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
+    return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
+
+
+def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
+    import ray
+
+    jobs = [job_for(step, store, runtime, Provenance()) for step in plan.to_run]
+    check_fits(jobs, ray.cluster_resources())  # type: ignore[no-untyped-call]
+
+
+@dataclass
+class _Running:
+    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been told."""
+
+    job: Job
+    tail: EventTail
+    since: float
+    started: bool = False
+    heard_of: bool = False
+    cancelled: bool = False
+
+
+@dataclass
+class _Drive:
+    """One run on a cluster that is up."""
+
+    store: Store
+    plan: Plan
+    runtime: Runtime
+    observers: Sequence[Observer]
+    provenance: Provenance
+    running: dict[Any, _Running] = field(default_factory=dict)
+    made: dict[str, Record] = field(default_factory=dict)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def run(self) -> Mapping[str, Record]:
+        import ray
+
+        waiting = list(self.plan.to_run)
+        try:
+            while self.running or (waiting and not self.failures):
+                if not self.failures:
+                    for step in [step for step in waiting if self._is_ready(step)]:
+                        waiting.remove(step)
+                        self._submit(step)
+                finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
+                for running in self.running.values():
+                    self._follow(running)
+                for reference in finished:
+                    self._finish(reference)
+        except BaseException as stop:
+            self._stop(stop)
+            raise
+        if self.failures:
+            raise self.failures[0]
+        return self.made
+
+    def _is_ready(self, step: Step) -> bool:
+        there = self.plan.cached.keys() | self.made.keys()
+        return all(source.fingerprint in there for source in step.inputs.values())
+
+    def _submit(self, step: Step) -> None:
+        import ray
+
+        job = job_for(step, self.store, self.runtime, self.provenance)
+        tail = EventTail(self.store.work(step) / EVENTS)
+        running = _Running(job, tail, time.monotonic())
+        for event in tail.read():  # an earlier attempt's: its curve is part of this step's
+            if isinstance(event, Metrics):
+                self._tell("metrics", step, event)
+        # A distributed step's own task only waits for its workers, which have the resources.
+        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else capped(job, machines())
+        task = ray.remote(perform).options(
+            name=step.name,
+            max_retries=self.runtime.max_failures,
+            retry_exceptions=False,
+            scheduling_strategy="DEFAULT",  # not within the placement group of a trial that asks for the step
+            **options,
+        )
+        self.running[task.remote(job)] = running
+
+    def _follow(self, running: _Running) -> None:
+        for event in running.tail.read():
+            if isinstance(event, Started):
+                running.started = True
+                self._tell("started", running.job.step)
+            elif isinstance(event, Progress):
+                running.heard_of = True
+                self._tell("progress", running.job.step, event)
+            elif isinstance(event, Warned):
+                self._tell("warned", running.job.step, event)
+            else:
+                self._tell("metrics", running.job.step, event)
+        if not running.heard_of and time.monotonic() - running.since > PATIENCE_SECONDS:
+            if line := lacking(running.job, machines()):
+                self._tell("warned", running.job.step, Warned(line, time.time()))
+            running.heard_of = True
+
+    def _finish(self, reference: Any) -> None:
+        import ray
+
+        running = self.running.pop(reference)
+        self._follow(running)
+        try:
+            ray.get(reference)
+            record = self.store.find(running.job.step)
+            if record is None:
+                raise OperationalError("what it published did not verify", where=running.job.step.name)
+        except Exception as error:
+            if not running.cancelled:
+                failure = _unwrapped(error, running.job.step)
+                self.failures.append(failure)
+                self._tell("failed", running.job.step, failure)
+                self._cancel_queued()
+        else:
+            self.made[running.job.step.fingerprint] = record
+            self._tell("finished", running.job.step, record)
+
+    def _cancel_queued(self) -> None:
+        import ray
+
+        for reference, running in self.running.items():
+            self._follow(running)
+            if not running.started:
+                running.cancelled = True
+                ray.cancel(reference)
+
+    def _stop(self, stop: BaseException) -> None:
+        import ray
+
+        for reference, running in self.running.items():
+            ray.cancel(reference, force=True)
+            self._tell("failed", running.job.step, stop)
+
+    def _tell(self, what: str, *news: Any) -> None:
+        for observer in self.observers:
+            getattr(observer, what)(*news)
+
+
+def _unwrapped(error: Exception, step: Step) -> SubgraftError:
+    """The stage's own error out of Ray's wrapping, or an OperationalError that says how the task died."""
+    cause = getattr(error, "cause", None)
+    for candidate in (error, cause):
+        if isinstance(candidate, SubgraftError) and type(candidate).__module__ == SubgraftError.__module__:
+            return candidate
+    if isinstance(cause, Exception):  # outside the stage: in Ray, or in what surrounds the stage
+        return OperationalError(f"{type(cause).__name__}: {cause}", where=step.name)
+    from ray.exceptions import OutOfMemoryError
+
+    if isinstance(error, OutOfMemoryError):
+        return OperationalError(
+            "Ray ended its process, because the machine was running out of memory",
+            where=step.name,
+            mend=f"Free memory, or lower {HELPS}; the same command carries on from the last checkpoint.",
+        )
+    said = str(error).strip().splitlines()
+    return OperationalError(
+        f"its process died: {said[0] if said else type(error).__name__}",
+        where=step.name,
+        mend="run the same command again: it carries on from the last checkpoint",
+    )

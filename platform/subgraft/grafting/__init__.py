@@ -1,1 +1,0 @@
-"""What this project exists for: similar tokens, re-segmentation, generators, distillation, transplanting."""

@@ -1,0 +1,1 @@
+"""Text from a finished model: beam search, its limits and its confidence."""

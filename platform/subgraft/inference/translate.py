@@ -1,0 +1,131 @@
+"""Text in, text out: beam search through transformers, batched by length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import StoppingCriteriaList
+
+from subgraft.inference.beam_cache import BeamCache
+from subgraft.inference.confidence import token_probabilities
+from subgraft.inference.length_limit import LengthLimit, piece_bytes
+from subgraft.models.conditioning import Conditioning
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A translation with its tokens, start and end left out, and the model's probability of each."""
+
+    text: str
+    tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+class Translator:
+    """Generates target texts with an encoder-decoder model; the output is in the order of the input.
+
+    max_length_ratio: bytes of output for each byte of source at which an output is ended.
+    cut: how many outputs of the last call did not end of themselves.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        source: Tokenizer,
+        target: Tokenizer,
+        conditioning: Conditioning,
+        *,
+        beam: int,
+        max_length_ratio: float,
+        max_positions: int,
+    ) -> None:
+        self._model = model
+        self._source = source
+        self._target = target
+        self._conditioning = conditioning
+        self._beam = beam
+        self._ratio = max_length_ratio
+        self._max_positions = max_positions
+        self._lengths = piece_bytes(target)
+        self.cut = 0
+
+    def __call__(self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+        """Translations of `texts`. The model is left in evaluation mode."""
+        outputs = [""] * len(texts)
+        for chosen, _, _, generated in self._batches(texts, batch_size, progress):
+            for index, tokens in zip(chosen, generated.tolist(), strict=True):
+                outputs[index] = self._text(tokens)
+        return outputs
+
+    def with_probabilities(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None
+    ) -> list[Output]:
+        """The same translations with their tokens and probabilities, for one more pass over each output."""
+        outputs = [Output("", (), ())] * len(texts)
+        for chosen, input_ids, mask, generated in self._batches(texts, batch_size, progress):
+            probabilities = token_probabilities(self._model, input_ids, mask, generated).tolist()
+            for index, tokens, sure in zip(chosen, generated.tolist(), probabilities, strict=True):
+                body = self._body(tokens)
+                outputs[index] = Output(self._text(tokens), body, tuple(sure[: len(body)]))
+        return outputs
+
+    def _text(self, tokens: list[int]) -> str:
+        """One line: a vocabulary with bytes can spell the end of one."""
+        return " ".join(self._target.decode(tokens).splitlines())
+
+    def _body(self, tokens: list[int]) -> tuple[int, ...]:
+        """What stands between the decoder's start and the end, or the padding of an output that was cut."""
+        special = self._target.special
+        ends = (place for place, token in enumerate(tokens) if place and token in (special["eos"], special["pad"]))
+        return tuple(tokens[1 : next(ends, len(tokens))])
+
+    def _batches(
+        self, texts: Sequence[str], batch_size: int, progress: Progress | None
+    ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
+        """Batches by falling length: places of their texts, input ids, attention mask, generated ids [B, T]."""
+        self._model.eval()
+        beginning, ending = list(self._conditioning.source_beginning), list(self._conditioning.source_ending)
+        limit = self._max_positions - len(beginning) - len(ending)
+        encoded = [beginning + tokens[:limit] + ending for tokens in self._source.encode_batch(texts)]
+        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
+        self.cut = 0
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            input_ids, mask = self._padded([encoded[i] for i in chosen])
+            generated = self._generate(input_ids, mask, [texts[i] for i in chosen])
+            self.cut += int((generated[:, 1:] != self._target.special["eos"]).all(1).sum())
+            yield chosen, input_ids, mask, generated
+            if progress is not None:
+                progress(min(start + batch_size, len(order)), len(order), "sentences")
+
+    def _padded(self, sources: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
+        longest = max(len(tokens) for tokens in sources)
+        padding = self._source.special["pad"]
+        device = next(self._model.parameters()).device
+        input_ids = torch.tensor([tokens + [padding] * (longest - len(tokens)) for tokens in sources], device=device)
+        lengths = torch.tensor([len(tokens) for tokens in sources], device=device)
+        return input_ids, (torch.arange(longest, device=device) < lengths[:, None]).long()
+
+    @torch.inference_mode()
+    def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
+        self._lengths = self._lengths.to(input_ids.device)
+        generated: Tensor = self._model.generate(  # type: ignore[operator]
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            num_beams=self._beam,
+            do_sample=False,
+            early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
+            decoder_start_token_id=self._conditioning.start,
+            forced_bos_token_id=None,
+            forced_eos_token_id=None,
+            max_length=self._max_positions,
+            past_key_values=BeamCache(),
+            stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
+        )
+        return generated

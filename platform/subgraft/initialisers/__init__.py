@@ -1,0 +1,1 @@
+"""Ways to give new tokens their first rows, one module each and one table."""

@@ -1,0 +1,131 @@
+"""Ways to give the tokens of a new vocabulary their first rows.
+
+Each answers a `Request` with rows for the input table, and for the output projection and its bias where the side has
+them. Mixing weights come from the input table and are applied to all three, so that a token's tables agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.config.base import StaticAlgorithm
+from subgraft.config.rows import DISTILLED
+from subgraft.errors import UserError
+from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
+from subgraft.initialisers.distilled_rows import take_distilled
+from subgraft.initialisers.neighbours import mix_nearest
+from subgraft.initialisers.new_rows import FloatTables, Initialiser, NewRows, Request, mixed
+from subgraft.initialisers.reconstruction import reconstruct
+from subgraft.initialisers.sparse_combination import mix_matching_pursuit, mix_sparsemax
+from subgraft.initialisers.static_rows import from_static, map_vectors, take_vectors
+from subgraft.initialisers.subword_mean import mix_subwords
+from subgraft.similar_tokens.finder import SimilarTokenFinder
+
+
+def draw_random(request: Request) -> NewRows:
+    """N(0, scale²), as the model's own weights were drawn; no bias."""
+    rows = _drawn(request, lambda noise, table: noise * request.scale)
+    return replace(rows, scale=request.scale)
+
+
+def draw_matched(request: Request) -> NewRows:
+    """Normal with the mean and standard deviation of each dimension over the rows of ordinary tokens; no bias."""
+    ordinary = torch.from_numpy(request.source.ordinary_ids)
+
+    def matched(noise: Tensor, table: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(table[ordinary], dim=0)
+        return noise * variance.sqrt() + mean
+
+    return _drawn(request, matched)
+
+
+def _drawn(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
+    # The two sides of a model must not get the same noise.
+    randomness = torch.Generator().manual_seed(2 * request.seed + (request.side.name == "decoder"))
+    count = len(request.entries) + request.others
+
+    def draw(table: Tensor | None) -> Tensor | None:
+        if table is None:
+            return None
+        return fit(torch.randn(count, table.shape[1], generator=randomness), table)
+
+    tables = FloatTables.of(request.side)
+    drawn = draw(tables.input)
+    assert drawn is not None
+    return NewRows(drawn, draw(tables.output), None if tables.bias is None else torch.zeros(count), {})
+
+
+def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
+    """The generator's mixture of the token's similar tokens.
+
+    Raises UserError for a generator that is missing, of another kind, or made for another model.
+    """
+    generator, max_similar = _generator(request, kind)
+    found = SimilarTokenFinder(request.source, max_similar).find(request.entries)
+    # The tokens that are no text come last, as rows without similar tokens.
+    offsets = np.append(found.offsets, np.full(request.others, found.offsets[-1]))
+    similar = RaggedSimilar.from_numpy(replace(found, offsets=offsets), request.source.ordinary_ids)
+    return mixed(request.side, similar, lambda table: generator.mixing_weights(table, similar), found.fallback_counts())
+
+
+def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
+    table = request.side.input.weight
+    if kind == "avg":
+        if request.generator is not None:
+            raise UserError("avg has nothing to train, so it takes no generator", where=str(request.generator))
+        return Generator("avg", table.shape[1]), request.max_similar
+    if request.generator is None:
+        raise UserError(f"{kind} needs a trained generator", mend="Give its directory, or use avg.")
+    generator, origin = load_generator(request.generator, request.side.name)
+    if generator.kind != kind:
+        raise UserError(f"this is a generator of kind {generator.kind}, not {kind}", where=str(request.generator))
+    if not request.origin_checked:
+        check_origin(origin, table, request.source.fingerprint, str(request.generator))
+    return generator, origin.max_similar
+
+
+METHODS: Mapping[str, Initialiser] = {
+    "random": draw_random,
+    "random-matched": draw_matched,
+    "mean": mix_subwords,
+    "avg": partial(mix_similar, kind="avg"),
+    "att": partial(mix_similar, kind="att"),
+    "patt": partial(mix_similar, kind="patt"),
+    "reconstruction": reconstruct,
+    "word2vec": partial(from_static, answer=take_vectors),
+    "word2vec-mapped": partial(from_static, answer=map_vectors),
+    "cbow": partial(from_static, answer=take_vectors),
+    "focus": partial(from_static, answer=mix_sparsemax),
+    "wechsel": partial(from_static, answer=mix_nearest),
+    "omp": partial(from_static, answer=mix_matching_pursuit),
+    "token-distillation": take_distilled,
+    "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
+}
+
+# Those that need a trained generator, and those whose rows depend on a seed.
+TRAINED_METHODS = frozenset({"att", "patt"})
+SEEDED_METHODS = frozenset({"random", "random-matched"})
+# Those that need rows distilled beforehand for this very model and vocabulary.
+DISTILLED_METHODS = frozenset(DISTILLED)
+# Those that need static embeddings of the new vocabulary, and by what these are trained.
+STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
+    "word2vec": "skip-gram",
+    "word2vec-mapped": "skip-gram",
+    "cbow": "cbow",
+    "focus": "fasttext",
+    "wechsel": "fasttext",
+    "omp": "fasttext",
+}
+
+
+def initialiser(method: str) -> Initialiser:
+    """The initialiser of this name. Raises UserError, listing the choices, for a name that is not known."""
+    if method not in METHODS:
+        raise UserError(f"unknown method {method!r}", mend=f"Choose among {', '.join(METHODS)}.")
+    return METHODS[method]

@@ -1,1 +1,0 @@
-"""What a configuration may say: a module for each part. `config` puts them together."""

@@ -1,0 +1,108 @@
+"""What a search may say, and how its mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from small_searches import searchable
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.search import Range
+from subgraft.errors import UserError
+from subgraft.stages.evaluate import EvaluateRecipe
+from subgraft.stages.report import ReportRecipe
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searchable(tmp_path_factory.mktemp("search"))
+
+
+def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
+    search = load(config, Experiment).search
+    assert search is not None
+    assert search.space.varied == {
+        "initialiser": ("avg", "patt"),
+        "kd_weight": Range(min=0, max=1),
+        "vocabulary_size": (70, 80),
+    }
+    assert (search.concurrent, search.objectives) == (2, ("dev_bleu", "sentences_per_second"))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("search.row=nobody", "search.row 'nobody' is not among rows: plain, searched"),
+        ("search.row=plain", "search.row 'plain' gets no new rows: only learning_rate and table_learning_rate can be"),
+        ("search.rows=[searched]", "give exactly one of row, rows"),
+        ("search={rows: [searched, nobody], space: {kd_weight: [1]}}", "search.rows 'nobody' is not among rows"),
+        ("search={rows: [], space: {kd_weight: [1]}}", "give at least one value"),
+        ("search.space={learning_rate: [0, 1]}", "values must be above 0"),
+        ("search.space={learning_rate: {min: 0, max: 1}}", "values must be above 0"),
+        ("search={row: plain, sampler: grid, trials: 3, space: {learning_rate: [1]}}", "as many trials as its space"),
+        (
+            "search={row: plain, sampler: grid, space: {learning_rate: {min: 0.1, max: 1}}}",
+            "a grid is over lists: space.learning_rate is a range",
+        ),
+        ("search.space={}", "give at least one of initialiser, kd_weight"),
+        ("search.space.initialiser=[pat]", "expected 'avg', 'att' or 'patt', found \"pat\"; did you mean 'patt'"),
+        ("search.space.initialiser=[avg]", "search.space.kd_weight applies to att and patt only"),
+        ("search.space={generator_steps: [0]}", "search.space.generator_steps.0: expected"),
+        ("search.space.kd_weight={min: 1, max: 1}", "min 1 must be below max 1"),
+        ("search.space.kd_weight={min: 0, max: 1, log: true}", "with log, min must be above 0"),
+        ("search.space.kd_weight=[0.5, 0.5]", "values must be distinct"),
+        ("search.space.vocabulary_size=[20]", "search.space.vocabulary_size.0: expected"),
+        ("search.space.vocabulary_sizes=[80]", "unknown field; did you mean 'vocabulary_size'?"),
+        ("search.objectives=[]", "search.objectives: give at least one value"),
+        ("search.trials=0", "search.trials: expected"),
+        ("search.sampler=tpee", "did you mean 'tpe'?"),
+        ("search.asha={reduction_factor: 1}", "search.asha.reduction_factor: expected"),
+        (
+            "search={row: searched, space: {kd_weight: [1]}, objectives: [sentences_per_second]}",
+            "asha goes by dev BLEU",
+        ),
+    ],
+)
+def test_mistakes_are_told(config: Path, change: str, complaint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load(config, Experiment, [change])
+    assert complaint in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_mistakes_have_their_lines_and_are_told_at_once(config: Path, tmp_path: Path) -> None:
+    broken = config.read_text().replace("trials: 3", "trials: many").replace("max: 1.0", "max: -1")
+    (tmp_path / "broken.yaml").write_text(broken)
+    with pytest.raises(UserError) as caught:
+        load(tmp_path / "broken.yaml", Experiment)
+    numbered = dict(enumerate(broken.splitlines(), 1))
+    told = str(caught.value).splitlines()
+    assert len(told) == 2
+    for complaint, written in zip(told, ("max: -1", "trials: many"), strict=True):
+        assert written in numbered[int(complaint.split(":")[1])]
+
+
+def test_a_search_is_in_no_fingerprint(config: Path) -> None:
+    """An experiment's steps are the same with and without one, and so are evaluations on the test set."""
+    experiment = load(config, Experiment)
+    assert ReportRecipe.of(experiment) == ReportRecipe.of(experiment.model_copy(update={"search": None}))
+    recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
+    assert "split" not in recipe.model_dump()
+    assert recipe.model_copy(update={"split": "dev"}).model_dump()["split"] == "dev"
+
+
+@pytest.mark.parametrize("rates", ["[0, 0.1]", "{min: 0, max: 0.1}"])
+def test_tables_that_a_row_is_about_are_never_frozen(config: Path, rates: str) -> None:
+    rows = "rows=[{name: attached, initialiser: mean, attached: true}]"
+    search = f"search={{row: attached, space: {{table_learning_rate: {rates}}}}}"
+    with pytest.raises(UserError, match="attached is about training tables"):
+        load(config, Experiment, [rows, search])
+    frozen = "search={row: attached, space: {learning_rate: [0.1]}}"
+    assert load(config, Experiment, [rows, frozen]).search is not None
+
+
+def test_the_old_vocabulary_has_rates_to_search_for(config: Path) -> None:
+    search = load(config, Experiment, ["search={row: plain, space: {table_learning_rate: [0, 0.1]}}"]).search
+    assert search is not None and search.space.varied == {"table_learning_rate": (0, 0.1)}

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from subgraft.config.vocabularies import JointVocabularySettings, VocabularySettings
+
+
+def test_vocabularies_can_spell_everything_unless_they_are_told_not_to() -> None:
+    assert VocabularySettings() == VocabularySettings(kind="unigram", character_coverage=1.0, byte_fallback=True)
+    assert VocabularySettings(kind="bpe").byte_fallback
+    assert JointVocabularySettings().byte_fallback
+    assert not VocabularySettings(kind="wordpiece").byte_fallback
+    assert not VocabularySettings(byte_fallback=False).byte_fallback
+
+
+def test_a_wordpiece_vocabulary_has_no_bytes() -> None:
+    with pytest.raises(ValidationError, match="not with wordpiece"):
+        VocabularySettings(kind="wordpiece", byte_fallback=True)

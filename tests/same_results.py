@@ -1,0 +1,143 @@
+"""What a version of the code makes, to the byte: fingerprints of all configurations, and small trainings of all kinds.
+
+    python tests/same_results.py record OUT.json     (some minutes on one core)
+    python tests/same_results.py compare BEFORE.json AFTER.json
+
+Run both on one machine: other processors round otherwise. A step is found again by its experiment and its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from small_experiments import TINY, finish, written
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.store.step import in_order
+
+SHORT = ("pretrain.epochs=4", "generator_training={max_steps: 6, batch_size: 400, precision: fp32}")
+LEARNING = "{max_steps: 6, batch_size: 400, precision: fp32}"
+EXPERIMENTS: dict[str, tuple[str, ...]] = {
+    "translation": (
+        *SHORT,
+        f"token_distillation_training={LEARNING}",
+        "static_embeddings={dimensions: 8}",
+        "rows=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"
+        " {name: mean, initialiser: mean},"
+        " {name: att, initialiser: att}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
+        " {name: attached, initialiser: patt, kd_weight: 0.5, attached: true},"
+        " {name: focus, initialiser: focus}, {name: token-distillation, initialiser: token-distillation},"
+        " {name: tables-first, initialiser: mean, tables_first: 0.5},"
+        " {name: sampled, vocabulary: upstream, pretraining: sampled},"
+        " {name: none, pretraining: none}]",
+        "finetune.table_learning_rate=0.01",
+        "evaluation.upstream_sentences=3",
+    ),
+    "likelihood-matching": (
+        *SHORT,
+        f"likelihood_matching_training={LEARNING}",
+        "rows=[{name: likelihood-matching, initialiser: likelihood-matching}]",
+    ),
+    "both-sides": (
+        *SHORT,
+        "sides=[encoder, decoder]",
+        "generator.resegmentation.match=downstream",
+        "generator.negatives=batch",
+        "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
+    ),
+    "mbart-translation": (*SHORT, "model.family=mbart"),
+    "denoising": (
+        *SHORT,
+        "model.family=mbart",
+        "upstream.objective=denoising",
+        "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
+        " {name: sampled, vocabulary: upstream, pretraining: sampled}]",
+    ),
+    "masked": (
+        *SHORT,
+        "model.family=bert",
+        "upstream.objective=masked",
+        "upstream.vocabulary={kind: wordpiece, size: 100}",
+        "downstream.vocabulary={kind: wordpiece, size: 120}",
+        "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
+    ),
+}
+
+
+def fingerprints(repository: Path) -> dict[str, str]:
+    """Of every step of every configuration that can be planned here, by CONFIG/STEP."""
+    found: dict[str, str] = {}
+    for config in sorted((repository / "configs").glob("*.yaml")):
+        experiment = load(config, Experiment, [])
+        for step in in_order([Pipeline(experiment, config.parent).report]):
+            found[f"{config.stem}/{step.stage.name}/{step.name}"] = step.fingerprint
+    return found
+
+
+def results(place: Path) -> dict[str, dict[str, Any]]:
+    """Of every step of the small experiments: fingerprint, digests of its files, what it says of itself."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, changes in EXPERIMENTS.items():
+        folder = place / name
+        folder.mkdir()
+        pipeline, store = finish(written(folder, TINY), *changes)
+        for step in in_order([pipeline.report]):
+            record = store.find(step)
+            assert record is not None
+            files = {entry.path: entry.sha256 for entry in record.files}
+            summary = {key: value for key, value in record.summary.items() if "second" not in key}
+            found[f"{name}/{step.stage.name}/{step.name}"] = {
+                "fingerprint": step.fingerprint,
+                "files": files,
+                "summary": summary,
+            }
+        print(name, "made", flush=True)
+    return found
+
+
+def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
+    for what in ("fingerprints", "results"):
+        one, two = before[what], after[what]
+        gone, new = sorted(one.keys() - two.keys()), sorted(two.keys() - one.keys())
+        print(f"{what}: {len(one.keys() & two.keys())} in both; gone: {gone or 'none'}; new: {new or 'none'}")
+        for key in sorted(one.keys() & two.keys()):
+            if one[key] != two[key]:
+                print(f"  {key}: {_difference(one[key], two[key])}")
+
+
+def _difference(one: Any, two: Any) -> str:
+    if isinstance(one, str):
+        return f"{one[:12]} → {two[:12]}"
+    files = [
+        name for name in sorted({*one["files"], *two["files"]}) if one["files"].get(name) != two["files"].get(name)
+    ]
+    parts = [] if one["fingerprint"] == two["fingerprint"] else ["fingerprint"]
+    parts += [f"files {', '.join(files)}"] if files else []
+    parts += ["summary"] if one["summary"] != two["summary"] else []
+    return "; ".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=("record", "compare"))
+    parser.add_argument("files", nargs="+", type=Path)
+    arguments = parser.parse_args()
+    if arguments.action == "compare":
+        compare(*(json.loads(path.read_text()) for path in arguments.files))
+        return
+    repository = Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory() as place:
+        recorded = {"fingerprints": fingerprints(repository), "results": results(Path(place))}
+    arguments.files[0].write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
