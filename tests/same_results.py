@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from small_experiments import TINY, finish, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.store.step import in_order
+from subgraft.store.step import in_order, sha256_of
 
 SHORT = ("pretrain.epochs=4", "generator_training={max_steps: 6, batch_size: 400, precision: fp32}")
 LEARNING = "{max_steps: 6, batch_size: 400, precision: fp32}"
@@ -92,15 +93,28 @@ def results(place: Path) -> dict[str, dict[str, Any]]:
         for step in in_order([pipeline.report]):
             record = store.find(step)
             assert record is not None
-            files = {entry.path: entry.sha256 for entry in record.files}
-            summary = {key: value for key, value in record.summary.items() if "second" not in key}
             found[f"{name}/{step.stage.name}/{step.name}"] = {
                 "fingerprint": step.fingerprint,
-                "files": files,
-                "summary": summary,
+                "files": {entry.path: _digest(store.path(step) / entry.path, entry.sha256) for entry in record.files},
+                "summary": _timeless(record.summary),
             }
         print(name, "made", flush=True)
     return found
+
+
+def _digest(path: Path, sha256: str) -> str:
+    """Of a file's content but for the time that things took; of a report nothing, as it shows that everywhere."""
+    if path.parent.name == "plots" or path.name.startswith("report."):
+        return "not compared"
+    if path.name.startswith(("curve", "evaluation")):
+        return sha256_of(_timeless(json.loads(path.read_text(encoding="utf-8"))))
+    return sha256
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _timeless(inner) for key, inner in value.items() if "second" not in key and key != "speed"}
+    return [_timeless(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> None:

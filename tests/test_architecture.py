@@ -27,6 +27,7 @@ FLOORS = [
     {"transplanting"},
     {"learned_rows"},
     {"training"},
+    {"recipes"},
     {"stages"},
     {"store"},
     {"tracking"},

@@ -11,8 +11,8 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.search import Range
 from subgraft.errors import UserError
-from subgraft.stages.evaluate import EvaluateRecipe
-from subgraft.stages.report import ReportRecipe
+from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.recipes.report import ReportRecipe
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.stages.evaluate import SPELLED, STATISTICS, EvaluateRecipe, run
+from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.stages.evaluate import SPELLED, STATISTICS, run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build
 

@@ -21,9 +21,10 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
+from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import own_translations, transfer
-from subgraft.stages.likelihood_matching import LikelihoodMatchingRecipe, run
-from subgraft.stages.transfer import TransferRecipe
+from subgraft.stages.likelihood_matching import run
 from subgraft.text.corpus import build
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine

@@ -12,8 +12,9 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.training import TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.stages.finetune import FinetuneRecipe, run
-from subgraft.stages.phases import FirstPhase, joined, take_over_tables, train_tables_alone
+from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
+from subgraft.stages.finetune import run
+from subgraft.stages.phases import joined, take_over_tables, train_tables_alone
 from subgraft.text.corpus import build
 from subgraft.training.loop import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian

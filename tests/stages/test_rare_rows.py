@@ -17,9 +17,9 @@ from subgraft.config.training import RareTokenSettings, TrainingSettings
 from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.stages.finetune import FinetuneRecipe, run
-from subgraft.stages.phases import FirstPhase
-from subgraft.stages.rare_rows import NewRows, RareRows, count_tokens
+from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.stages.finetune import run
+from subgraft.stages.rare_rows import RareRows, count_tokens
 from subgraft.text.corpus import build
 from subgraft.transplanting.transplant import Method, transplant
 from subgraft.vocabulary.alignment import align

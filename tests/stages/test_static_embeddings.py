@@ -11,9 +11,9 @@ from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.initialisers.static_training import train_static
 from subgraft.models.bundle import Bundle
+from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import static_embeddings, transfer
-from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
-from subgraft.stages.transfer import TransferRecipe
 from subgraft.text.corpus import Corpus, build
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 

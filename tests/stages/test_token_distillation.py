@@ -17,9 +17,10 @@ from subgraft.errors import UserError
 from subgraft.initialisers.distilled_rows import DistilledRows
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
+from subgraft.recipes.token_distillation import TokenDistillationRecipe
+from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import transfer
-from subgraft.stages.token_distillation import TokenDistillationRecipe, run
-from subgraft.stages.transfer import TransferRecipe
+from subgraft.stages.token_distillation import run
 from subgraft.text.corpus import build
 from subgraft.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched

@@ -10,7 +10,8 @@ import pytest
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.stages.vocabulary import VocabularyRecipe, run
+from subgraft.recipes.vocabulary import VocabularyRecipe
+from subgraft.stages.vocabulary import run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import build
 from subgraft.vocabulary.learn import learn

@@ -17,12 +17,12 @@ from subgraft.config.rows import Row
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.files import file_digest
-from subgraft.stages.assemble import AssembleRecipe
-from subgraft.stages.build import BuildRecipe
-from subgraft.stages.checkpoint import CheckpointRecipe
-from subgraft.stages.corpus import CorpusRecipe
-from subgraft.stages.pretrain import PretrainRecipe
-from subgraft.stages.vocabulary import VocabularyRecipe
+from subgraft.recipes.assemble import AssembleRecipe
+from subgraft.recipes.build import BuildRecipe
+from subgraft.recipes.checkpoint import CheckpointRecipe
+from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.recipes.pretrain import PretrainRecipe
+from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.step import Step
 from subgraft.tasks.question_generation import MarkedAnswer
 from subgraft.text.sources import resolve

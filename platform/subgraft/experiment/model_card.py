@@ -13,11 +13,11 @@ from typing import Any
 
 from subgraft.experiment.pipeline import Pipeline, RowSteps
 from subgraft.metrics.scores import METRICS
+from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
-from subgraft.stages.corpus import CorpusRecipe
 from subgraft.stages.fitting import KeptWeights
-from subgraft.stages.vocabulary import VocabularyRecipe
 from subgraft.store.record import Record
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store

@@ -14,19 +14,17 @@ from subgraft.config.rows import Row
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.initialisers.methods import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.stages.evaluate import EvaluateRecipe
-from subgraft.stages.finetune import FinetuneRecipe
-from subgraft.stages.gap import GapRecipe
-from subgraft.stages.generator import GeneratorRecipe
-from subgraft.stages.intrinsic import IntrinsicRecipe
-from subgraft.stages.likelihood import LikelihoodRecipe
-from subgraft.stages.likelihood_matching import LikelihoodMatchingRecipe
-from subgraft.stages.phases import FirstPhase
-from subgraft.stages.rare_rows import NewRows
-from subgraft.stages.report import ReportRecipe
-from subgraft.stages.static_embeddings import StaticEmbeddingsRecipe
-from subgraft.stages.token_distillation import TokenDistillationRecipe
-from subgraft.stages.transfer import TransferRecipe
+from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.recipes.gap import GapRecipe
+from subgraft.recipes.generator import GeneratorRecipe
+from subgraft.recipes.intrinsic import IntrinsicRecipe
+from subgraft.recipes.likelihood import LikelihoodRecipe
+from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.recipes.report import ReportRecipe
+from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.recipes.token_distillation import TokenDistillationRecipe
+from subgraft.recipes.transfer import TransferRecipe
 from subgraft.store.step import TEST_SET, Step
 
 Moment = Literal["upstream_before", "upstream_after"]

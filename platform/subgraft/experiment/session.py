@@ -20,8 +20,9 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.experiment.unspelled import unspelled
+from subgraft.recipes.report import ReportRecipe
 from subgraft.reporting.terminal import terminal_table
-from subgraft.stages.report import ReportRecipe, collect
+from subgraft.stages.report import collect
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
 from subgraft.tracking.tracker import Tracker

@@ -15,8 +15,8 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.rows import Row
 from subgraft.config.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.experiment.pipeline import Pipeline
+from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.search.results import TrialResult, Value
-from subgraft.stages.evaluate import EvaluateRecipe
 from subgraft.stages.fitting import kept_weights
 from subgraft.store.step import TEST_SET, Step, sha256_of
 from subgraft.store.store import Store

@@ -3,44 +3,44 @@
 The table below is every stage there is. A revision is raised by hand when a stage's result changes for the same recipe.
 """
 
-from subgraft.stages import (
-    assemble,
-    build,
-    checkpoint,
-    corpus,
-    evaluate,
-    finetune,
-    gap,
-    generator,
-    intrinsic,
-    likelihood,
-    likelihood_matching,
-    pretrain,
-    report,
-    static_embeddings,
-    token_distillation,
-    transfer,
-    vocabulary,
-)
+from subgraft.recipes.assemble import AssembleRecipe
+from subgraft.recipes.build import BuildRecipe
+from subgraft.recipes.checkpoint import CheckpointRecipe
+from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.recipes.finetune import FinetuneRecipe
+from subgraft.recipes.gap import GapRecipe
+from subgraft.recipes.generator import GeneratorRecipe
+from subgraft.recipes.intrinsic import IntrinsicRecipe
+from subgraft.recipes.likelihood import LikelihoodRecipe
+from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.recipes.pretrain import PretrainRecipe
+from subgraft.recipes.report import ReportRecipe
+from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.recipes.token_distillation import TokenDistillationRecipe
+from subgraft.recipes.transfer import TransferRecipe
+from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.stages.stage import Stage
 
-CORPUS = Stage("corpus", 1, corpus.run)
-VOCABULARY = Stage("vocabulary", 1, vocabulary.run)
-GAP = Stage("gap", 2, gap.run)
-CHECKPOINT = Stage("checkpoint", 1, checkpoint.run)
-BUILD = Stage("build", 1, build.run)
-PRETRAIN = Stage("pretrain", 3, pretrain.run, distributed=True, accelerated=True)
-ASSEMBLE = Stage("assemble", 1, assemble.run)
-GENERATOR = Stage("generator", 3, generator.run, distributed=True, accelerated=True)
-STATIC = Stage("static", 1, static_embeddings.run)
-DISTILLATION = Stage("distillation", 2, token_distillation.run, distributed=True, accelerated=True)
-MATCHING = Stage("matching", 1, likelihood_matching.run, distributed=True, accelerated=True)
-TRANSFER = Stage("transfer", 2, transfer.run)
-INTRINSIC = Stage("intrinsic", 2, intrinsic.run)
-FINETUNE = Stage("finetune", 3, finetune.run, distributed=True, accelerated=True)
-EVALUATE = Stage("evaluate", 4, evaluate.run, accelerated=True)
-LIKELIHOOD = Stage("likelihood", 1, likelihood.run, accelerated=True)
-REPORT = Stage("report", 5, report.run)
+CORPUS = Stage("corpus", 1, "corpus", CorpusRecipe)
+VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
+GAP = Stage("gap", 2, "gap", GapRecipe)
+CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
+BUILD = Stage("build", 1, "build", BuildRecipe)
+PRETRAIN = Stage("pretrain", 3, "pretrain", PretrainRecipe, distributed=True, accelerated=True)
+ASSEMBLE = Stage("assemble", 1, "assemble", AssembleRecipe)
+GENERATOR = Stage("generator", 3, "generator", GeneratorRecipe, distributed=True, accelerated=True)
+STATIC = Stage("static", 1, "static_embeddings", StaticEmbeddingsRecipe)
+DISTILLATION = Stage(
+    "distillation", 2, TokenDistillationRecipe, "token_distillation", distributed=True, accelerated=True
+)
+MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe, distributed=True, accelerated=True)
+TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)
+INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
+FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, "likelihood", LikelihoodRecipe, accelerated=True)
+REPORT = Stage("report", 5, "report", ReportRecipe)
 
 STAGES = (
     CORPUS,

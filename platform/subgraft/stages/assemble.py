@@ -7,17 +7,11 @@ from pathlib import Path
 
 from transformers import BertForMaskedLM
 
-from subgraft.config.base import Settings
 from subgraft.errors import UserError
 from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
+from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.stages.context import Context, Json
-
-
-class AssembleRecipe(Settings):
-    """seed: of the weights that are new, the decoder's attention to the encoder."""
-
-    seed: int
 
 
 def run(recipe: AssembleRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

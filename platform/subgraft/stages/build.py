@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.config.base import Settings
 from subgraft.config.training import ModelSettings
 from subgraft.models.build import build_bert, build_marian, build_mbart
 from subgraft.models.bundle import Bundle
+from subgraft.recipes.build import BuildRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-
-class BuildRecipe(Settings):
-    model: ModelSettings
-    seed: int
 
 
 def run(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -9,15 +9,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from safetensors.numpy import save_file
 
-from subgraft.config.base import Settings
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.inference.translate import Translator
@@ -27,6 +24,7 @@ from subgraft.metrics.scores import METRICS, MetricName, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
+from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
@@ -44,18 +42,6 @@ class Length:
 
     tokens_per_sentence: float
     characters_per_token: float
-
-
-class EvaluateRecipe(Settings):
-    """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
-
-    Both are left out of the fingerprint where they are as they are without saying.
-    """
-
-    languages: Languages
-    evaluation: MeasurementSettings
-    speed: bool = Field(default=True, exclude_if=bool)
-    split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
 
 
 def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

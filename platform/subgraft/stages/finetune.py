@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field
 from torch import Tensor, nn
 
-from subgraft.config.base import Settings, SideName
-from subgraft.config.corpora import Languages
+from subgraft.config.base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
@@ -18,31 +16,16 @@ from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
+from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
-from subgraft.stages.phases import FirstPhase, joined, split_training, take_over_tables, train_tables_alone
-from subgraft.stages.rare_rows import NewRows, RareRows
+from subgraft.stages.phases import joined, split_training, take_over_tables, train_tables_alone
+from subgraft.stages.rare_rows import RareRows
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
 from subgraft.training.loop import Outcome
 from subgraft.training.row_updates import RowUpdates
 from subgraft.transplanting.attached_tables import AttachedTables
-
-
-class FinetuneRecipe(Settings):
-    """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
-    of the model `upstream`.  fast_tables: the sides whose tables `training.table_learning_rate` is for.  new_rows:
-    where those are that `training.rare_tokens` is for; `upstream` tells what is new.  All are left out of the
-    fingerprint where there is none.
-    """
-
-    languages: Languages
-    training: TrainingSettings
-    seed: int
-    first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
-    attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
-    fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
-    new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config.base import Settings, SideName
+from subgraft.config.base import SideName
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.recipes.gap import GapRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.compare import compare
@@ -19,12 +20,6 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 # The side of the corpus that a side of the model reads or writes.
 TEXT_SIDES: dict[SideName, Literal["source", "target"]] = {"encoder": "source", "decoder": "target"}
-
-
-class GapRecipe(Settings):
-    """words: how many of the most over-segmented words to show."""
-
-    words: int = 20
 
 
 def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
-from pydantic import Field
-
-from subgraft.config.base import Settings, SideName, UpstreamObjective
-from subgraft.config.corpora import Languages
-from subgraft.config.domains import MaskingSettings, NoiseSettings
-from subgraft.config.initialisers import GeneratorSettings
-from subgraft.config.training import TrainingSettings
+from subgraft.config.base import SideName
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.masked_generator_loss import MaskedGeneratorLoss
@@ -20,27 +13,13 @@ from subgraft.generators.masked_simulation import MaskedSimulator
 from subgraft.generators.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
+from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-
-class GeneratorRecipe(Settings):
-    """noise, masking: for the objectives denoising and masked; left out of the fingerprint elsewhere."""
-
-    objective: UpstreamObjective
-    languages: Languages
-    sides: tuple[SideName, ...]
-    kind: Literal["att", "patt"]
-    kd_weight: float
-    generator: GeneratorSettings
-    training: TrainingSettings
-    seed: int
-    noise: NoiseSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

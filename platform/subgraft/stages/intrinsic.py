@@ -7,25 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from subgraft.config.base import Settings, SideName
-from subgraft.config.evaluation import IntrinsicSettings
 from subgraft.models.bundle import Bundle
+from subgraft.recipes.intrinsic import IntrinsicRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.transfer import method_of
 from subgraft.transplanting.intrinsic import measure
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 QUALITY = "intrinsic.json"
-
-
-class IntrinsicRecipe(Settings):
-    """seed: of the random initialisers, as a transfer has it; the sample has its own."""
-
-    method: str
-    sides: tuple[SideName, ...]
-    max_similar: int
-    seed: int
-    sample: IntrinsicSettings
 
 
 def run(recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

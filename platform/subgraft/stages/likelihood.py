@@ -6,26 +6,18 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.config.base import Settings
-from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.metrics.token_classes import BitsByClass, token_classes
 from subgraft.models.bundle import Bundle
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.reference_nats import reference_nats
+from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 LIKELIHOOD = "likelihood.json"
-
-
-class LikelihoodRecipe(Settings):
-    """test_sentences: the first ones of the test set; all where it is None."""
-
-    languages: Languages
-    test_sentences: int | None = None
 
 
 def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

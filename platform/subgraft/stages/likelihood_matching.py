@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from subgraft.config.base import Settings, SideName, Split
-from subgraft.config.corpora import Languages
-from subgraft.config.initialisers import LikelihoodMatchingSettings
-from subgraft.config.rows import StartName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.base import SideName, Split
 from subgraft.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, StudentTables
 from subgraft.learned_rows.span_pairs import SpanPairs
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
+from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.stages.own_translations import own_translations
@@ -25,17 +22,6 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 METHOD = "likelihood-matching"
 SIDE: SideName = "decoder"
 Pairs = list[tuple[str, str]]
-
-
-class LikelihoodMatchingRecipe(Settings):
-    """starts_from: whose rows training begins with.  max_similar: of avg."""
-
-    languages: Languages
-    starts_from: StartName
-    max_similar: int
-    matching: LikelihoodMatchingSettings
-    training: TrainingSettings
-    seed: int
 
 
 def run(recipe: LikelihoodMatchingRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated
 
 import torch
-from pydantic import Field
 
-from subgraft.config.base import Settings, SideName
+from subgraft.config.base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.training.loop import CurvePoint, Outcome
 from subgraft.training.schedule import Data, planned_steps
-
-
-class FirstPhase(Settings):
-    """share: of all steps, those that train the tables of `sides` alone."""
-
-    share: Annotated[float, Field(gt=0, lt=1)]
-    sides: tuple[SideName, ...]
 
 
 def split_training(

@@ -5,38 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import Field
-
-from subgraft.config.base import Settings, UpstreamObjective
-from subgraft.config.corpora import Languages
-from subgraft.config.domains import MaskingSettings, NoiseSettings
-from subgraft.config.training import ModelSettings, TrainingSettings
-from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.masked import MaskedLoss
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
-
-
-class PretrainRecipe(Settings):
-    """sampling: how segmentations are sampled.  noise, masking: for the objectives denoising and masked.
-
-    Each is left out of the fingerprint where there is none.
-    """
-
-    objective: UpstreamObjective
-    languages: Languages
-    model: ModelSettings
-    training: TrainingSettings
-    seed: int
-    sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    noise: NoiseSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -9,25 +9,18 @@ from itertools import chain
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.config.base import Settings, SideName
+from subgraft.config.base import SideName
 from subgraft.config.training import RareTokenSettings
 from subgraft.models.sides import tables_of
+from subgraft.recipes.finetune import NewRows
 from subgraft.training.row_updates import RowUpdates
 from subgraft.vocabulary.alignment import align, special_alone
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Tokenizers = Mapping[SideName, Tokenizer]
-
-
-class NewRows(Settings):
-    """Where new rows are: in the tables of `sides`.  keep_seen: whether tokens that upstream has kept their rows."""
-
-    sides: tuple[SideName, ...]
-    keep_seen: bool = Field(default=True, exclude_if=bool)
 
 
 def _itself(table: Tensor) -> Tensor:

@@ -8,10 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.base import Settings
-from subgraft.config.experiment import Experiment
 from subgraft.metrics.scores import Score
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.recipes.report import ReportRecipe
 from subgraft.reporting.data import (
     Command,
     CorpusFacts,
@@ -32,16 +31,6 @@ from subgraft.stages.report_rows import design, flattened, read_lines, read_reco
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import Spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-
-class ReportRecipe(Settings):
-    """What the report says about the experiment as a whole; everything else is read from the inputs."""
-
-    experiment: dict[str, Any]
-
-    @classmethod
-    def of(cls, experiment: Experiment) -> ReportRecipe:
-        return cls(experiment=experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search"}))
 
 
 def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from subgraft.stages.context import Context, Json
+from subgraft.config.base import Settings
 
-# The recipe is the stage's own Settings class, which a common signature cannot name.
-StageFunction: TypeAlias = Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]
+if TYPE_CHECKING:
+    from subgraft.stages.context import Context, Json
+
+R = TypeVar("R", bound=Settings)
+StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A stage as the pipeline knows it.
+class Stage(Generic[R]):
+    """A stage as the pipeline knows it. Nothing that it runs on is imported before it runs.
 
-    function: (recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory.
     revision: raised by hand when the function's result changes for the same recipe; it is part of the fingerprint.
+    work: its function, or the module of this package whose `run` that is.  recipe: the type of what it is asked for.
     distributed: the function may run on several Ray Train workers at once (it looks at torch.distributed itself).
     accelerated: the function uses a GPU where the runtime has one.
     """
 
     name: str
     revision: int
-    function: StageFunction
+    work: StageFunction | str
+    recipe: type[R] = Settings  # type: ignore[assignment]
     distributed: bool = False
     accelerated: bool = False
+
+    @property
+    def function(self) -> StageFunction:
+        """(recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory."""
+        if not isinstance(self.work, str):
+            return self.work
+        function: StageFunction = import_module(f"subgraft.stages.{self.work}").run
+        return function

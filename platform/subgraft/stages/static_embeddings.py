@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
-from subgraft.config.base import Settings, StaticAlgorithm
-from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.initialisers.static_embeddings import RECORD
 from subgraft.initialisers.static_training import train_static
+from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-
-class StaticEmbeddingsRecipe(Settings):
-    """side: of the corpus, the one whose vocabulary it is."""
-
-    side: Literal["source", "target"]
-    algorithm: StaticAlgorithm
-    settings: StaticEmbeddingSettings
 
 
 def run(recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.base import Settings, SideName
-from subgraft.config.corpora import Languages
-from subgraft.config.initialisers import TokenDistillationSettings
-from subgraft.config.training import TrainingSettings
+from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.learned_rows.segmentation_pairs import SegmentationPairs
@@ -18,18 +15,11 @@ from subgraft.learned_rows.token_distillation_loss import StudentTable, TokenDis
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import BERT2BERT, Side
 from subgraft.models.sides import side as side_of
+from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-
-class TokenDistillationRecipe(Settings):
-    languages: Languages
-    sides: tuple[SideName, ...]
-    distillation: TokenDistillationSettings
-    training: TrainingSettings
-    seed: int
 
 
 def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -7,31 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from pydantic import Field
-
-from subgraft.config.base import Settings, SideName
+from subgraft.config.base import SideName
 from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
+from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 REPORT = "transfer.json"
-
-
-class TransferRecipe(Settings):
-    """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
-
-    keep_seen, keep_matrices: left out of the fingerprint where they are as they are without saying.  keep_matrices:
-    whether what rows were mixed from is kept beside the model, for a finetuning in which they stay attached.
-    """
-
-    method: str
-    sides: tuple[SideName, ...]
-    max_similar: int
-    seed: int
-    keep_seen: bool = Field(default=True, exclude_if=bool)
-    keep_matrices: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

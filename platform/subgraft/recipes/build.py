@@ -1,0 +1,11 @@
+"""The recipe of the stage build."""
+
+from __future__ import annotations
+
+from subgraft.config.base import Settings
+from subgraft.config.training import ModelSettings
+
+
+class BuildRecipe(Settings):
+    model: ModelSettings
+    seed: int

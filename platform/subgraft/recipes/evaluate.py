@@ -1,0 +1,23 @@
+"""The recipe of the stage evaluate."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from subgraft.config.base import Settings
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+
+
+class EvaluateRecipe(Settings):
+    """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
+
+    Both are left out of the fingerprint where they are as they are without saying.
+    """
+
+    languages: Languages
+    evaluation: MeasurementSettings
+    speed: bool = Field(default=True, exclude_if=bool)
+    split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")

@@ -1,0 +1,41 @@
+"""The recipe of the stage finetune."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from subgraft.config.base import Settings, SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.training import TrainingSettings
+
+
+class FirstPhase(Settings):
+    """share: of all steps, those that train the tables of `sides` alone."""
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    sides: tuple[SideName, ...]
+
+
+class NewRows(Settings):
+    """Where new rows are: in the tables of `sides`.  keep_seen: whether tokens that upstream has kept their rows."""
+
+    sides: tuple[SideName, ...]
+    keep_seen: bool = Field(default=True, exclude_if=bool)
+
+
+class FinetuneRecipe(Settings):
+    """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
+    of the model `upstream`.  fast_tables: the sides whose tables `training.table_learning_rate` is for.  new_rows:
+    where those are that `training.rare_tokens` is for; `upstream` tells what is new.  All are left out of the
+    fingerprint where there is none.
+    """
+
+    languages: Languages
+    training: TrainingSettings
+    seed: int
+    first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
+    attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
+    fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
+    new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)

@@ -1,0 +1,16 @@
+"""The recipe of the stage static embeddings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from subgraft.config.base import Settings, StaticAlgorithm
+from subgraft.config.initialisers import StaticEmbeddingSettings
+
+
+class StaticEmbeddingsRecipe(Settings):
+    """side: of the corpus, the one whose vocabulary it is."""
+
+    side: Literal["source", "target"]
+    algorithm: StaticAlgorithm
+    settings: StaticEmbeddingSettings

@@ -1,0 +1,22 @@
+"""The recipe of the stage transfer."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from subgraft.config.base import Settings, SideName
+
+
+class TransferRecipe(Settings):
+    """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
+
+    keep_seen, keep_matrices: left out of the fingerprint where they are as they are without saying.  keep_matrices:
+    whether what rows were mixed from is kept beside the model, for a finetuning in which they stay attached.
+    """
+
+    method: str
+    sides: tuple[SideName, ...]
+    max_similar: int
+    seed: int
+    keep_seen: bool = Field(default=True, exclude_if=bool)
+    keep_matrices: bool = Field(default=False, exclude_if=lambda given: not given)
