@@ -45,7 +45,7 @@ class AsLongAsReferences(Translator):
             num_beams=self._beam,
             do_sample=False,
             early_stopping=True,
-            decoder_start_token_id=self._conditioning.start,
+            decoder_start_token_id=self._sequence_format.start,
             forced_bos_token_id=None,
             forced_eos_token_id=None,
             min_length=length,

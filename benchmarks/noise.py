@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from subgraft.config.domains import NoiseSettings
 from subgraft.errors import UserError
-from subgraft.models.conditioning import language_code
+from subgraft.models.sequence_format import language_code
 from subgraft.objectives.denoising import Denoising
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
@@ -51,7 +51,7 @@ def main() -> None:
 def _text(pair: tuple[str, str], language: str) -> Iterator[str]:
     folder = data_folder()
     if folder is None:
-        raise UserError("needs real text", mend="Set SUBGRAFT_DATA to a folder that holds en-fr and en-zh tatoeba.")
+        raise UserError("needs real text", hint="Set SUBGRAFT_DATA to a folder that holds en-fr and en-zh tatoeba.")
     return lines(folder / "-".join(pair) / "tatoeba" / f"train.{language}.gz")
 
 

@@ -59,7 +59,7 @@ def _vocabulary(domain: str, size: int) -> Tokenizer:
 def _text(domain: str) -> Iterator[str]:
     folder = data_folder()
     if folder is None:
-        raise UserError("needs real text", mend=f"Set SUBGRAFT_DATA to a folder that holds en-fr/{domain}.")
+        raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds en-fr/{domain}.")
     return lines(Path(folder) / "en-fr" / domain / "train.fr.gz")
 
 

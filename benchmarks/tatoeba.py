@@ -27,7 +27,7 @@ def small_model(sentences: int) -> tuple[Bundle, Translation]:
     """
     folder = data_folder()
     if folder is None:
-        raise UserError("needs real text", mend="Set SUBGRAFT_DATA to a folder that holds en-fr/tatoeba.")
+        raise UserError("needs real text", hint="Set SUBGRAFT_DATA to a folder that holds en-fr/tatoeba.")
     corpus = folder / "en-fr" / "tatoeba"
     whole = zip(lines(corpus / "train.en.gz"), lines(corpus / "train.fr.gz"), strict=True)
     pairs = list(itertools.islice(whole, sentences))
@@ -36,4 +36,4 @@ def small_model(sentences: int) -> tuple[Bundle, Translation]:
     shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **PRESETS["small"]["model"]}
     model: PreTrainedModel = build_marian(source, target, seed=1, **shape)
     bundle = Bundle(model, source, target)
-    return bundle, Translation(pairs, source, target, bundle.conditioning(LANGUAGES), MAX_LENGTH)
+    return bundle, Translation(pairs, source, target, bundle.sequence_format(LANGUAGES), MAX_LENGTH)

@@ -2,7 +2,7 @@
 
     python studies/area_under_curve.py CONFIG [key=value …] --pairs 500 2000 --table-rates 0 4e-3 --out DIR
 
-Reads the finetunings that `subgraft run CONFIG finetune.pairs=… finetune.table_learning_rate=…` has left in the
+Reads the finetunings that `subgraft run CONFIG finetune.pairs=… finetune.embedding_learning_rate=…` has left in the
 store, and trains nothing. The area is that under a dev curve over log(1 + step), divided by its width: the mean of bits
 per character, and of BLEU, where every doubling of the updates counts as much. Seeds are averaged. Writes table.md,
 map.json and map.png to DIR, and prints the tables.
@@ -45,13 +45,13 @@ class Cell:
 
     row: str
     pairs: int
-    table_learning_rate: float
+    embedding_learning_rate: float
     seeds: int
     areas: dict[str, float]
 
     @property
     def column(self) -> Column:
-        return self.pairs, self.table_learning_rate
+        return self.pairs, self.embedding_learning_rate
 
 
 def area(points: Sequence[tuple[int, float]]) -> float:
@@ -67,7 +67,7 @@ def cells(config: Path, overrides: Sequence[str], pairs: Sequence[int], rates: S
     """Of every row and setting that has been finetuned, in the order of the configuration. Raises UserError."""
     store, found = Store(default_home()), list[Cell]()
     for count, rate in product(pairs, rates):
-        changes = [*overrides, f"finetune.pairs={count}", f"finetune.table_learning_rate={rate}"]
+        changes = [*overrides, f"finetune.pairs={count}", f"finetune.embedding_learning_rate={rate}"]
         experiment = load(config, Experiment, changes)
         curves: dict[str, list[Path]] = {row.name: [] for row in experiment.rows}
         for steps in Pipeline(experiment, config.absolute().parent).rows:
@@ -75,7 +75,7 @@ def cells(config: Path, overrides: Sequence[str], pairs: Sequence[int], rates: S
                 curves[steps.row.name].append(store.artifact(steps.finetune) / CURVE)
         found += [Cell(row, count, rate, len(paths), _areas(paths)) for row, paths in curves.items() if paths]
     if not found:
-        raise UserError("none of these finetunings is in the store", where=str(config), mend="Run them first.")
+        raise UserError("none of these finetunings is in the store", where=str(config), hint="Run them first.")
     return found
 
 

@@ -116,7 +116,7 @@ class Ceiling:
         self._characters = count_characters(target for _, target in dev)
 
     def _data(self, pairs: list[tuple[str, str]], languages: Languages) -> Seq2SeqData:
-        form, room = self.bundle.conditioning(languages), self.bundle.max_positions
+        form, room = self.bundle.sequence_format(languages), self.bundle.max_positions
         examples = Translation(pairs, self.bundle.encoder, self.bundle.decoder, form, room)
         return Seq2SeqData(examples, *self.bundle.padding)
 

@@ -39,7 +39,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
         " {name: tables-first, initialiser: mean, tables_first: 0.5},"
         " {name: sampled, vocabulary: upstream, pretraining: sampled},"
         " {name: none, pretraining: none}]",
-        "finetune.table_learning_rate=0.01",
+        "finetune.embedding_learning_rate=0.01",
         "evaluation.upstream_sentences=3",
     ),
     "likelihood-matching": (

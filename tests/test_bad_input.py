@@ -341,17 +341,17 @@ CONFIGURED = [
     ),
     (
         "initialiser: avg}",
-        "initialiser: token-distillation}\ntoken_distillation_training: {table_learning_rate: 0.1}",
-        ["token_distillation_training.table_learning_rate: only finetune"],
+        "initialiser: token-distillation}\ntoken_distillation_training: {embedding_learning_rate: 0.1}",
+        ["token_distillation_training.embedding_learning_rate: only finetune"],
     ),
     (
         "initialiser: avg}",
-        "initialiser: avg, attached: true, table_learning_rate: 0}",
-        ["row avg: attached is about training tables, which `table_learning_rate: 0` freezes"],
+        "initialiser: avg, attached: true, embedding_learning_rate: 0}",
+        ["row avg: attached is about training tables, which `embedding_learning_rate: 0` freezes"],
     ),
     (
         "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
-        "finetune: {table_learning_rate: 0}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        "finetune: {embedding_learning_rate: 0}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
         ["row avg: tables_first is about training tables"],
     ),
     (

@@ -211,7 +211,7 @@ def test_the_main_comparisons_have_three_seeds_of_four_epochs(name: str) -> None
 def test_every_row_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetuned_on() -> None:
     tuning, itdocs = main_rows("tuning.yaml"), main_rows("itdocs.yaml")
     assert tuning.search is not None and list(tuning.search.rows or ()) == MAIN
-    assert set(tuning.search.space.varied) == {"learning_rate", "table_learning_rate"}
+    assert set(tuning.search.space.varied) == {"learning_rate", "embedding_learning_rate"}
     assert (tuning.search.sampler, tuning.search.objectives, tuning.search.asha) == ("grid", ("dev_bleu",), None)
     rows = {row.name: row for row in tuning.rows}
     counts = {len(grid(one.space, rows[one.row or ""])) for one in tuning.search.each_row()}
@@ -237,10 +237,10 @@ def test_laws_takes_what_was_found_on_itdocs() -> None:
 
 
 def test_few_updates_are_looked_at_in_one_training() -> None:
-    experiment = main_rows("few-updates.yaml", "finetune.pairs=500", "finetune.table_learning_rate=0")
+    experiment = main_rows("few-updates.yaml", "finetune.pairs=500", "finetune.embedding_learning_rate=0")
     finetune = experiment.finetune
     assert finetune.evaluate_at == (25, 100, 400, 1600) and finetune.max_steps == 1600 and finetune.epochs is None
-    assert (finetune.pairs, finetune.table_learning_rate) == (500, 0)
+    assert (finetune.pairs, finetune.embedding_learning_rate) == (500, 0)
 
 
 @pytest.mark.parametrize("name", REAL_SIZE)
@@ -251,7 +251,7 @@ def test_real_size_is_the_papers_on_one_gpu(name: str) -> None:
     assert experiment.downstream.vocabulary.size == 32000
     for training in (experiment.pretrain, experiment.finetune):
         assert training.precision == "bf16" and training.patience == 10
-    assert experiment.finetune.table_learning_rate is None
+    assert experiment.finetune.embedding_learning_rate is None
     assert experiment.runtime.gpus_per_worker == 1 and experiment.runtime.checkpoint_seconds <= 60
 
 

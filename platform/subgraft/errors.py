@@ -8,23 +8,23 @@ class SubgraftError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
-        super().__init__(what, where, mend)
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where, hint)
         self.what = what
         self.where = where
-        self.mend = mend
+        self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by the default pickling, and errors travel between Ray processes.
-        return (_rebuild, (type(self), self.what, self.where, self.mend))
+        return (_rebuild, (type(self), self.what, self.where, self.hint))
 
     def __str__(self) -> str:
         located = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{located}\n  {self.mend}" if self.mend else located
+        return f"{located}\n  {self.hint}" if self.hint else located
 
 
-def _rebuild(kind: type[SubgraftError], what: str, where: str, mend: str) -> SubgraftError:
-    return kind(what, where=where, mend=mend)
+def _rebuild(kind: type[SubgraftError], what: str, where: str, hint: str) -> SubgraftError:
+    return kind(what, where=where, hint=hint)
 
 
 class UserError(SubgraftError):

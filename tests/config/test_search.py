@@ -35,7 +35,10 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
     ("change", "complaint"),
     [
         ("search.row=nobody", "search.row 'nobody' is not among rows: plain, searched"),
-        ("search.row=plain", "search.row 'plain' gets no new rows: only learning_rate and table_learning_rate can be"),
+        (
+            "search.row=plain",
+            "search.row 'plain' gets no new rows: only learning_rate and embedding_learning_rate can be",
+        ),
         ("search.rows=[searched]", "give exactly one of row, rows"),
         ("search={rows: [searched, nobody], space: {kd_weight: [1]}}", "search.rows 'nobody' is not among rows"),
         ("search={rows: [], space: {kd_weight: [1]}}", "give at least one value"),
@@ -96,7 +99,7 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
 @pytest.mark.parametrize("rates", ["[0, 0.1]", "{min: 0, max: 0.1}"])
 def test_tables_that_a_row_is_about_are_never_frozen(config: Path, rates: str) -> None:
     rows = "rows=[{name: attached, initialiser: mean, attached: true}]"
-    search = f"search={{row: attached, space: {{table_learning_rate: {rates}}}}}"
+    search = f"search={{row: attached, space: {{embedding_learning_rate: {rates}}}}}"
     with pytest.raises(UserError, match="attached is about training tables"):
         load(config, Experiment, [rows, search])
     frozen = "search={row: attached, space: {learning_rate: [0.1]}}"
@@ -104,5 +107,5 @@ def test_tables_that_a_row_is_about_are_never_frozen(config: Path, rates: str) -
 
 
 def test_the_old_vocabulary_has_rates_to_search_for(config: Path) -> None:
-    search = load(config, Experiment, ["search={row: plain, space: {table_learning_rate: [0, 0.1]}}"]).search
-    assert search is not None and search.space.varied == {"table_learning_rate": (0, 0.1)}
+    search = load(config, Experiment, ["search={row: plain, space: {embedding_learning_rate: [0, 0.1]}}"]).search
+    assert search is not None and search.space.varied == {"embedding_learning_rate": (0, 0.1)}

@@ -79,7 +79,7 @@ def test_a_warning_is_one_line() -> None:
 
 def test_a_failure_or_a_stop_is_one_line() -> None:
     lines: list[str] = []
-    PlainDisplay(lines.append).failed(STEP, UserError("empty", where="a.txt", mend="fill it"))
+    PlainDisplay(lines.append).failed(STEP, UserError("empty", where="a.txt", hint="fill it"))
     PlainDisplay(lines.append).failed(STEP, KeyboardInterrupt())
     assert lines == ["[failed]   corpus [everyday]: a.txt: empty", "[stopped]  corpus [everyday]"]
 

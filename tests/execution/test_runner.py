@@ -54,7 +54,7 @@ def mistake(recipe, inputs, out, context):
     """Made once another step has begun, where there is one to wait for."""
     while recipe.begun and not Path(recipe.begun).exists():
         time.sleep(0.05)
-    raise UserError("the corpus is empty", where="train.en", mend="give another")
+    raise UserError("the corpus is empty", where="train.en", hint="give another")
 
 
 def crash(recipe, inputs, out, context):
@@ -188,7 +188,7 @@ def test_a_mistake_comes_through_and_what_runs_is_let_finish(ray_is_up: None, st
     with pytest.raises(UserError, match="the corpus is empty") as caught:
         run(store, [slow, never], Runtime(), [notes])
     assert type(caught.value) is UserError
-    assert (caught.value.where, caught.value.mend, caught.value.exit_code) == ("train.en", "give another", 2)
+    assert (caught.value.where, caught.value.hint, caught.value.exit_code) == ("train.en", "give another", 2)
     assert store.find(slow) is not None
     assert notes.of("never") == [] and notes.of("wrong")[-1] == "failed"
 
@@ -207,7 +207,7 @@ def test_after_a_failure_nothing_new_begins(ray_is_up: None, store: Store) -> No
 def test_what_this_machine_can_never_start_is_refused(ray_is_up: None, store: Store) -> None:
     with pytest.raises(UserError, match="summed needs 999 CPUs") as caught:
         run(store, [step(TOGETHER, "summed")], Runtime(workers=999))
-    assert "runtime.workers" in caught.value.mend
+    assert "runtime.workers" in caught.value.hint
     with pytest.raises(UserError, match="GPUs and there are"):
         run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=99))
 
@@ -230,7 +230,7 @@ def test_a_crash_is_told_with_its_traceback_and_keeps_the_checkpoint(ray_is_up: 
         run(store, [crashing], Runtime())
     assert caught.value.exit_code == 1
     traceback = store.work(crashing) / TRACEBACK
-    assert str(traceback) in caught.value.mend and "never" in traceback.read_text()
+    assert str(traceback) in caught.value.hint and "never" in traceback.read_text()
     assert (store.work(crashing) / "checkpoint").read_text() == "kept"
     assert store.find(crashing) is None
 

@@ -138,12 +138,12 @@ def test_a_row_of_other_generator_steps_has_its_own_generator(repository: Path) 
 RATES = (
     "rows=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
     " {name: plain-slow, vocabulary: upstream, learning_rate: 0.0005}, {name: plain-same, vocabulary: upstream,"
-    " learning_rate: 0.001, table_learning_rate: 0.004}, {name: frozen, initialiser: mean, table_learning_rate: 0}]"
+    " learning_rate: 0.001, embedding_learning_rate: 0.004}, {name: frozen, initialiser: mean, embedding_learning_rate: 0}]"
 )
 
 
 def test_a_row_of_other_rates_is_finetuned_by_them_and_nothing_else_changes(repository: Path) -> None:
-    found = rows(pipeline(repository, RATES, "finetune={learning_rate: 0.001, table_learning_rate: 0.004}"))
+    found = rows(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"))
     plain, slow = found["plain"].finetune, found["plain-slow"].finetune
     assert found["plain-same"].finetune.fingerprint == plain.fingerprint, "the rates that all rows have"
     assert slow.inputs == plain.inputs
@@ -152,13 +152,13 @@ def test_a_row_of_other_rates_is_finetuned_by_them_and_nothing_else_changes(repo
     changed["training"]["learning_rate"] = 0.001
     assert changed == plain.recipe.model_dump()
     frozen = found["frozen"].finetune.recipe.model_dump()
-    assert (frozen["training"]["table_learning_rate"], frozen["fast_tables"]) == (0, ("decoder",))
+    assert (frozen["training"]["embedding_learning_rate"], frozen["fast_tables"]) == (0, ("decoder",))
     assert found["frozen"].transfer is not None and found["mean"].transfer is not None
     assert found["frozen"].transfer.fingerprint == found["mean"].transfer.fingerprint
 
 
 def test_a_table_rate_of_a_row_alone_is_for_the_sides_that_change(repository: Path) -> None:
-    found = rows(pipeline(repository, RATES, "finetune={learning_rate: 0.001, table_learning_rate: null}"))
+    found = rows(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: null}"))
     assert found["plain-same"].finetune.recipe.model_dump()["fast_tables"] == ("decoder",)
     assert "fast_tables" not in found["plain"].finetune.recipe.model_dump()
 

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.inference.translate import Translator
 from subgraft.metrics.calibration import inference_calibration
-from subgraft.models.conditioning import conditioning
+from subgraft.models.sequence_format import sequence_format
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
@@ -23,7 +23,7 @@ def translator(family: str, beam: int) -> tuple[Translator, PreTrainedModel, Tok
     model = mbart(3) if family == "mbart" else marian(3)
     if family == "marian":
         model.final_logits_bias[0, target.special["eos"]] += 1.5
-    form = conditioning(family, source, target, LANGUAGES)
+    form = sequence_format(family, source, target, LANGUAGES)
     made = Translator(
         model, source, target, form, beam=beam, max_length_ratio=1.0, max_positions=SHAPE["max_positions"]
     )
@@ -35,7 +35,7 @@ def translator(family: str, beam: int) -> tuple[Translator, PreTrainedModel, Tok
 def test_probabilities_are_those_of_the_model_token_by_token(family: str, beam: int) -> None:
     translate, model, target = translator(family, beam)
     source = english_tokenizer() if family == "marian" else multilingual_tokenizer()
-    form = conditioning(family, source, target, LANGUAGES)
+    form = sequence_format(family, source, target, LANGUAGES)
     texts = english(7, seed=5)
     outputs = translate.with_probabilities(texts, batch_size=3)
     assert sum(len(output.tokens) for output in outputs) > 20

@@ -6,7 +6,7 @@ import torch
 from subgraft.config.corpora import Languages
 from subgraft.inference.length_limit import MARGIN, LengthLimit, piece_bytes
 from subgraft.inference.translate import Translator
-from subgraft.models.conditioning import conditioning
+from subgraft.models.sequence_format import sequence_format
 from toys import SHAPE, english_tokenizer, german_tokenizer, marian
 
 SOURCES = ["thankful garden", "the garden and the thankful teacher and the house in the garden"]
@@ -34,7 +34,7 @@ def test_an_endless_output_is_cut_by_bytes_and_counted(beam: int) -> None:
     model = marian()
     longest = max(range(len(target)), key=lambda i: int(piece_bytes(target)[i]))
     model.final_logits_bias[0, longest] = 1e3
-    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
     settings = {"beam": beam, "max_length_ratio": 0.5, "max_positions": SHAPE["max_positions"]}
     translate = Translator(model, source, target, form, **settings)  # type: ignore[arg-type]
     outputs = translate(SOURCES)

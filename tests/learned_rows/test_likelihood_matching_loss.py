@@ -231,7 +231,7 @@ def train(module: torch.nn.Module, data: Data, steps: int, place: Path, rate: fl
 def test_other_sentences_come_nearer_too(boundary_threshold: float | None, tmp_path: Path) -> None:
     """A model that has learnt to translate; its rows by the mean of subwords, and after matching."""
     bundle, target = upstream("marian"), vocabulary("marian")
-    examples = Translation(TEXTS[:250], bundle.encoder, bundle.decoder, bundle.conditioning(LANGUAGES), 40)
+    examples = Translation(TEXTS[:250], bundle.encoder, bundle.decoder, bundle.sequence_format(LANGUAGES), 40)
     train(Seq2SeqLoss(bundle.model), Seq2SeqData(examples, *bundle.padding), 120, tmp_path)
     module, start = matching(bundle, target, boundary_threshold=boundary_threshold)
     other = spans(bundle, target, start.tokens, 250, 300)

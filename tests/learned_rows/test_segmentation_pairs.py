@@ -95,7 +95,7 @@ def test_both_segmentations_are_read_as_the_model_reads_sentences(family: str, s
     after = replace(bundle, **{side: target})
     batch = SegmentationPairs(SOME, bundle, side, target, LANGUAGES, training(), everything).batch(np.arange(2), 0)
     for read, told in ((bundle, batch.teacher), (after, batch.student)):
-        form = read.conditioning(LANGUAGES)
+        form = read.sequence_format(LANGUAGES)
         examples = Translation(SOME, read.encoder, read.decoder, form, 40)
         usual = [examples.example(index, 0) for index in range(len(SOME))]
         lengths = told.attention_mask.sum(dim=1).tolist()

@@ -145,7 +145,7 @@ def train(module: torch.nn.Module, data: Data, steps: int, place: Path, rate: fl
 def test_states_on_other_sentences_come_nearer_to_those_of_a_trained_model(side: SideName, tmp_path: Path) -> None:
     """A model that has learnt to translate; its rows by the mean of subwords, and after distillation."""
     bundle, target = upstream("marian"), new_vocabulary("marian", side)
-    examples = Translation(TEXTS[:250], bundle.encoder, bundle.decoder, bundle.conditioning(LANGUAGES), 40)
+    examples = Translation(TEXTS[:250], bundle.encoder, bundle.decoder, bundle.sequence_format(LANGUAGES), 40)
     train(Seq2SeqLoss(bundle.model), Seq2SeqData(examples, *bundle.padding), 120, tmp_path)
     module, start = distillation(bundle, side, target)
     other = sentences(bundle, side, target, start, 250, 300)

@@ -18,8 +18,8 @@ from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.translate import Translator
 from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
-from subgraft.models.conditioning import conditioning
 from subgraft.models.dropout import without_dropout
+from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, token_loss
 from subgraft.objectives.translation import Translation
@@ -31,7 +31,7 @@ SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 def _examples() -> Translation:
     tokenizer = cased_tokenizer()
-    form = conditioning("encoder-decoder", tokenizer, tokenizer, LANGUAGES)
+    form = sequence_format("encoder-decoder", tokenizer, tokenizer, LANGUAGES)
     return Translation(list(zip(english(30), german(30), strict=True)), tokenizer, tokenizer, form, max_length=40)
 
 
@@ -85,7 +85,7 @@ def test_sources_stand_between_special_tokens_and_targets_start_with_the_first()
         assert "bos" in german_tokenizer().special
         unbegun = copy(german_tokenizer())
         unbegun.special = {role: token for role, token in unbegun.special.items() if role != "bos"}
-        conditioning("encoder-decoder", unbegun, tokenizer, LANGUAGES)
+        sequence_format("encoder-decoder", unbegun, tokenizer, LANGUAGES)
 
 
 def test_the_loss_per_token_is_the_models_own() -> None:
@@ -124,7 +124,7 @@ def test_it_translates_by_beam_search_and_knows_how_sure_it_was(beam: int) -> No
         made,
         tokenizer,
         tokenizer,
-        bundle.conditioning(LANGUAGES),
+        bundle.sequence_format(LANGUAGES),
         beam=beam,
         max_length_ratio=1.0,
         max_positions=bundle.max_positions,

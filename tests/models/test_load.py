@@ -158,7 +158,7 @@ def test_a_published_mbart_is_loaded_and_translates_with_another_vocabulary(tmp_
     published = publish_mbart(tmp_path / "published")
     bundle = Bundle.load(tmp_path / "published")
     assert len(bundle.encoder) == published.config.vocab_size
-    form = bundle.conditioning(Languages(source="en", target="de"))
+    form = bundle.sequence_format(Languages(source="en", target="de"))
     source = torch.tensor([[*bundle.encoder.encode("thankful garden"), *form.source_ending]])
     start = torch.tensor([[form.start]])
     expected = published(source, decoder_input_ids=start).logits
@@ -166,7 +166,7 @@ def test_a_published_mbart_is_loaded_and_translates_with_another_vocabulary(tmp_
     vocabulary = learn(german(400, 7), kind="unigram", size=180, like=bundle.decoder)
     transfer(tmp_path / "published", {"decoder": vocabulary}, Method("mean"), tmp_path / "fitted")
     fitted = Bundle.load(tmp_path / "fitted")
-    form = fitted.conditioning(Languages(source="en", target="de"))
+    form = fitted.sequence_format(Languages(source="en", target="de"))
     assert form.start == vocabulary.languages["de_DE"]
     limits = {"beam": 2, "max_length_ratio": 1.0, "max_positions": fitted.max_positions}
     translate = Translator(fitted.model, fitted.encoder, fitted.decoder, form, **limits)  # type: ignore[arg-type]

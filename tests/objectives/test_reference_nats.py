@@ -17,7 +17,7 @@ from subgraft.objectives.translation import Translation
 def test_nats_are_those_of_the_models_logits(family: str) -> None:
     bundle, pairs = upstream(family), TEXTS[:7]
     found = dict(reference_nats(bundle, pairs, LANGUAGES))
-    form = bundle.conditioning(LANGUAGES)
+    form = bundle.sequence_format(LANGUAGES)
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, bundle.max_positions)
     whole = [place for place in range(7) if examples.whole_targets[place]]
     assert sorted(found) == whole and whole

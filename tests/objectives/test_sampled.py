@@ -11,7 +11,7 @@ from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import NoiseSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.models.conditioning import conditioning, language_code
+from subgraft.models.sequence_format import language_code, sequence_format
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.translation import Translation
@@ -24,7 +24,7 @@ LANGUAGES = Languages(source="en", target="de")
 
 def _translation(seed: int | None = 1, max_length: int = 100, **settings: Any) -> Translation:
     source, target = english_tokenizer(), german_tokenizer()
-    form = conditioning("marian", source, target, LANGUAGES)
+    form = sequence_format("marian", source, target, LANGUAGES)
     sampling = None if seed is None else Sampling(SamplingSettings(**settings), seed)
     return Translation(PAIRS, source, target, form, max_length, sampling=sampling)
 

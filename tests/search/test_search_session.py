@@ -112,7 +112,7 @@ def _check_rerun(place: Path, found: Found) -> None:
 
 GRID = (
     "search={rows: [plain, searched], sampler: grid, objectives: [dev_bleu], asha: null,"
-    " space: {learning_rate: [0.0005, 0.001], table_learning_rate: [0, 0.004]}}",
+    " space: {learning_rate: [0.0005, 0.001], embedding_learning_rate: [0, 0.004]}}",
     "finetune.epochs=1",
 )
 

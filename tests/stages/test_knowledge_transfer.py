@@ -178,7 +178,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     for steps in pipeline.rows:
         fitted = Bundle.load(store.path(steps.finetune))
         assert len(fitted.decoder) == (150 if steps.row.name == "without" else 200)
-        assert fitted.conditioning(pipeline.experiment.languages).start == fitted.decoder.special["cls"]
+        assert fitted.sequence_format(pipeline.experiment.languages).start == fitted.decoder.special["cls"]
 
 
 @pytest.mark.parametrize(

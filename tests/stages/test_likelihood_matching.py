@@ -159,7 +159,7 @@ def test_training_may_begin_with_another_initialiser_s_rows(
 def able(place: Path) -> Path:
     """A Marian that has learnt to translate a little."""
     bundle = upstream("marian")
-    examples = Translation(TEXTS, bundle.encoder, bundle.decoder, bundle.conditioning(LANGUAGES), 40)
+    examples = Translation(TEXTS, bundle.encoder, bundle.decoder, bundle.sequence_format(LANGUAGES), 40)
     settings = TrainingSettings(max_steps=120, batch_size=600, max_length=40, learning_rate=0.01, warmup_steps=5)
     loss = Seq2SeqLoss(bundle.model)
     data, engine = Seq2SeqData(examples, *bundle.padding), PlainEngine(loss, settings, torch.device("cpu"))

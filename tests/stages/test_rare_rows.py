@@ -88,7 +88,7 @@ def finetune(
         batch_size=300,
         max_length=40,
         learning_rate=0.01,
-        table_learning_rate=0.03,
+        embedding_learning_rate=0.03,
         rare_tokens=rare,
         warmup_steps=1,
         dev_sentences=2,

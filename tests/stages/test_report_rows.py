@@ -14,8 +14,8 @@ ROWS = (
     " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
     " {name: avg-attached, initialiser: avg, attached: true},"
     " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false},"
-    " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, table_learning_rate: 2.0e-3},"
-    " {name: frozen, initialiser: mean, table_learning_rate: 0}]"
+    " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, embedding_learning_rate: 2.0e-3},"
+    " {name: frozen, initialiser: mean, embedding_learning_rate: 0}]"
 )
 
 

@@ -33,7 +33,7 @@ from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
-from subgraft.models.conditioning import conditioning
+from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side, tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
@@ -58,7 +58,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     module, weights, data = _generator(task) if task.startswith("generator") else _pretraining()
     tables: Sequence[Tensor] = ()
     if task.endswith("frozen"):
-        settings = settings.model_copy(update={"table_learning_rate": 0.0})
+        settings = settings.model_copy(update={"embedding_learning_rate": 0.0})
         tables = list(tables_of(module.model, ["decoder"]).values())  # type: ignore[arg-type]
     losses: dict[int, float] = {}
 
@@ -75,7 +75,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         module, weights, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
     )
     if task.endswith("rehearsed"):
-        trainer.rehearse(trainer.largest_batch())
+        trainer.dry_run(trainer.largest_batch())
     take_step = engine.step
 
     def step_or_die(learning_rate: float) -> None:
@@ -105,7 +105,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 
 def _measure(out: Path, engine: Engine, batch: Batch) -> None:
     """The bytes of everything but integers that lives once gradients are there, activations no longer."""
-    engine.rehearse(batch, ["loss"], times=1)
+    engine.dry_run(batch, ["loss"], times=1)
     engine.accumulate(batch, {"loss": 1.0}, last=False)
     gc.collect()
     living = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor) and each.is_floating_point()]
@@ -116,7 +116,7 @@ def _measure(out: Path, engine: Engine, batch: Batch) -> None:
 
 def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
     source, target = english_tokenizer(), german_tokenizer()
-    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
     examples = Translation(list(zip(english(120), german(120), strict=True)), source, target, form, max_length=40)
     shape = SHAPE | {"dropout": 0.0}
     return build_marian(source, target, seed=1, **shape), examples, (source.special["pad"], target.special["pad"])

@@ -14,7 +14,7 @@ from subgraft.training.row_updates import RowUpdates
 SIZE, WIDTH, STEPS, RATE = 7, 3, 5, 0.02
 ROWS = [1, 4, 6]
 SETTINGS = TrainingSettings(
-    max_steps=STEPS, batch_size=1, learning_rate=RATE, table_learning_rate=3 * RATE, warmup_steps=1, clip_norm=None
+    max_steps=STEPS, batch_size=1, learning_rate=RATE, embedding_learning_rate=3 * RATE, warmup_steps=1, clip_norm=None
 )
 
 

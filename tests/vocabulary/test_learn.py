@@ -82,7 +82,7 @@ def test_too_large_a_vocabulary_is_refused_with_the_largest_possible(kind: Vocab
     with pytest.raises(UserError) as caught:
         learn(LINES[:40], kind=kind, size=5000, mask=True, languages=["en_XX"])
     assert "does not support a vocabulary of 5000 pieces" in str(caught.value)
-    largest = int(re.search(r"at most (\d+)", caught.value.mend)[1])  # type: ignore[index]
+    largest = int(re.search(r"at most (\d+)", caught.value.hint)[1])  # type: ignore[index]
     assert len(learn(LINES[:40], kind=kind, size=largest, mask=True, languages=["en_XX"])) == largest
     with pytest.raises(UserError):
         learn(LINES[:40], kind=kind, size=largest + 1, mask=True, languages=["en_XX"])
@@ -170,7 +170,7 @@ def test_byte_fallback_goes_with_sentencepiece_only() -> None:
 def test_a_vocabulary_too_small_for_the_bytes_is_told_so() -> None:
     with pytest.raises(UserError, match="256 of them are the bytes") as refused:
         learn(LINES, kind="unigram", size=120, byte_fallback=True)
-    assert refused.value.mend is not None and "byte_fallback" in refused.value.mend
+    assert refused.value.hint is not None and "byte_fallback" in refused.value.hint
 
 
 def test_a_learnt_vocabulary_keeps_its_sentencepiece_model(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_what_the_text_cannot_give_is_refused_with_a_size_that_it_can(kind: Voca
     lines = LINES[-60:]
     with pytest.raises(UserError, match="no vocabulary of 150 pieces that are used 60 times or more") as caught:
         learn(lines, kind=kind, size=150, min_count=60, languages=["en_XX"])
-    possible = int(re.search(r"Ask for (\d+)", caught.value.mend)[1])  # type: ignore[index]
+    possible = int(re.search(r"Ask for (\d+)", caught.value.hint)[1])  # type: ignore[index]
     assert possible < 150
     assert len(learn(lines, kind=kind, size=possible, min_count=60, languages=["en_XX"])) == possible
 

@@ -95,7 +95,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
     if ".yaml:" in named or ".yml:" in named:
         return _configured(named)
     if not named:
-        raise UserError("expected a corpus, found ''", mend="`subgraft corpora list` shows what there is.")
+        raise UserError("expected a corpus, found ''", hint="`subgraft corpora list` shows what there is.")
     if named in ("everyday", "law"):
         return _Asked(CorpusSource(generated=named), arguments.languages, Cleaning(), Path.cwd())  # type: ignore[arg-type]
     return _Asked(CorpusSource(folder=named), arguments.languages, Cleaning(), Path.cwd())
@@ -108,7 +108,7 @@ def _configured(named: str) -> _Asked:
     path, _, name = named.rpartition(":")
     experiment = load_experiment(Path(path))
     if name not in experiment.corpora:
-        raise UserError(f"no corpus '{name}'", where=path, mend=f"There is: {', '.join(experiment.corpora)}.")
+        raise UserError(f"no corpus '{name}'", where=path, hint=f"There is: {', '.join(experiment.corpora)}.")
     base = Path(path).absolute().parent
     languages = experiment.upstream_languages if name == experiment.upstream.corpus else experiment.languages
     pairing = MarkedAnswer(experiment.question_generation)

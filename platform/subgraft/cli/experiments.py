@@ -75,8 +75,8 @@ def _require_recorded() -> None:
 
     database = default_home() / "mlflow.db"
     if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
-        mend = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
-        raise UserError("no run has been recorded here", where=str(default_home()), mend=mend)
+        hint = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
+        raise UserError("no run has been recorded here", where=str(default_home()), hint=hint)
 
 
 def _session(config: Path, overrides: Sequence[str]) -> Session:
@@ -139,7 +139,7 @@ def _report_of(run: str) -> Path:
             if stage.tags.get("stage") == "report" and (directory / "report.html").is_file():
                 return directory
     raise UserError(
-        "this run has no finished report", where=run, mend="Give the experiment's YAML file, or run it again."
+        "this run has no finished report", where=run, hint="Give the experiment's YAML file, or run it again."
     )
 
 

@@ -78,7 +78,7 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
     for number, line in enumerate(reading.lines(path), 1):
         entry = tokenizer.parse(line)
         if entry is None:
-            raise UserError(f"'{line}' is not a subword", where=f"{path}:{number}", mend="One subword per line.")
+            raise UserError(f"'{line}' is not a subword", where=f"{path}:{number}", hint="One subword per line.")
         tokens[line] = entry
     if not tokens:
         raise UserError("holds no token", where=str(path))
@@ -172,13 +172,13 @@ def _check_method(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"{', '.join(STATIC_METHODS)} need static embeddings of the new vocabulary, and nothing else takes them",
             where="--static",
-            mend="`subgraft vocab embed` trains them.",
+            hint="`subgraft vocab embed` trains them.",
         )
     if (arguments.distilled is not None) != (arguments.method in DISTILLED_METHODS):
         raise UserError(
             f"{' and '.join(sorted(DISTILLED_METHODS))} need distilled rows of a vocabulary, and nothing else does",
             where="--distilled",
-            mend="A run with such a row makes them, in its step `token distillation` or `likelihood matching`.",
+            hint="A run with such a row makes them, in its step `token distillation` or `likelihood matching`.",
         )
 
 
@@ -192,7 +192,7 @@ def transfer_model(arguments: argparse.Namespace) -> None:
             sound(given)
     sides = tuple(arguments.sides.split(","))
     if not set(sides) <= {"encoder", "decoder"}:
-        raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", mend="decoder or encoder,decoder")
+        raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", hint="decoder or encoder,decoder")
     static = dict.fromkeys(sides, arguments.static) if arguments.static else {}
     method = Method(
         arguments.method,

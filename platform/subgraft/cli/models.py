@@ -76,7 +76,7 @@ def _standard_input() -> Iterator[str]:
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
-            raise UserError("not UTF-8", where=f"standard input:{number}", mend="Convert the text to UTF-8.") from None
+            raise UserError("not UTF-8", where=f"standard input:{number}", hint="Convert the text to UTF-8.") from None
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:

@@ -36,7 +36,7 @@ def new_directory(out: Path) -> Iterator[Path]:
     Raises UserError where `out` exists and is not an empty directory, OperationalError where the disk is full.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("exists and is not an empty directory", where=str(out), mend="Give another --out.")
+        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
     with _beside(out) as place:
         place.mkdir()
         yield place
@@ -56,7 +56,7 @@ def new_file(out: Path) -> Iterator[Path]:
 def require_absent(out: Path) -> None:
     """Raises UserError where there is something: before long work, rather than after it."""
     if out.exists():
-        raise UserError("exists already", where=str(out), mend="Give another --out.")
+        raise UserError("exists already", where=str(out), hint="Give another --out.")
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _beside(out: Path) -> Iterator[Path]:
 
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     if not nearest.is_dir():
-        raise UserError("a folder was expected, this is a file", where=str(nearest), mend="Give another --out.")
+        raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
     try:
         with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
             place = Path(folder) / out.name
@@ -79,5 +79,5 @@ def _beside(out: Path) -> Iterator[Path]:
         raise OperationalError(
             "no space left on the device; nothing was written",
             where=str(out),
-            mend="Free some space, or give an --out on another disk.",
+            hint="Free some space, or give an --out on another disk.",
         ) from error

@@ -29,6 +29,6 @@ def sound(given: Path) -> Path:
         try:
             verified(given, alone=False)  # a registered model has its card there
         except (OSError, ValueError) as error:
-            mend = "Run its experiment again: damaged artifacts are made anew."
-            raise UserError(f"a damaged artifact: {error}", where=str(given), mend=mend) from error
+            hint = "Run its experiment again: damaged artifacts are made anew."
+            raise UserError(f"a damaged artifact: {error}", where=str(given), hint=hint) from error
     return given

@@ -44,7 +44,7 @@ def search(arguments: argparse.Namespace) -> None:
         console().print(f"rows:\n{rows}", highlight=False, markup=False)
     if failed:
         told = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
-        raise OperationalError(told, mend="Run the same command again: it does these again, and no others.")
+        raise OperationalError(told, hint="Run the same command again: it does these again, and no others.")
 
 
 def _tell(found: Found) -> None:

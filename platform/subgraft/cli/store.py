@@ -81,7 +81,7 @@ def _configurations(words: Sequence[str]) -> list[tuple[Path, list[str]]]:
         elif found and "=" in word:
             found[-1][1].append(word)
         else:
-            raise UserError(f"'{word}' is not a configuration file", where="--keep", mend="Give YAML files.")
+            raise UserError(f"'{word}' is not a configuration file", where="--keep", hint="Give YAML files.")
     return found
 
 

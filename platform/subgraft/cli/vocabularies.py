@@ -91,7 +91,7 @@ def compare(arguments: argparse.Namespace) -> None:
     upstream, downstream = load_vocabulary(arguments.upstream), load_vocabulary(arguments.downstream)
     gap = compare_vocabularies(upstream, downstream, lines, arguments.words)
     if gap.text is not None and not gap.text.upstream.sentences:
-        raise UserError("there is no text to compare on", where=str(arguments.text), mend="Give another --text.")
+        raise UserError("there is no text to compare on", where=str(arguments.text), hint="Give another --text.")
     console().print(render(gap))
 
 

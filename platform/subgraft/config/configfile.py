@@ -62,7 +62,7 @@ def _read(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UserError("not UTF-8", where=f"{path}:{line}", mend="Save the file as UTF-8.") from None
+        raise UserError("not UTF-8", where=f"{path}:{line}", hint="Save the file as UTF-8.") from None
 
 
 def _override(tree: Tree, override: str) -> None:

@@ -107,8 +107,8 @@ class Experiment(Settings):
     def _tables_change(self) -> Experiment:
         for where in ("pretrain", "generator_training", *_LEARNING_ROWS):
             training: TrainingSettings | None = getattr(self, where)
-            if training is not None and training.table_learning_rate is not None:
-                raise ValueError(f"{where}.table_learning_rate: only finetune has tables that change")
+            if training is not None and training.embedding_learning_rate is not None:
+                raise ValueError(f"{where}.embedding_learning_rate: only finetune has tables that change")
             if training is not None and training.rare_tokens is not None:
                 raise ValueError(f"{where}.rare_tokens: only finetune has new rows")
             if training is not None and training.pairs is not None:
@@ -116,7 +116,7 @@ class Experiment(Settings):
         if self.finetune.evaluate_at and (phased := [row.name for row in self.rows if row.tables_first]):
             raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.evaluate_at says nothing")
         for row in self.rows:
-            require_trained_tables(row, row.finetuning(self.finetune).table_learning_rate)
+            require_trained_tables(row, row.finetuning(self.finetune).embedding_learning_rate)
         return self
 
     @model_validator(mode="after")

@@ -166,7 +166,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "batch_size": 6000,
             "batch_unit": "characters",
             "learning_rate": 1e-3,
-            "table_learning_rate": 4e-3,
+            "embedding_learning_rate": 4e-3,
             "warmup_steps": 100,
             "precision": "bf16",
         },

@@ -50,7 +50,8 @@ class Row(Settings):
     generator_steps: of this row's generator, where it is not generator_training.max_steps.
     rare_tokens: how new rows of rare tokens are finetuned in this row, where it is not as finetune.rare_tokens says.
     starts_from: the initialiser whose rows likelihood matching begins with; the mean where not given.
-    learning_rate, table_learning_rate: of this row's finetuning, where they are not finetune's; 0 freezes the tables.
+    learning_rate, embedding_learning_rate: of this row's finetuning, where they are not finetune's; 0 freezes the
+    tables.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -69,7 +70,7 @@ class Row(Settings):
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     starts_from: StartName | None = Field(default=None, exclude_if=lambda given: given is None)
     learning_rate: Annotated[float, Field(gt=0)] | None = Field(default=None, exclude_if=lambda given: given is None)
-    table_learning_rate: Annotated[float, Field(ge=0)] | None = Field(
+    embedding_learning_rate: Annotated[float, Field(ge=0)] | None = Field(
         default=None, exclude_if=lambda given: given is None
     )
 
@@ -89,7 +90,7 @@ class Row(Settings):
         rare = self.rare_tokens or training.rare_tokens
         if self.initialiser is None or (rare is not None and rare.idle):
             rare = None
-        rates = {"learning_rate": self.learning_rate, "table_learning_rate": self.table_learning_rate}
+        rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
         own = {name: rate for name, rate in rates.items() if rate is not None}
         return training.model_copy(update={"rare_tokens": rare, **own})
 
@@ -127,8 +128,8 @@ class Row(Settings):
         return self
 
 
-def require_trained_tables(row: Row, table_learning_rate: float | None) -> None:
+def require_trained_tables(row: Row, embedding_learning_rate: float | None) -> None:
     """Raises ValueError where a row's finetuning would leave tables as they are that it is there to train."""
-    if table_learning_rate == 0 and (row.attached or row.tables_first):
+    if embedding_learning_rate == 0 and (row.attached or row.tables_first):
         what = "attached" if row.attached else "tables_first"
-        raise ValueError(f"row {row.name}: {what} is about training tables, which `table_learning_rate: 0` freezes")
+        raise ValueError(f"row {row.name}: {what} is about training tables, which `embedding_learning_rate: 0` freezes")

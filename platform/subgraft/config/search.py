@@ -16,7 +16,7 @@ Objective = Literal["dev_bleu", "sentences_per_second"]
 # Kinds of generator that have something to train.
 TRAINED: tuple[GeneratorKind, ...] = ("att", "patt")
 # What every row has, also one that gets no new rows.
-RATES = ("learning_rate", "table_learning_rate")
+RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
 
 
@@ -72,7 +72,7 @@ class SearchSpace(Settings):
     vocabulary_size: Choices[Annotated[int, Field(ge=50)]] | None = None
     generator_steps: Choices[Annotated[int, Field(ge=1)]] | None = None
     learning_rate: Rates | None = Field(default=None, exclude_if=lambda given: given is None)
-    table_learning_rate: Weights | None = Field(default=None, exclude_if=lambda given: given is None)
+    embedding_learning_rate: Weights | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def varied(self) -> dict[str, Range | tuple[Any, ...]]:
@@ -168,5 +168,5 @@ def _require_meaning(space: SearchSpace, row: Row, training: TrainingSettings) -
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not set(kinds) & set(TRAINED):
             raise ValueError(f"search.space.{name} applies to att and patt only, and no trial has either")
-    rates = space.table_learning_rate or (row.finetuning(training).table_learning_rate,)
+    rates = space.embedding_learning_rate or (row.finetuning(training).embedding_learning_rate,)
     require_trained_tables(row, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))

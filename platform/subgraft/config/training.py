@@ -71,9 +71,9 @@ class TrainingSettings(Settings):
 
     batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
     vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
-    `warmup_steps` and then falls with the inverse square root of the step. table_learning_rate: its peak for the tables
-    of the sides whose vocabulary changes, where new rows have further to go than the rest of the model; 0 leaves these
-    tables as they begin.  rare_tokens: how new rows there of rarely met tokens are trained, where not as the others.
+    `warmup_steps` and then falls with the inverse square root of the step. embedding_learning_rate: its peak for the
+    tables of the sides whose vocabulary changes, where new rows have further to go than the rest of the model; 0 leaves
+    these tables as they begin.  rare_tokens: how new rows there of rarely met tokens are trained, where not as the others.
     evaluate_at: the steps after which dev scores are taken, in place of evaluations_per_epoch; the beginning and the
     end always are.  pairs: so many of the training pairs, evenly spaced, are all there is to train on; vocabularies
     are learnt on the whole text.
@@ -86,7 +86,7 @@ class TrainingSettings(Settings):
     micro_batch_size: Annotated[int, Field(ge=1)] | None = None
     max_length: Annotated[int, Field(ge=4)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
-    table_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
+    embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     warmup_steps: Annotated[int, Field(ge=1)]
     adam_beta1: Share = 0.9

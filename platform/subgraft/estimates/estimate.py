@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from subgraft import stages
 from subgraft.config.runtime import Runtime, ZeroStage
-from subgraft.estimates.foreseen import model_config, training_parameters
 from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, state_bytes
+from subgraft.estimates.model_forecast import model_config, training_parameters
 from subgraft.estimates.throughput import Pace, pace
 from subgraft.estimates.workload import Workload, workload
 from subgraft.execution.plan import Plan

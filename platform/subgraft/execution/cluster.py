@@ -57,8 +57,8 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
     try:
         context = ray.init(address, log_to_driver=False, logging_level=logging.ERROR) if address else _start(runtime)
     except Exception as error:  # a node that does not come up in time is no more than an Exception
-        mend = "Run the same command again; a busy machine may have been too slow."
-        raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", mend=mend) from error
+        hint = "Run the same command again; a busy machine may have been too slow."
+        raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", hint=hint) from error
     try:
         yield context.dashboard_url or ""
     finally:

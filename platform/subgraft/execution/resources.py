@@ -33,7 +33,7 @@ def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
                 raise UserError(
                     f"{job.step.name} needs {amount:g} {resource}s and there are {there:g}",
                     where="runtime",
-                    mend=f"lower {HELPS}",
+                    hint=f"lower {HELPS}",
                 )
 
 

@@ -215,11 +215,11 @@ def _unwrapped(error: Exception, step: Step) -> SubgraftError:
         return OperationalError(
             "Ray ended its process, because the machine was running out of memory",
             where=step.name,
-            mend=f"Free memory, or lower {HELPS}; the same command carries on from the last checkpoint.",
+            hint=f"Free memory, or lower {HELPS}; the same command carries on from the last checkpoint.",
         )
     said = str(error).strip().splitlines()
     return OperationalError(
         f"its process died: {said[0] if said else type(error).__name__}",
         where=step.name,
-        mend="run the same command again: it carries on from the last checkpoint",
+        hint="run the same command again: it carries on from the last checkpoint",
     )

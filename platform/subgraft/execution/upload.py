@@ -53,7 +53,7 @@ def require_small(upload: Upload, runtime_env: Path) -> None:
         raise UserError(
             f"a job would send {upload.bytes / 1e6:.1f} MB in {upload.files} files, above all {named}",
             where=str(runtime_env),
-            mend="Exclude what a run does not read (excludes, .gitignore); corpora belong on shared storage.",
+            hint="Exclude what a run does not read (excludes, .gitignore); corpora belong on shared storage.",
         )
 
 
@@ -66,8 +66,8 @@ def _read(runtime_env: Path) -> tuple[Path, list[str]]:
     except YAMLError as error:
         raise UserError(f"not YAML: {error}", where=str(runtime_env)) from None
     if not isinstance(described, dict) or not isinstance(described.get("working_dir"), str):
-        raise UserError("names no working_dir", where=str(runtime_env), mend="As in: working_dir: .")
+        raise UserError("names no working_dir", where=str(runtime_env), hint="As in: working_dir: .")
     folder = Path(described["working_dir"])
     if not folder.is_dir():
-        raise UserError("no such folder", where=f"{runtime_env}: working_dir {folder}", mend="It counts from here.")
+        raise UserError("no such folder", where=f"{runtime_env}: working_dir {folder}", hint="It counts from here.")
     return folder, list(described.get("excludes") or [])

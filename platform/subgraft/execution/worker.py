@@ -71,7 +71,7 @@ def _publish(job: Job, store: Store, work: Path) -> Record:
     except Exception as error:
         (work / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
         raise OperationalError(
-            f"{type(error).__name__}: {error}", where=job.step.name, mend=f"the traceback is in {work / TRACEBACK}"
+            f"{type(error).__name__}: {error}", where=job.step.name, hint=f"the traceback is in {work / TRACEBACK}"
         ) from None
     for path in work.iterdir():
         if path.name != EVENTS:

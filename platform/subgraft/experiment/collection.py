@@ -66,7 +66,7 @@ def in_use(home: Path) -> InUse:
         living = _is_claimed(claim)
         named = set(_named_in(outbox))
         if living and named <= {PARENT, ""}:
-            raise OperationalError("a run is just beginning here", where=str(home), mend="Try again in a minute.")
+            raise OperationalError("a run is just beginning here", where=str(home), hint="Try again in a minute.")
         fingerprints |= named
         if living:
             begun.append(_born(claim))

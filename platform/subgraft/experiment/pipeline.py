@@ -190,7 +190,7 @@ class Pipeline(Beginnings):
                 seed=seed,
                 first_phase=phase,
                 attached=experiment.sides if row.attached else (),
-                fast_tables=experiment.sides if training.table_learning_rate is not None else (),
+                fast_tables=experiment.sides if training.embedding_learning_rate is not None else (),
                 new_rows=new,
             ),
             inputs | ({"upstream": whole} if row.attached or new else {}),

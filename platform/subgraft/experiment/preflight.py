@@ -12,9 +12,9 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.rows import UNMAPPED
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
-from subgraft.models.conditioning import conditioning, language_code
 from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
+from subgraft.models.sequence_format import language_code, sequence_format
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
@@ -29,13 +29,13 @@ def require_corpus(
     purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
     """
     if pairs and source.monolingual:
-        mend = "Text of one side can be denoised (upstream.objective); a task needs pairs."
-        raise UserError("one language and one side, where pairs are needed", where=f"corpora.{name}", mend=mend)
+        hint = "Text of one side can be denoised (upstream.objective); a task needs pairs."
+        raise UserError("one language and one side, where pairs are needed", where=f"corpora.{name}", hint=hint)
     missing = [split for split in splits if split not in source.splits]
     if missing:
-        mend = f"It has: {', '.join(source.splits)}."
+        hint = f"It has: {', '.join(source.splits)}."
         told = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
-        raise UserError(f"the experiment needs its {missing[0]} split{told}", where=f"corpora.{name}", mend=mend)
+        raise UserError(f"the experiment needs its {missing[0]} split{told}", where=f"corpora.{name}", hint=hint)
     if source.on_disk:
         for split in source.splits:
             source.size(split)
@@ -44,8 +44,8 @@ def require_corpus(
 def require_libraries(runtime: Runtime) -> None:
     """Raises UserError where the runtime asks for DeepSpeed and it is not installed here."""
     if runtime.zero_stage is not None and find_spec("deepspeed") is None:
-        mend = "pip install 'subgraft[deepspeed]', or leave it out."
-        raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", mend=mend)
+        hint = "pip install 'subgraft[deepspeed]', or leave it out."
+        raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", hint=hint)
 
 
 def require_checkpoint(model: str, experiment: Experiment) -> Path:
@@ -60,14 +60,14 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
         raise UserError(f"a {family} model has no encoder, so it cannot translate", where=str(directory))
     decoder, languages = tokenizers["decoder"], experiment.upstream_languages
     for pair in (languages, experiment.languages):
-        conditioning(family, tokenizers["encoder"], decoder, pair)
+        sequence_format(family, tokenizers["encoder"], decoder, pair)
     if experiment.task == "question-generation":
         require_marks(experiment.question_generation.marks, tokenizers["encoder"], str(directory))
     if (family == "bert") != (experiment.upstream.objective == "masked"):
         raise UserError(
             f"a {family} model was not pretrained with the objective {experiment.upstream.objective}",
             where=str(directory),
-            mend="upstream.objective masked is for BERT, and BERT for nothing else.",
+            hint="upstream.objective masked is for BERT, and BERT for nothing else.",
         )
     _require_size(config, experiment, directory)
     longest = experiment.longest_after_pretraining
@@ -97,5 +97,5 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
             f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(UNMAPPED)} take these "
             "as they are",
             where=str(directory),
-            mend=f"Say static_embeddings.dimensions: {width}.",
+            hint=f"Say static_embeddings.dimensions: {width}.",
         )

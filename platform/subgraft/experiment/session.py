@@ -66,7 +66,7 @@ class Session:
         """Where the finished report is. Raises UserError before there is one."""
         store = Store(self._home)
         if store.find(self.pipeline.report) is None:
-            raise UserError("this experiment has no report yet", mend="Run it first: subgraft run CONFIG.")
+            raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
         return store.path(self.pipeline.report)
 
     def run(self, console: Console, address: str | None = None) -> Finished:

@@ -179,7 +179,7 @@ def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrig
         raise UserError(
             f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",
             where=str(directory),
-            mend=f"Train one with sides that include {side}.",
+            hint=f"Train one with sides that include {side}.",
         )
     try:
         generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
@@ -187,7 +187,7 @@ def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrig
         return generator, GeneratorOrigin(**config["sides"][side])
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise UserError(
-            f"a damaged generator: {error}", where=str(directory), mend="Train the generator again."
+            f"a damaged generator: {error}", where=str(directory), hint="Train the generator again."
         ) from error
 
 
@@ -195,14 +195,14 @@ def _read_description(directory: Path) -> dict[str, Any]:
     described = directory / "generator.json"
     if not described.is_file():
         raise UserError(
-            "no generator.json here", where=str(directory), mend="Give the directory of a trained generator."
+            "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
         )
     try:
         config = json.loads(described.read_text())
     except ValueError as error:
-        raise UserError(f"not JSON: {error}", where=str(described), mend="Train the generator again.") from error
+        raise UserError(f"not JSON: {error}", where=str(described), hint="Train the generator again.") from error
     if not isinstance(config, dict) or not isinstance(config.get("sides"), dict):
-        raise UserError("no description of a generator", where=str(described), mend="Train the generator again.")
+        raise UserError("no description of a generator", where=str(described), hint="Train the generator again.")
     return config
 
 
@@ -216,5 +216,5 @@ def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where:
             raise UserError(
                 f"this generator was made for another {what} (digest {expected[:12]}, here {found[:12]})",
                 where=where,
-                mend="Train a generator on this model, or give the model it was trained on.",
+                hint="Train a generator on this model, or give the model it was trained on.",
             )

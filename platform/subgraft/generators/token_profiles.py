@@ -36,7 +36,7 @@ def profiles_of(source: Tokenizer, target: Tokenizer, max_similar: int) -> list[
         raise UserError(
             "the task's vocabulary has no new subword to simulate others by",
             where="generator.resegmentation.match",
-            mend="Leave match out, or learn the task's vocabulary from its own text.",
+            hint="Leave match out, or learn the task's vocabulary from its own text.",
         )
     return [
         TokenProfile(entries[i].word_initial, len(entries[i].surface), int(subwords[i]), int(hyperwords[i]))

@@ -12,7 +12,7 @@ from transformers import StoppingCriteriaList
 from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.confidence import token_probabilities
 from subgraft.inference.length_limit import LengthLimit, piece_bytes
-from subgraft.models.conditioning import Conditioning
+from subgraft.models.sequence_format import SequenceFormat
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Progress = Callable[[int, int, str], None]
@@ -39,7 +39,7 @@ class Translator:
         model: nn.Module,
         source: Tokenizer,
         target: Tokenizer,
-        conditioning: Conditioning,
+        sequence_format: SequenceFormat,
         *,
         beam: int,
         max_length_ratio: float,
@@ -48,7 +48,7 @@ class Translator:
         self._model = model
         self._source = source
         self._target = target
-        self._conditioning = conditioning
+        self._sequence_format = sequence_format
         self._beam = beam
         self._ratio = max_length_ratio
         self._max_positions = max_positions
@@ -90,7 +90,7 @@ class Translator:
     ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
         """Batches by falling length: places of their texts, input ids, attention mask, generated ids [B, T]."""
         self._model.eval()
-        beginning, ending = list(self._conditioning.source_beginning), list(self._conditioning.source_ending)
+        beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
         limit = self._max_positions - len(beginning) - len(ending)
         encoded = [beginning + tokens[:limit] + ending for tokens in self._source.encode_batch(texts)]
         order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
@@ -121,7 +121,7 @@ class Translator:
             num_beams=self._beam,
             do_sample=False,
             early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
-            decoder_start_token_id=self._conditioning.start,
+            decoder_start_token_id=self._sequence_format.start,
             forced_bos_token_id=None,
             forced_eos_token_id=None,
             max_length=self._max_positions,

@@ -61,11 +61,11 @@ class DistilledRows:
     def check(self, side: Side, source: Tokenizer, entries: Sequence[Entry], method: str, where: str) -> None:
         """Raises UserError where these are rows of another method, for another model or another new vocabulary."""
         if self.method != method:
-            raise UserError(f"these rows are of {self.method}, not of {method}", where=where, mend=_MEND)
+            raise UserError(f"these rows are of {self.method}, not of {method}", where=where, hint=_MEND)
         if (self.model, self.vocabulary) != origin(side, source):
-            raise UserError(f"these rows were distilled for another model's {side.name}", where=where, mend=_MEND)
+            raise UserError(f"these rows were distilled for another model's {side.name}", where=where, hint=_MEND)
         if not all(entry in self.tokenizer.ids for entry in entries):
-            raise UserError("these rows were distilled for another new vocabulary", where=where, mend=_MEND)
+            raise UserError("these rows were distilled for another new vocabulary", where=where, hint=_MEND)
 
 
 def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
@@ -75,7 +75,7 @@ def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
     Raises UserError without distilled rows, and for those of another method, model or vocabulary.
     """
     if request.distilled is None:
-        raise UserError("this method needs distilled rows of the new vocabulary", mend=_MEND)
+        raise UserError("this method needs distilled rows of the new vocabulary", hint=_MEND)
     found = DistilledRows.load(request.distilled)
     found.check(request.side, request.source, request.entries, method, str(request.distilled))
     place = {token: i for i, token in enumerate(found.tokens.tolist())}

@@ -81,7 +81,7 @@ def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
             raise UserError("avg has nothing to train, so it takes no generator", where=str(request.generator))
         return Generator("avg", table.shape[1]), request.max_similar
     if request.generator is None:
-        raise UserError(f"{kind} needs a trained generator", mend="Give its directory, or use avg.")
+        raise UserError(f"{kind} needs a trained generator", hint="Give its directory, or use avg.")
     generator, origin = load_generator(request.generator, request.side.name)
     if generator.kind != kind:
         raise UserError(f"this is a generator of kind {generator.kind}, not {kind}", where=str(request.generator))
@@ -127,5 +127,5 @@ STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
 def initialiser(method: str) -> Initialiser:
     """The initialiser of this name. Raises UserError, listing the choices, for a name that is not known."""
     if method not in METHODS:
-        raise UserError(f"unknown method {method!r}", mend=f"Choose among {', '.join(METHODS)}.")
+        raise UserError(f"unknown method {method!r}", hint=f"Choose among {', '.join(METHODS)}.")
     return METHODS[method]

@@ -42,7 +42,7 @@ class StaticEmbeddings:
         if token is None:
             raise UserError(
                 f"these static embeddings are of another vocabulary: it has no {entry.surface!r}",
-                mend="Train them with the vocabulary that the model is to get.",
+                hint="Train them with the vocabulary that the model is to get.",
             )
         return token if self.known[token] else None
 

@@ -39,7 +39,7 @@ def from_static(request: Request, answer: Answer) -> NewRows:
     Raises UserError without static embeddings, for those of another vocabulary, and where no seen token has a vector.
     """
     if request.static is None:
-        raise UserError("this method needs static embeddings of the new vocabulary", mend=HOW_TO_MAKE)
+        raise UserError("this method needs static embeddings of the new vocabulary", hint=HOW_TO_MAKE)
     embeddings = StaticEmbeddings.load(request.static)
     found = [embeddings.row(entry) for entry in request.entries]
     known = [i for i, row in enumerate(found) if row is not None]
@@ -63,7 +63,7 @@ def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> St
         raise UserError(
             "no token of the upstream vocabulary has a static embedding, so nothing ties the two together",
             where=str(request.static),
-            mend="Train them on more text.",
+            hint="Train them on more text.",
         )
     tokens, origins = torch.tensor(pairs, dtype=torch.long).T
     return StaticSpace(unseen, embeddings.vectors[tokens], origins, embeddings)
@@ -92,7 +92,7 @@ def take_vectors(request: Request, space: StaticSpace) -> NewRows:
         raise UserError(
             f"the static embeddings have {width} dimensions, the model's table {tables.input.shape[1]}",
             where=str(request.static),
-            mend="Train them as wide as the table (static_embeddings.dimensions), or use word2vec-mapped.",
+            hint="Train them as wide as the table (static_embeddings.dimensions), or use word2vec-mapped.",
         )
     scale, ordinary = torch.cat([space.unseen, space.seen]).std(), torch.from_numpy(request.source.ordinary_ids)
     output = None if tables.output is None else space.unseen * (tables.output[ordinary].std() / scale)

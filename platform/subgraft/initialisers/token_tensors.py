@@ -31,7 +31,7 @@ def save_beside(
 
 
 def load_beside(
-    directory: Path, name: str, what: str, mend: str
+    directory: Path, name: str, what: str, hint: str
 ) -> tuple[Tokenizer, dict[str, Tensor], dict[str, Any]]:
     """The vocabulary, the tensors and the record that `save_beside` wrote; `what` they are is for messages.
 
@@ -41,7 +41,7 @@ def load_beside(
         record = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
         tensors = load_file(directory / f"{name}.safetensors")
     except (OSError, ValueError, SafetensorError):
-        raise UserError(f"no {what} here", where=str(directory), mend=mend) from None
+        raise UserError(f"no {what} here", where=str(directory), hint=hint) from None
     tokenizer = Tokenizer.load(directory)
     if record.get("format") != _FORMAT or record.get("vocabulary") != tokenizer.fingerprint:
         raise not_of_its_vocabulary(what, directory)

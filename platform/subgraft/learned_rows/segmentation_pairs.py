@@ -15,7 +15,7 @@ from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.training import TrainingSettings
 from subgraft.models.bundle import Bundle
-from subgraft.models.conditioning import Conditioning
+from subgraft.models.sequence_format import SequenceFormat
 from subgraft.objectives.seq2seq import Example, Seq2SeqBatch, collate
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
 
@@ -80,7 +80,7 @@ class SegmentedText(ABC):
     ) -> None:
         self._decoder = side == "decoder"
         changed = replace(bundle, decoder=target) if self._decoder else replace(bundle, encoder=target)
-        self._before, self._after = bundle.conditioning(languages), changed.conditioning(languages)
+        self._before, self._after = bundle.sequence_format(languages), changed.sequence_format(languages)
         self._paddings = bundle.padding, changed.padding
         self._new = frozenset(new)
         self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
@@ -143,7 +143,7 @@ class SegmentedText(ABC):
         after = [self._example(s.other, s.after, self._after) for s in sentences]
         return collate(before, *self._paddings[0]), collate(after, *self._paddings[1])
 
-    def _example(self, other: list[int], body: list[int], form: Conditioning) -> Example:
+    def _example(self, other: list[int], body: list[int], form: SequenceFormat) -> Example:
         return Example.of(*((other, body) if self._decoder else (body, other)), form)
 
 

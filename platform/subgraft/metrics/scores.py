@@ -103,7 +103,7 @@ def check_parallel(
         raise UserError(
             f"{len(hypotheses)} {kind} but {len(references)} references",
             where=where,
-            mend="the two must agree line by line",
+            hint="the two must agree line by line",
         )
     if not references:
         raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

@@ -9,9 +9,9 @@ from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
-from subgraft.models.conditioning import Conditioning, conditioning
 from subgraft.models.hub import position_limit
 from subgraft.models.load import load_model, save_model
+from subgraft.models.sequence_format import SequenceFormat, sequence_format
 from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -50,5 +50,5 @@ class Bundle:
         assert limit is not None
         return limit
 
-    def conditioning(self, languages: Languages) -> Conditioning:
-        return conditioning(self.model.config.model_type, self.encoder, self.decoder, languages)
+    def sequence_format(self, languages: Languages) -> SequenceFormat:
+        return sequence_format(self.model.config.model_type, self.encoder, self.decoder, languages)

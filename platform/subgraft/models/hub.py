@@ -25,7 +25,7 @@ def resolve_model(model: Path | str) -> Path:
     if directory.is_dir():
         return directory
     if isinstance(model, Path) or directory.exists() or not _HUB_ID.fullmatch(model):
-        raise UserError("no such model directory", where=str(model), mend="Give a directory or a hub id.")
+        raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
     return _download(model)
 
 
@@ -37,13 +37,13 @@ def _download(hub_id: str) -> Path:
         return Path(snapshot_download(hub_id, allow_patterns=_HUB_FILES))
     except (RepositoryNotFoundError, ValueError) as error:
         raise UserError(
-            "neither a directory nor a model on the hub", where=hub_id, mend="Check the spelling."
+            "neither a directory nor a model on the hub", where=hub_id, hint="Check the spelling."
         ) from error
     except OSError as error:
         raise OperationalError(
             f"no such directory, and the hub could not be asked ({type(error).__name__})",
             where=hub_id,
-            mend="Check the spelling of the directory, or the connection to the hub.",
+            hint="Check the spelling of the directory, or the connection to the hub.",
         ) from error
 
 
@@ -79,6 +79,6 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise UserError(
             "not a model directory: it has no config.json with a model_type",
             where=str(directory),
-            mend="Give a directory that transformers' save_pretrained wrote, or a hub id.",
+            hint="Give a directory that transformers' save_pretrained wrote, or a hub id.",
         )
     return config

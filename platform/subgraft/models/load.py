@@ -79,7 +79,7 @@ def require_model(model: Path | str) -> Path:
         raise UserError(
             "no weights in safetensors form here",
             where=str(directory),
-            mend="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
+            hint="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
         )
     return directory
 

@@ -71,7 +71,7 @@ def known_family(model_type: str) -> str:
     if model_type not in SIDES_OF_FAMILY:
         raise UserError(
             f"models of the family {model_type!r} are not known",
-            mend=f"Known families: {', '.join(sorted(SIDES_OF_FAMILY))}.",
+            hint=f"Known families: {', '.join(sorted(SIDES_OF_FAMILY))}.",
         )
     return model_type
 
@@ -86,7 +86,7 @@ def side(model: PreTrainedModel, name: SideName) -> Side:
     """One side of the model. Raises UserError where the model has no such side."""
     if name not in side_names(model):
         raise UserError(
-            f"a {model.config.model_type} model has no {name}", mend=f"Its sides: {', '.join(side_names(model))}."
+            f"a {model.config.model_type} model has no {name}", hint=f"Its sides: {', '.join(side_names(model))}."
         )
     table = _input_table(model, name)
     if name == "encoder":
@@ -171,7 +171,7 @@ def _replace_in_place(model: PreTrainedModel, tables: Mapping[SideName, Tables])
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise UserError(
                 "a BERT has one table for all it reads and predicts",
-                mend="Give both sides one vocabulary, or make an encoder-decoder of it first: `subgraft assemble`.",
+                hint="Give both sides one vocabulary, or make an encoder-decoder of it first: `subgraft assemble`.",
             )
         tables = {"decoder": tables["decoder"]}
     for name, new in tables.items():
@@ -230,7 +230,7 @@ def _rebuilt_config(
         raise UserError(
             f"the padding id of the decoder's vocabulary ({decoder.padding_id}) lies outside the encoder's "
             f"vocabulary of {len(encoder.input)}",
-            mend="Use a vocabulary whose padding token has a low id, as `subgraft vocab learn` makes them.",
+            hint="Use a vocabulary whose padding token has a low id, as `subgraft vocab learn` makes them.",
         )
     described = {
         **model.config.to_dict(),

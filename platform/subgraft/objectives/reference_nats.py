@@ -48,7 +48,7 @@ def reference_nats(
     bundle.model.eval()  # type: ignore[no-untyped-call]
     where = next(bundle.model.parameters()).device
     limit = bundle.max_positions
-    examples = Translation(pairs, bundle.encoder, bundle.decoder, bundle.conditioning(languages), limit)
+    examples = Translation(pairs, bundle.encoder, bundle.decoder, bundle.sequence_format(languages), limit)
     data, whole = Seq2SeqData(examples, *bundle.padding), np.flatnonzero(examples.whole_targets)
     plan = BatchPlan(examples.lengths[whole], max(BATCH_TOKENS, limit), seed=0)
     done = 0

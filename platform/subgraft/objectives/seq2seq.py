@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.models.conditioning import Conditioning
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states
+from subgraft.models.sequence_format import SequenceFormat
 from subgraft.models.sides import Side, side
 from subgraft.objectives.cross_entropy import linear_cross_entropy
 
@@ -37,7 +37,7 @@ class Example:
     source_begins: int = 0
 
     @classmethod
-    def of(cls, source: Sequence[int], target: Sequence[int], form: Conditioning) -> Example:
+    def of(cls, source: Sequence[int], target: Sequence[int], form: SequenceFormat) -> Example:
         """Both sides' bodies with the special tokens that the model's family puts around them."""
         return cls(
             [*form.source_beginning, *source, *form.source_ending],

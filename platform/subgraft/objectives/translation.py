@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from subgraft.models.conditioning import Conditioning
+from subgraft.models.sequence_format import SequenceFormat
 from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
 from subgraft.text.sequences import Sequences
@@ -27,12 +27,12 @@ class Translation:
         pairs: Sequence[tuple[str, str]],
         source: Tokenizer,
         target: Tokenizer,
-        conditioning: Conditioning,
+        sequence_format: SequenceFormat,
         max_length: int,
         batch_unit: Literal["tokens", "characters"] = "tokens",
         sampling: Sampling | None = None,
     ) -> None:
-        room = max_length - conditioning.around
+        room = max_length - sequence_format.around
         sources = source.encode_batch([pair[0] for pair in pairs])
         targets = target.encode_batch([pair[1] for pair in pairs])
         self.cut = sum(max(len(s), len(t)) > room for s, t in zip(sources, targets, strict=True))
@@ -42,7 +42,7 @@ class Translation:
         if sampling is not None:
             self._sources = sampling.of("encoder", [pair[0] for pair in pairs], source, plain[0], room)
             self._targets = sampling.of("decoder", [pair[1] for pair in pairs], target, plain[1], room)
-        self._conditioning = conditioning
+        self._sequence_format = sequence_format
         self._lengths = (
             np.array([max(len(s), len(t)) + 1 for s, t in pairs], dtype=np.int64)
             if batch_unit == "characters"
@@ -58,4 +58,4 @@ class Translation:
 
     def example(self, index: int, epoch: int) -> Example:
         source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)
-        return Example.of(source, target, self._conditioning)
+        return Example.of(source, target, self._sequence_format)

@@ -27,7 +27,7 @@ class NewRows(Settings):
 
 class FinetuneRecipe(Settings):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
-    of the model `upstream`.  fast_tables: the sides whose tables `training.table_learning_rate` is for.  new_rows:
+    of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for.  new_rows:
     where those are that `training.rare_tokens` is for; `upstream` tells what is new.  All are left out of the
     fingerprint where there is none.
     """

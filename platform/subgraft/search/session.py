@@ -64,8 +64,8 @@ class Found:
 def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
     """A search for each row that is searched. Raises UserError where the experiment says nothing about any."""
     if experiment.search is None:
-        mend = "configs/search.yaml has one."
-        raise UserError("the configuration has no section `search`", where=experiment.name, mend=mend)
+        hint = "configs/search.yaml has one."
+        raise UserError("the configuration has no section `search`", where=experiment.name, hint=hint)
     require_libraries(experiment.runtime)
     return [SearchSession(each) for each in _each_row(experiment, base)]
 
@@ -90,8 +90,8 @@ class SearchSession:
         self.folder.mkdir(parents=True, exist_ok=True)
         claim = Claim.take(self.folder / "claim")
         if claim is None:
-            mend = "Wait for it, or change what is searched for."
-            raise OperationalError("another process is at this search", where=str(self.folder), mend=mend)
+            hint = "Wait for it, or change what is searched for."
+            raise OperationalError("another process is at this search", where=str(self.folder), hint=hint)
         with claim:
             return self._run(display_for(console), address or os.environ.get("RAY_ADDRESS"))
 
@@ -153,8 +153,8 @@ class SearchSession:
         try:
             tune_trials(self._pipeline, recorder, self.folder, self._home, address, Provenance.here())
         except TuneError as error:
-            mend = "Run the same command again: it carries on."
-            raise OperationalError(f"Tune gave up: {error}", where=str(self.folder), mend=mend) from error
+            hint = "Run the same command again: it carries on."
+            raise OperationalError(f"Tune gave up: {error}", where=str(self.folder), hint=hint) from error
         finally:
             shutil.rmtree(self.folder / "tune", ignore_errors=True)
 

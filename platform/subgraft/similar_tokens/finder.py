@@ -84,7 +84,7 @@ class SimilarTokenFinder:
 
     def __init__(self, tokenizer: Tokenizer, max_similar: int = 10) -> None:
         if max_similar < 1:
-            raise UserError(f"max_similar is {max_similar}", mend="Give a whole number of at least 1.")
+            raise UserError(f"max_similar is {max_similar}", hint="Give a whole number of at least 1.")
         self.tokenizer = tokenizer
         self.max_similar = max_similar
         ids = np.fromiter(tokenizer.ids.values(), dtype=np.int64, count=len(tokenizer.ids))

@@ -32,7 +32,7 @@ ASSEMBLE = Stage("assemble", 1, "assemble", AssembleRecipe)
 GENERATOR = Stage("generator", 3, "generator", GeneratorRecipe, distributed=True, accelerated=True)
 STATIC = Stage("static", 1, "static_embeddings", StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
-    "distillation", 2, TokenDistillationRecipe, "token_distillation", distributed=True, accelerated=True
+    "distillation", 2, "token_distillation", TokenDistillationRecipe, distributed=True, accelerated=True
 )
 MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)

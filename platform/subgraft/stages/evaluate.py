@@ -121,7 +121,7 @@ def translator(
         bundle.model.to(device()),  # type: ignore[arg-type]
         bundle.encoder,
         bundle.decoder,
-        bundle.conditioning(languages),
+        bundle.sequence_format(languages),
         beam=settings.beam,
         max_length_ratio=settings.max_length_ratio,
         max_positions=bundle.max_positions,

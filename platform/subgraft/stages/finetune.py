@@ -30,7 +30,7 @@ from subgraft.transplanting.attached_tables import AttachedTables
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
-    form = bundle.conditioning(recipe.languages)
+    form = bundle.sequence_format(recipe.languages)
     pairs = evenly_spaced(list(corpus.pairs("train")), settings.pairs)
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
     rare = _rare_rows(recipe, bundle, inputs, pairs)

@@ -25,7 +25,7 @@ from subgraft.objectives.translation import Translation
 from subgraft.stages.context import Context, Json
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.dry_batch import out_of_memory_told
+from subgraft.training.dry_run import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Outcome, Trainer
 from subgraft.training.row_updates import RowUpdates
@@ -63,8 +63,8 @@ def fit(
 
     group: what the settings are called in a configuration.  part: names the checkpoints of one of several trainings of
     a step.  steps_before: what was trained before this, for the record of a curve that goes on.  tables: what
-    `table_learning_rate` is for.  row_updates: rows that follow the optimizer in part. Raises OperationalError where
-    memory does not suffice for the largest batch, and UserError where the engine cannot treat single rows.
+    `embedding_learning_rate` is for.  row_updates: rows that follow the optimizer in part. Raises OperationalError
+    where memory does not suffice for the largest batch, and UserError where the engine cannot treat single rows.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def fit(
     )
     batch = trainer.largest_batch()
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
-        trainer.rehearse(batch)
+        trainer.dry_run(batch)
     return trainer.run()
 
 
@@ -179,7 +179,7 @@ class DevScores:
         self._model = bundle.model
         self._pairs = list(pairs[: settings.dev_sentences])
         self._language = languages.target
-        form = bundle.conditioning(languages)
+        form = bundle.sequence_format(languages)
         limit = bundle.max_positions
         examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
         self._data = Seq2SeqData(examples, *bundle.padding)
@@ -187,7 +187,7 @@ class DevScores:
         if self._pairs and not len(self._whole):
             raise UserError(
                 f"no dev reference fits into the {limit} tokens that the model takes",
-                mend="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
             )
         self._plan = BatchPlan(examples.lengths[self._whole], max(settings.batch_size, limit), seed=0)
         self._precision = settings.precision

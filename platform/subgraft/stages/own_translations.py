@@ -59,7 +59,7 @@ def _translator(bundle: Bundle, languages: Languages, beam: int) -> Translator:
         bundle.model.to(device()),  # type: ignore[arg-type]
         bundle.encoder,
         bundle.decoder,
-        bundle.conditioning(languages),
+        bundle.sequence_format(languages),
         beam=beam,
         max_length_ratio=DEV_LENGTH_RATIO,
         max_positions=bundle.max_positions,

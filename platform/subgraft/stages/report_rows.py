@@ -107,7 +107,7 @@ def _rare(row: Mapping[str, Any]) -> list[str]:
 
 def _rates(row: Mapping[str, Any]) -> list[str]:
     """The learning rates that a row has of its own."""
-    whole, tables = row.get("learning_rate"), row.get("table_learning_rate")
+    whole, tables = row.get("learning_rate"), row.get("embedding_learning_rate")
     told = [f"learning rate {whole:g}"] if whole is not None else []
     if tables is not None:
         told.append(f"tables at {tables:g}" if tables else "tables frozen")

@@ -11,7 +11,7 @@ from subgraft.config.domains import MaskingSettings, NoiseSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
-from subgraft.models.conditioning import language_code
+from subgraft.models.sequence_format import language_code
 from subgraft.objectives.denoising import Denoising
 from subgraft.objectives.masked import MaskedSentences
 from subgraft.objectives.mixture import Mixture
@@ -34,7 +34,7 @@ def upstream_objective(
     """Training examples of the corpus for an encoder-decoder: its pairs, or the lines of each language to denoise."""
     sampled = None if sampling is None else Sampling(sampling, seed)
     if name == "translation":
-        form = bundle.conditioning(languages)
+        form = bundle.sequence_format(languages)
         pairs = list(corpus.pairs("train"))
         return Translation(
             pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled

@@ -23,7 +23,7 @@ def space_needed(directory: Path) -> Iterator[None]:
             raise OperationalError(
                 "no space left on the device; what was finished before is untouched",
                 where=str(directory),
-                mend="free some space, or set SUBGRAFT_HOME to a larger disk, and run the same command again",
+                hint="free some space, or set SUBGRAFT_HOME to a larger disk, and run the same command again",
             ) from error
         raise
 

@@ -49,7 +49,7 @@ def default_home() -> Path:
         raise UserError(
             f"the store would be in the working directory of a job, which is not kept: {home}",
             where="SUBGRAFT_HOME",
-            mend="Set it on all nodes, or in env_vars of runtime_env.yaml, to a folder on the shared storage.",
+            hint="Set it on all nodes, or in env_vars of runtime_env.yaml, to a folder on the shared storage.",
         )
     return home.absolute()
 

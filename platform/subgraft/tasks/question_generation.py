@@ -43,5 +43,5 @@ def require_marks(marks: Sequence[str], tokenizer: Tokenizer, where: str) -> Non
     """Raises UserError for a mark that the vocabulary reads as unknown: then no answer would be marked."""
     lost = [mark for mark in marks if tokenizer.special.get("unk", -1) in tokenizer.encode(mark)]
     if lost:
-        mend = "Set question_generation.marks to text that it can spell."
-        raise UserError(f"the vocabulary that reads passages cannot spell the mark {lost[0]}", where=where, mend=mend)
+        hint = "Set question_generation.marks to text that it can spell."
+        raise UserError(f"the vocabulary that reads passages cannot spell the mark {lost[0]}", where=where, hint=hint)

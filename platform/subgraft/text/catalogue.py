@@ -155,8 +155,8 @@ def _digest(path: Path) -> tuple[str, bool]:
     name = path.resolve().relative_to(above).as_posix()
     declared = _manifest(above / MANIFEST, "sha256").get(name)
     if declared is not None and declared != found:
-        mend = f"{above / MANIFEST} says {declared}. Fetch the file again."
-        raise UserError(f"the file has SHA-256 {found}", where=str(path), mend=mend)
+        hint = f"{above / MANIFEST} says {declared}. Fetch the file again."
+        raise UserError(f"the file has SHA-256 {found}", where=str(path), hint=hint)
     return found, declared is not None
 
 

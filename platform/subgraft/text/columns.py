@@ -41,7 +41,7 @@ def _json_fields(line: str, where: str) -> Mapping[int | str, object]:
     try:
         found = json.loads(line)
     except json.JSONDecodeError as error:
-        raise UserError(f"not JSON: {error.msg}", where=where, mend="One JSON object a line is expected.") from None
+        raise UserError(f"not JSON: {error.msg}", where=where, hint="One JSON object a line is expected.") from None
     if not isinstance(found, dict):
         raise UserError("not a JSON object with named fields", where=where)
     return found
@@ -51,7 +51,7 @@ def _cell(cells: Mapping[int | str, object], column: int | str, where: str) -> s
     if column not in cells:
         what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
         has = ", ".join(map(str, cells)) if isinstance(column, str) else f"{len(cells)} columns"
-        raise UserError(what, where=where, mend=f"The line has: {has or 'none'}.")
+        raise UserError(what, where=where, hint=f"The line has: {has or 'none'}.")
     value = cells[column]
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, str):

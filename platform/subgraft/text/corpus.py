@@ -52,7 +52,7 @@ class Corpus:
         except (OSError, ValueError):
             raise UserError(f"not a corpus: it holds no readable {RECORD}", where=str(directory)) from None
         if not isinstance(record, dict) or record.pop("format", None) != _FORMAT:
-            raise UserError("a corpus of another version", where=str(directory / RECORD), mend="Build it again.")
+            raise UserError("a corpus of another version", where=str(directory / RECORD), hint="Build it again.")
         source, target = record.pop("languages")
         return cls(directory=directory, languages=(source, target), **record)
 

@@ -111,8 +111,8 @@ def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) 
     found = file_digest(part)
     if found != file.sha256:
         part.unlink()
-        mend = f"Expected {file.sha256}. If the file has rightly changed, pin the new digest."
-        raise UserError(f"the download has SHA-256 {found}", where=file.url, mend=mend)
+        hint = f"Expected {file.sha256}. If the file has rightly changed, pin the new digest."
+        raise UserError(f"the download has SHA-256 {found}", where=file.url, hint=hint)
     part.replace(target)
 
 
@@ -169,10 +169,10 @@ def _network(url: str) -> Iterator[None]:
     except HTTPError as error:
         what = f"the server answers {error.code} {error.reason}"
         if 300 <= error.code < 500 and error.code not in _TRY_LATER:
-            raise UserError(what, where=url, mend="Check the address.") from None
-        raise OperationalError(what, where=url, mend=again) from None
+            raise UserError(what, where=url, hint="Check the address.") from None
+        raise OperationalError(what, where=url, hint=again) from None
     except (OSError, HTTPException, ValueError) as error:
-        raise OperationalError(f"the download broke off: {error}", where=url, mend=again) from None
+        raise OperationalError(f"the download broke off: {error}", where=url, hint=again) from None
 
 
 @contextmanager

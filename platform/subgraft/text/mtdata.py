@@ -50,7 +50,7 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
     OperationalError where its download fails.
     """
     if find_spec("mtdata") is None:
-        raise UserError("mtdata is not installed", where=identifier, mend="pip install 'subgraft[mtdata]'")
+        raise UserError("mtdata is not installed", where=identifier, hint="pip install 'subgraft[mtdata]'")
     sides = list(dict.fromkeys((languages.source, languages.target)))
     folder = cache_folder() / "mtdata" / identifier.replace(os.sep, "_") / "-".join(sides)
     if not folder.is_dir():
@@ -70,7 +70,7 @@ def _look_up(identifier: str, sides: list[str]) -> bool:
     """Whether the dataset lists its languages the other way round."""
     found = subprocess.run([sys.executable, "-c", _LOOK_UP, identifier, *sides], capture_output=True, text=True)
     if found.returncode == _UNKNOWN:
-        raise UserError("no such mtdata id", where=identifier, mend=f"Find one with: mtdata list -l {'-'.join(sides)}")
+        raise UserError("no such mtdata id", where=identifier, hint=f"Find one with: mtdata list -l {'-'.join(sides)}")
     if found.returncode == _OTHER_LANGUAGES:
         raise UserError(f"this dataset is not in the languages {' and '.join(sides)}", where=identifier)
     if found.returncode not in (0, _SWAPPED):
@@ -86,8 +86,8 @@ def _write(identifier: str, paths: Sequence[Path]) -> None:
             split_columns(process.stdout, paths)
         if process.returncode != 0:
             complaints.seek(0)
-            mend = "Run the same command again once the network or the server is back."
-            raise OperationalError(f"mtdata failed: {_last_line(complaints.read())}", where=identifier, mend=mend)
+            hint = "Run the same command again once the network or the server is back."
+            raise OperationalError(f"mtdata failed: {_last_line(complaints.read())}", where=identifier, hint=hint)
 
 
 def split_columns(rows: Iterable[bytes], paths: Sequence[Path]) -> None:

@@ -28,8 +28,8 @@ def find(name: str, base: Path) -> Path:
     found = next((place for place in places if place.exists()), None)
     if found is None:
         looked = ", ".join(str(place) for place in dict.fromkeys(places))
-        mend = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
-        raise UserError(f"no such file or folder (looked at {looked})", where=name, mend=mend)
+        hint = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
+        raise UserError(f"no such file or folder (looked at {looked})", where=name, hint=hint)
     return found
 
 

@@ -37,7 +37,7 @@ def lines(path: Path) -> Iterator[str]:
                 yield line.decode("utf-8")
             except UnicodeDecodeError as error:
                 what = f"not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
-                raise UserError(what, where=f"{path}:{number}", mend="Convert the file to UTF-8.") from None
+                raise UserError(what, where=f"{path}:{number}", hint="Convert the file to UTF-8.") from None
 
 
 def count(path: Path) -> int:

@@ -99,8 +99,8 @@ class FilesSource(ResolvedSource):
         if min(counts) == 0:
             raise UserError(f"an empty corpus (lines of {told})", where=f"{split} split")
         if len(set(counts)) > 1:
-            mend = "Parallel files must agree line by line."
-            raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", mend=mend)
+            hint = "Parallel files must agree line by line."
+            raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", hint=hint)
         return counts[0]
 
 

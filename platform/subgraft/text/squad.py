@@ -85,7 +85,7 @@ def _field(holder: object, name: str, kind: type[T], where: str) -> T:
     found = holder.get(name) if isinstance(holder, dict) else None
     if not isinstance(found, kind) or isinstance(found, bool):
         expected = {str: "text", int: "a whole number", list: "a list"}[kind]
-        raise UserError(f"'{name}' is missing or not {expected}", where=where, mend="SQuAD's JSON is expected.")
+        raise UserError(f"'{name}' is missing or not {expected}", where=where, hint="SQuAD's JSON is expected.")
     return found
 
 

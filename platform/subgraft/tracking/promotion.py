@@ -37,7 +37,7 @@ class Requirement:
         """Raises UserError where no difference, however large, could pass."""
         if self.level * (self.samples + 1) <= 1:
             what = f"with {self.samples:,} samples no p-value is below {self.level:g}"
-            raise UserError(what, where="--level", mend="Ask for more --samples, or a higher level.")
+            raise UserError(what, where="--level", hint="Ask for more --samples, or a higher level.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _require_same_choice(candidate: RegisteredVersion, champion: RegisteredVersi
             raise UserError(
                 f"nothing says that dev scores chose it (tag {CHOSEN_BY}), so the test set may have done so",
                 where=version.uri,
-                mend="Run its experiment again: that registers it with all that is needed.",
+                hint="Run its experiment again: that registers it with all that is needed.",
             )
     for tag in (TARGET_LANGUAGE, *DECODING):
         ours, theirs = candidate.tags.get(tag), champion.tags.get(tag)
@@ -89,7 +89,7 @@ def _require_same_choice(candidate: RegisteredVersion, champion: RegisteredVersi
             raise UserError(
                 f"{tag} of the candidate's test is {ours}, of the champion's {theirs}",
                 where=candidate.model,
-                mend="Evaluate both in the same way.",
+                hint="Evaluate both in the same way.",
             )
 
 
@@ -103,7 +103,7 @@ def _compare(
             raise UserError(
                 f"the two were not tested on the same text: {name} differs",
                 where=f"{candidate.uri} and {champion.uri}",
-                mend="Run both experiments with the same downstream test set.",
+                hint="Run both experiments with the same downstream test set.",
             )
     language = candidate.tags.get(TARGET_LANGUAGE, "")
     statistics = [_statistics(directory, language) for directory in (ours, theirs)]
@@ -113,8 +113,8 @@ def _compare(
 def _texts(registry: Registry, version: RegisteredVersion) -> Path:
     found = registry.evaluation(version)
     if found is None:
-        mend = "Run its experiment again: that registers them with it."
-        raise UserError("it was registered without its test translations", where=version.uri, mend=mend)
+        hint = "Run its experiment again: that registers them with it."
+        raise UserError("it was registered without its test translations", where=version.uri, hint=hint)
     return found
 
 

@@ -84,8 +84,8 @@ class Registry:
             if not isinstance(error, KeyError) and getattr(error, "error_code", "") not in ABSENT:
                 raise
             held = [f"{SCHEME}{one.model}@{alias}" for one in self.versions() for alias in one.aliases]
-            mend = f"models: {', '.join(held) or 'none'}"
-            raise UserError(f"there is no registered model {uri}", where=self._server.uri, mend=mend) from error
+            hint = f"models: {', '.join(held) or 'none'}"
+            raise UserError(f"there is no registered model {uri}", where=self._server.uri, hint=hint) from error
 
     def with_digest(self, model: str, digest: str) -> RegisteredVersion | None:
         """The version of a model with this digest of its files, or None."""
@@ -113,7 +113,7 @@ class Registry:
         foreign = sorted(path.name for path in directory.rglob("*") if path.suffix in UNSAFE)
         if foreign or not any(directory.glob("*.safetensors")):
             what = f"{', '.join(foreign)}: not safetensors" if foreign else "no weights in safetensors form"
-            raise UserError(what, where=uri, mend="Other forms may hold code; they are not handed out.")
+            raise UserError(what, where=uri, hint="Other forms may hold code; they are not handed out.")
         shutil.copytree(directory, out, dirs_exist_ok=True)
         verify(out, version)
         return version

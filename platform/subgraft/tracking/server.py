@@ -97,8 +97,8 @@ class Server:
             yield
         except MlflowException as error:
             said = str(error).splitlines()[0]
-            mend = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
-            raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, mend=mend) from error
+            hint = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
+            raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
 
     def apply(self, operation: Operation, runs: dict[str, str]) -> None:
         """Carry out an operation; `runs` maps an outbox's names of runs to ours, and StartRun adds to it."""
@@ -129,7 +129,7 @@ class Server:
                 return _tracked(found)
         names = (found.info.run_name for found in recent if PARENT not in found.data.tags)
         known = ", ".join(dict.fromkeys(names)) or "none"
-        raise UserError(f"there is no run '{run}'", where=self.uri, mend=f"runs: {known}")
+        raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {known}")
 
     def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
         """The stages of a run, in the order they were begun."""
@@ -224,7 +224,7 @@ def serve(home: Path, port: int, uri: str | None = None) -> None:
         raise OperationalError(
             f"MLflow's page ended with exit code {ended.returncode}",
             where=f"127.0.0.1:{port}",
-            mend="Where the port is taken, give another --port.",
+            hint="Where the port is taken, give another --port.",
         )
 
 

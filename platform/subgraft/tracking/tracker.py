@@ -203,7 +203,7 @@ def _new_outbox(folder: Path) -> Outbox:
         raise OperationalError(
             f"cannot write there: {error.strerror}",
             where=str(folder),
-            mend="set SUBGRAFT_HOME to a place that can be written to",
+            hint="set SUBGRAFT_HOME to a place that can be written to",
         ) from error
 
 

@@ -56,7 +56,7 @@ class Checkpoints:
             raise OperationalError(
                 f"cannot write a checkpoint: {error.strerror or error}",
                 where=str(final),
-                mend="Make room and run the same command again: it carries on from the last good checkpoint.",
+                hint="Make room and run the same command again: it carries on from the last good checkpoint.",
             ) from error
         for old in self._published()[: -self._keep]:
             shutil.rmtree(old)

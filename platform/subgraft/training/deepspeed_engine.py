@@ -79,7 +79,7 @@ class DeepSpeedEngine:
         self._engine.step()
         self._has_moments = True
 
-    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._make_moments()
         for _ in range(times):
             # DeepSpeed keeps gradients in places of its own; those of weight nought may stay there.

@@ -41,7 +41,7 @@ class Engine(Protocol):
 
     def step(self, learning_rate: float) -> None: ...
 
-    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         """Before the first step, hold for once all that a step holds: optimizer state, gradients, activations.
 
         times: how often gradients of a batch are added up. Nothing changes that a step would feel.
@@ -61,7 +61,7 @@ class Engine(Protocol):
 
 def freeze(settings: TrainingSettings, tables: Iterable[Tensor]) -> None:
     """Take tables whose rate is nought out of the training: no gradient, and nothing of them in an optimizer."""
-    if settings.table_learning_rate == 0:
+    if settings.embedding_learning_rate == 0:
         for table in tables:
             table.requires_grad_(False)
 
@@ -69,12 +69,12 @@ def freeze(settings: TrainingSettings, tables: Iterable[Tensor]) -> None:
 def parameter_groups(module: nn.Module, settings: TrainingSettings, tables: Collection[Tensor]) -> list[dict[str, Any]]:
     """What is trained, in groups for an optimizer; `factor` is each group's share of the learning rate."""
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    if settings.table_learning_rate is None:
+    if settings.embedding_learning_rate is None:
         return [{"params": trained, "factor": 1.0}]
     chosen = {id(table) for table in tables}
     rest = [parameter for parameter in trained if id(parameter) not in chosen]
     own = [parameter for parameter in trained if id(parameter) in chosen]
-    factor = settings.table_learning_rate / settings.learning_rate
+    factor = settings.embedding_learning_rate / settings.learning_rate
     groups = [{"params": rest, "factor": 1.0}, {"params": own, "factor": factor}]
     return [group for group in groups if group["params"]]
 
@@ -106,8 +106,8 @@ def recompute_activations(model: nn.Module) -> None:
 class PlainEngine:
     """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them.
 
-    tables: the parameters that `table_learning_rate` is for; at 0 they are frozen.  row_updates: rows that follow Adam
-    in part.
+    tables: the parameters that `embedding_learning_rate` is for; at 0 they are frozen.  row_updates: rows that
+    follow Adam in part.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class PlainEngine:
         groups = self._optimizer.param_groups
         return float(next(group["lr"] for group in groups if any(table is each for each in group["params"])))
 
-    def rehearse(self, batch: Batch, losses: Sequence[str], times: int) -> None:
+    def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         for parameter in self._named.values():
             # What Adam itself would make in its first step.
             moments = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}

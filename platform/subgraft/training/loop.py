@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from subgraft.config.training import TrainingSettings
 from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
-from subgraft.training.dry_batch import most_demanding
+from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.schedule import Data, batch_plan, dropout_seed, is_evaluated, learning_rate
 
@@ -120,13 +120,13 @@ class Trainer:
         (share,) = share_of_worker([candidates[largest]], engine.rank, engine.world)
         return self._data.batch(share if len(share) else candidates[largest][:1], 0)
 
-    def rehearse(self, batch: Batch) -> None:
+    def dry_run(self, batch: Batch) -> None:
         """A dry batch: whether memory suffices shows now, not hours later. Nothing changes, randomness included."""
         device = self._engine.device
         self._module.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             accumulates = self._settings.micro_batch_size is not None
-            self._engine.rehearse(batch.to(device), list(self._weights), times=2 if accumulates else 1)
+            self._engine.dry_run(batch.to(device), list(self._weights), times=2 if accumulates else 1)
 
     def run(self) -> Outcome:
         """Train from the last good checkpoint, or from the start, to the end; leaves the best weights in the module."""

@@ -104,7 +104,7 @@ def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> lis
         raise UserError(
             f"only {len(shared)} word-like tokens are in both vocabularies: too few to hold any out",
             where="intrinsic",
-            mend="Leave intrinsic out, or make the vocabularies larger.",
+            hint="Leave intrinsic out, or make the vocabularies larger.",
         )
     return sorted(Random(seed).sample(shared, size))
 

@@ -77,7 +77,7 @@ def _refuse(missing: list[str], side: SideName) -> None:
     if missing:
         raise UserError(
             f"the vocabulary lacks special tokens that the model's {side} uses: {', '.join(dict.fromkeys(missing))}",
-            mend="Learn a vocabulary like the model's own: it adopts the model's special tokens.",
+            hint="Learn a vocabulary like the model's own: it adopts the model's special tokens.",
         )
 
 

@@ -109,7 +109,7 @@ def _check_source(source: Tokenizer, upstream: Side) -> None:
     if len(source) > len(upstream.input.weight):
         raise UserError(
             f"the model's {upstream.name} has {len(upstream.input.weight)} rows for {len(source)} tokens",
-            mend="Give the vocabulary that the model was trained with.",
+            hint="Give the vocabulary that the model was trained with.",
         )
 
 

@@ -35,7 +35,7 @@ class Source:
 def read_directory(directory: Path) -> Source:
     """Read what is there, in this order: tokenizer.json, what transformers converts, a bare SentencePiece model."""
     if not directory.is_dir():
-        raise UserError("no such directory", where=str(directory), mend="Give the directory of a vocabulary.")
+        raise UserError("no such directory", where=str(directory), hint="Give the directory of a vocabulary.")
     config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
     model = next((directory / name for name in MODEL_NAMES if (directory / name).is_file()), None)
     ours = directory / "sentencepiece.model"
@@ -54,7 +54,7 @@ def read_directory(directory: Path) -> Source:
     raise UserError(
         "no vocabulary here: neither tokenizer.json nor a SentencePiece model",
         where=str(directory),
-        mend="Give a Hugging Face model directory, or one that `subgraft vocab learn` wrote.",
+        hint="Give a Hugging Face model directory, or one that `subgraft vocab learn` wrote.",
     )
 
 
@@ -78,7 +78,7 @@ def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
         raise UserError(
             f"{type(built).__name__} keeps its vocabulary in a form of its own",
             where=str(directory),
-            mend="Save it once as a fast tokenizer, with a tokenizer.json.",
+            hint="Save it once as a fast tokenizer, with a tokenizer.json.",
         )
     roles = {f"{role}_token": getattr(built, f"{role}_token", None) for role in ROLES}
     named = {key: str(value) for key, value in roles.items() if value is not None}

@@ -14,7 +14,7 @@ class TooLargeError(UserError):
 def too_large(asked: int, possible: int) -> TooLargeError:
     error = TooLargeError(
         f"the text does not support a vocabulary of {asked} pieces: {possible} is the largest it can give",
-        mend=f"Ask for at most {possible} pieces, or learn from more text.",
+        hint=f"Ask for at most {possible} pieces, or learn from more text.",
     )
     error.possible = possible
     return error
@@ -24,7 +24,7 @@ def too_rare(asked: int, min_count: int, possible: int) -> UserError:
     return UserError(
         f"the text gives no vocabulary of {asked} pieces that are used {min_count} times or more: "
         f"one of {possible} it gives",
-        mend=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
+        hint=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
     )
 
 
@@ -33,10 +33,10 @@ def too_small(asked: int, needed: int, byte_fallback: bool = False) -> UserError
     return UserError(
         f"a vocabulary of {asked} pieces has no room for the special tokens and the text's characters: "
         f"they are {needed} or more{bytes_too}",
-        mend=f"Ask for more than {needed} pieces, or lower character_coverage"
+        hint=f"Ask for more than {needed} pieces, or lower character_coverage"
         + (" or do without byte_fallback." if byte_fallback else "."),
     )
 
 
 def empty_corpus() -> UserError:
-    return UserError("there is no text to learn a vocabulary from", mend="Give at least one line that is not blank.")
+    return UserError("there is no text to learn a vocabulary from", hint="Give at least one line that is not blank.")

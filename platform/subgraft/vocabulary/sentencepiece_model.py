@@ -47,7 +47,7 @@ def convert(model: bytes) -> tokenizers.Tokenizer:
     if kind not in (UNIGRAM, BPE) or proto.trainer_spec.treat_whitespace_as_suffix:
         raise UserError(
             "only unigram and BPE models of SentencePiece that mark a word's beginning can be used",
-            mend="Learn the vocabulary anew with --kind unigram or --kind bpe.",
+            hint="Learn the vocabulary anew with --kind unigram or --kind bpe.",
         )
     converted = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
     converted.normalizer = _normalizer(proto.normalizer_spec)

@@ -83,7 +83,7 @@ def _exhausted(domain: str, split: str, count: int, found: int) -> UserError:
     return UserError(
         f"the generated corpus has no {count:,} distinct pairs in {domain} {split} ({found:,} found)",
         where=f"generated: {domain}",
-        mend=f"Ask for {found:,} or fewer.",
+        hint=f"Ask for {found:,} or fewer.",
     )
 
 

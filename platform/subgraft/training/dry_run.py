@@ -49,7 +49,7 @@ def out_of_memory_told(
         raise OperationalError(
             f"memory does not suffice for {at}{_amounts(error, device)}",
             where=group,
-            mend=f"What helps, the cheapest first: {helps}.",
+            hint=f"What helps, the cheapest first: {helps}.",
         ) from error
 
 

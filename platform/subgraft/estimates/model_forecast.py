@@ -62,7 +62,7 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     """
     recipe: Any = step.recipe
     config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
-    frozen = recipe.fast_tables if recipe.training.table_learning_rate == 0 else ()
+    frozen = recipe.fast_tables if recipe.training.embedding_learning_rate == 0 else ()
     model, width = counted(config, frozen), Dimensions.of(config).width
     if step.stage is stages.GENERATOR:
         added = GENERATOR_ROWS[recipe.kind] * width

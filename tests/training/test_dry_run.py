@@ -16,7 +16,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import OperationalError, SubgraftError
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.dry_batch import most_demanding, out_of_memory_told, what_helps
+from subgraft.training.dry_run import most_demanding, out_of_memory_told, what_helps
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
 
@@ -39,13 +39,13 @@ HEADROOM = 250 * 2**20
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
     from subgraft.config.corpora import Languages
     from subgraft.models.build import build_marian
-    from subgraft.models.conditioning import conditioning
+    from subgraft.models.sequence_format import sequence_format
     from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
     from subgraft.objectives.translation import Translation
     from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
     source, target = english_tokenizer(), german_tokenizer()
-    form = conditioning("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
     data = Seq2SeqData(Translation(pairs, source, target, form, 40), source.special["pad"], target.special["pad"])
     module = Seq2SeqLoss(build_marian(source, target, seed=1, **SHAPE), 0.1)
@@ -60,7 +60,7 @@ def test_a_dry_batch_changes_no_byte(tmp_path: Path) -> None:
         trainer, engine = _trainer(tmp_path / str(rehearsed))
         before = torch.get_rng_state()
         if rehearsed:
-            trainer.rehearse(trainer.largest_batch())
+            trainer.dry_run(trainer.largest_batch())
         assert torch.equal(torch.get_rng_state(), before)
         trainer.run()
         states.append(engine.state())

@@ -14,7 +14,7 @@ LANGUAGE_CODED = frozenset({"mbart", "split_mbart"})
 
 
 @dataclass(frozen=True)
-class Conditioning:
+class SequenceFormat:
     """Token ids: what follows every source and every target sentence, what the decoder and what a source begin with."""
 
     source_ending: tuple[int, ...]
@@ -28,8 +28,8 @@ class Conditioning:
         return max(len(self.source_beginning) + len(self.source_ending), len(self.target_ending))
 
 
-def conditioning(model_type: str, source: Tokenizer, target: Tokenizer, languages: Languages) -> Conditioning:
-    """The conditioning of a family: Marian starts with padding, mBART ends with and starts from language codes.
+def sequence_format(model_type: str, source: Tokenizer, target: Tokenizer, languages: Languages) -> SequenceFormat:
+    """The form of a family's sequences: Marian starts with padding, mBART ends with and starts from language codes.
 
     A BERT reads [CLS] … [SEP], as it was pretrained, and so do both sides of what is made from it.
     """
@@ -37,12 +37,12 @@ def conditioning(model_type: str, source: Tokenizer, target: Tokenizer, language
     if model_type in ("bert", BERT2BERT):
         if "bos" not in source.special or "bos" not in target.special:
             raise UserError("the vocabulary has no token for the beginning of a sentence, which a BERT needs")
-        return Conditioning((source_end,), (target_end,), target.special["bos"], (source.special["bos"],))
+        return SequenceFormat((source_end,), (target_end,), target.special["bos"], (source.special["bos"],))
     if model_type not in LANGUAGE_CODED:
-        return Conditioning((source_end,), (target_end,), target.special["pad"])
+        return SequenceFormat((source_end,), (target_end,), target.special["pad"])
     source_code = language_code(source, languages.source)
     target_code = language_code(target, languages.target)
-    return Conditioning((source_end, source_code), (target_end, target_code), target_code)
+    return SequenceFormat((source_end, source_code), (target_end, target_code), target_code)
 
 
 def language_code(tokenizer: Tokenizer, language: str) -> int:
@@ -53,5 +53,5 @@ def language_code(tokenizer: Tokenizer, language: str) -> int:
             return token
     raise UserError(
         f"the vocabulary has no language code for '{language}'",
-        mend=f"It has: {', '.join(sorted(tokenizer.languages)) or 'none'}.",
+        hint=f"It has: {', '.join(sorted(tokenizer.languages)) or 'none'}.",
     )
