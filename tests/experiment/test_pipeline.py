@@ -138,7 +138,8 @@ def test_a_row_of_other_generator_steps_has_its_own_generator(repository: Path) 
 RATES = (
     "rows=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
     " {name: plain-slow, vocabulary: upstream, learning_rate: 0.0005}, {name: plain-same, vocabulary: upstream,"
-    " learning_rate: 0.001, embedding_learning_rate: 0.004}, {name: frozen, initialiser: mean, embedding_learning_rate: 0}]"
+    " learning_rate: 0.001, embedding_learning_rate: 0.004},"
+    " {name: frozen, initialiser: mean, embedding_learning_rate: 0}]"
 )
 
 

@@ -73,7 +73,8 @@ class TrainingSettings(Settings):
     vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
     `warmup_steps` and then falls with the inverse square root of the step. embedding_learning_rate: its peak for the
     tables of the sides whose vocabulary changes, where new rows have further to go than the rest of the model; 0 leaves
-    these tables as they begin.  rare_tokens: how new rows there of rarely met tokens are trained, where not as the others.
+    these tables as they begin.  rare_tokens: how new rows there of rarely met tokens are trained, where not as the
+    others.
     evaluate_at: the steps after which dev scores are taken, in place of evaluations_per_epoch; the beginning and the
     end always are.  pairs: so many of the training pairs, evenly spaced, are all there is to train on; vocabularies
     are learnt on the whole text.

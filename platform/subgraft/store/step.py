@@ -27,7 +27,7 @@ class Step:
     name and labels are shown to people (labels become tracking tags: row, seed, ...) and are not in the fingerprint.
     """
 
-    stage: Stage
+    stage: Stage[Any]
     name: str
     recipe: Settings
     inputs: Mapping[str, Step] = field(default_factory=dict)
