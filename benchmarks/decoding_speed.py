@@ -2,7 +2,7 @@
 
     python benchmarks/decoding_speed.py NAME=MODEL NAME=MODEL --sources FILE --references FILE --languages en-fr
 
-MODEL is a directory, such as a finetuned model of the store; a row's evaluation beside it has sources.txt and
+MODEL is a directory, such as a finetuned model of the store; a system's evaluation beside it has sources.txt and
 references.txt. Models take turns in every round, so read the ratios. They decode in two ways: until they end of
 themselves, as a user waits for it; and for exactly as many tokens as the references have, which is what the vocabulary
 brings by itself: a model with little training repeats itself, and one such output holds up its batch.

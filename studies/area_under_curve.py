@@ -1,4 +1,4 @@
-"""How far each row has come on average over few updates, for numbers of pairs and rates of the tables: a map.
+"""How far each system has come on average over few updates, for numbers of pairs and rates of the tables: a map.
 
     python studies/area_under_curve.py CONFIG [key=value …] --pairs 500 2000 --table-rates 0 4e-3 --out DIR
 
@@ -41,9 +41,9 @@ Column: TypeAlias = tuple[int, float]
 
 @dataclass(frozen=True)
 class Cell:
-    """A row under one number of pairs and one rate of the tables, where 0 is frozen. areas: by measure, over seeds."""
+    """A system under one number of pairs and one rate of the tables (0: frozen). areas: by measure, over seeds."""
 
-    row: str
+    system: str
     pairs: int
     embedding_learning_rate: float
     seeds: int
@@ -64,16 +64,16 @@ def area(points: Sequence[tuple[int, float]]) -> float:
 
 
 def cells(config: Path, overrides: Sequence[str], pairs: Sequence[int], rates: Sequence[float]) -> list[Cell]:
-    """Of every row and setting that has been finetuned, in the order of the configuration. Raises UserError."""
+    """Of every system and setting that has been finetuned, in the order of the configuration. Raises UserError."""
     store, found = Store(default_home()), list[Cell]()
     for count, rate in product(pairs, rates):
         changes = [*overrides, f"finetune.pairs={count}", f"finetune.embedding_learning_rate={rate}"]
         experiment = load(config, Experiment, changes)
-        curves: dict[str, list[Path]] = {row.name: [] for row in experiment.rows}
-        for steps in Pipeline(experiment, config.absolute().parent).rows:
+        curves: dict[str, list[Path]] = {system.name: [] for system in experiment.systems}
+        for steps in Pipeline(experiment, config.absolute().parent).systems:
             if store.find(steps.finetune) is not None:
-                curves[steps.row.name].append(store.artifact(steps.finetune) / CURVE)
-        found += [Cell(row, count, rate, len(paths), _areas(paths)) for row, paths in curves.items() if paths]
+                curves[steps.system.name].append(store.artifact(steps.finetune) / CURVE)
+        found += [Cell(system, count, rate, len(paths), _areas(paths)) for system, paths in curves.items() if paths]
     if not found:
         raise UserError("none of these finetunings is in the store", where=str(config), hint="Run them first.")
     return found
@@ -88,16 +88,19 @@ def _areas(paths: Sequence[Path]) -> dict[str, float]:
 
 
 def as_markdown(found: Sequence[Cell]) -> str:
-    """A table for each measure, rows by pairs and rates; what is best in a column is bold."""
-    rows, columns = _rows(found), _columns(found)
+    """A table for each measure, systems by pairs and rates; what is best in a column is bold."""
+    systems, columns = _systems(found), _columns(found)
     tables = []
     for measure, (heading, digits, low) in MEASURES.items():
-        values = {(cell.row, cell.column): cell.areas[measure] for cell in found}
-        best = {at: (min if low else max)(values[row, at] for row in rows if (row, at) in values) for at in columns}
+        values = {(cell.system, cell.column): cell.areas[measure] for cell in found}
+        best = {
+            at: (min if low else max)(values[system, at] for system in systems if (system, at) in values)
+            for at in columns
+        }
         lines = [f"| {heading} | " + " | ".join(map(named, columns)) + " |", "|---" * (len(columns) + 1) + "|"]
-        for row in rows:
-            shown = [_shown(values.get((row, at)), best[at], digits) for at in columns]
-            lines.append(f"| {row} | " + " | ".join(shown) + " |")
+        for system in systems:
+            shown = [_shown(values.get((system, at)), best[at], digits) for at in columns]
+            lines.append(f"| {system} | " + " | ".join(shown) + " |")
         tables.append("\n".join(lines))
     return "\n\n".join(tables) + "\n"
 
@@ -110,20 +113,20 @@ def _shown(value: float | None, best: float, digits: int) -> str:
 
 
 def draw(found: Sequence[Cell]) -> bytes:
-    """A panel for each measure. A colour says how far a row is ahead of the mean of its column, or behind."""
-    rows, columns = _rows(found), _columns(found)
-    with drawing(2.2 + 1.1 * len(columns), 2 * (1.1 + 0.36 * len(rows))) as figure:
+    """A panel for each measure. A colour says how far a system is ahead of the mean of its column, or behind."""
+    systems, columns = _systems(found), _columns(found)
+    with drawing(2.2 + 1.1 * len(columns), 2 * (1.1 + 0.36 * len(systems))) as figure:
         for panel, (measure, (heading, digits, low)) in zip(figure.subplots(2), MEASURES.items(), strict=True):
-            values = {(cell.row, cell.column): cell.areas[measure] for cell in found}
-            ahead = _ahead(values, rows, columns, -1 if low else 1)
+            values = {(cell.system, cell.column): cell.areas[measure] for cell in found}
+            ahead = _ahead(values, systems, columns, -1 if low else 1)
             most = float(np.nanmax(np.abs(ahead))) or 1.0
             # Not as far as the darkest colours, on which numbers could not be read.
             panel.imshow(ahead, cmap="BrBG", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")
-            for (y, row), (x, at) in product(enumerate(rows), enumerate(columns)):
-                told = f"{values[row, at]:.{digits}f}" if (row, at) in values else MISSING
+            for (y, system), (x, at) in product(enumerate(systems), enumerate(columns)):
+                told = f"{values[system, at]:.{digits}f}" if (system, at) in values else MISSING
                 panel.text(x, y, told, ha="center", va="center", fontsize=SMALL)
             panel.set_xticks(range(len(columns)), [named(at).replace(", ", "\n") for at in columns], fontsize=SMALL)
-            panel.set_yticks(range(len(rows)), rows)
+            panel.set_yticks(range(len(systems)), systems)
             panel.grid(False)
             panel.set(title=f"{heading}, mean over log(1 + updates)")
         panel.set_xlabel("green: better than the mean of the column; brown: worse")
@@ -131,10 +134,10 @@ def draw(found: Sequence[Cell]) -> bytes:
 
 
 def _ahead(
-    values: Mapping[tuple[str, Column], float], rows: Sequence[str], columns: Sequence[Column], sign: int
+    values: Mapping[tuple[str, Column], float], systems: Sequence[str], columns: Sequence[Column], sign: int
 ) -> FloatArray:
-    """[rows, columns] how much better a value is than the mean of its column; not a number where there is none."""
-    matrix = np.array([[values.get((row, at), np.nan) for at in columns] for row in rows])
+    """[systems, columns] how much better a value is than the mean of its column; not a number where there is none."""
+    matrix = np.array([[values.get((system, at), np.nan) for at in columns] for system in systems])
     difference: FloatArray = sign * (matrix - np.nanmean(matrix, axis=0))
     return difference
 
@@ -145,8 +148,8 @@ def named(column: Column) -> str:
     return f"{pairs:,} pairs, " + (f"{rate:g}" if rate else "frozen")
 
 
-def _rows(found: Sequence[Cell]) -> list[str]:
-    return list(dict.fromkeys(cell.row for cell in found))
+def _systems(found: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.system for cell in found))
 
 
 def _columns(found: Sequence[Cell]) -> list[Column]:

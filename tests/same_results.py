@@ -31,7 +31,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
         *SHORT,
         f"token_distillation_training={LEARNING}",
         "static_embeddings={dimensions: 8}",
-        "rows=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"
+        "systems=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"
         " {name: mean, initialiser: mean},"
         " {name: att, initialiser: att}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
         " {name: attached, initialiser: patt, kd_weight: 0.5, attached: true},"
@@ -45,21 +45,21 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "likelihood-matching": (
         *SHORT,
         f"likelihood_matching_training={LEARNING}",
-        "rows=[{name: likelihood-matching, initialiser: likelihood-matching}]",
+        "systems=[{name: likelihood-matching, initialiser: likelihood-matching}]",
     ),
     "both-sides": (
         *SHORT,
         "sides=[encoder, decoder]",
         "generator.resegmentation.match=downstream",
         "generator.negatives=batch",
-        "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
+        "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
     ),
     "mbart-translation": (*SHORT, "model.family=mbart"),
     "denoising": (
         *SHORT,
         "model.family=mbart",
         "upstream.objective=denoising",
-        "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
+        "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
         " {name: sampled, vocabulary: upstream, pretraining: sampled}]",
     ),
     "masked": (
@@ -68,7 +68,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
         "upstream.objective=masked",
         "upstream.vocabulary={kind: wordpiece, size: 100}",
         "downstream.vocabulary={kind: wordpiece, size: 120}",
-        "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
+        "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
     ),
 }
 

@@ -26,12 +26,12 @@ downstream: {corpus: downstream, vocabulary: {size: 75, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
 pretrain: {epochs: 40, batch_size: 500, precision: fp32, dev_sentences: 2}
 finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
-rows:
+systems:
   - {name: plain, vocabulary: upstream}
   - {name: mean, initialiser: mean}
 evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
-"""Two rows; pretraining lasts for some seconds, everything else for as little as it can."""
+"""Two systems; pretraining lasts for some seconds, everything else for as little as it can."""
 
 
 def written(place: Path, config: str) -> Path:

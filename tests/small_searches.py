@@ -16,12 +16,12 @@ model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, f
 pretrain: {epochs: 1, batch_size: 400, precision: fp32}
 generator_training: {max_steps: 4, batch_size: 200, precision: fp32}
 finetune: {epochs: 3, batch_size: 1000, precision: fp32}
-rows:
+systems:
   - {name: plain, vocabulary: upstream}
   - {name: searched, initialiser: patt, kd_weight: 0.5}
 evaluation: {beam: 1, speed_sentences: 4, speed_repeats: 1}
 search:
-  row: searched
+  system: searched
   space:
     initialiser: [avg, patt]
     kd_weight: {min: 0.0, max: 1.0}

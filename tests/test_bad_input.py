@@ -16,7 +16,7 @@ import pytest
 
 import toys
 from subgraft.cli import main
-from subgraft.config.rows import InitialiserName
+from subgraft.config.systems import InitialiserName
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.initialisers.methods import METHODS
 from subgraft.models.bundle import Bundle
@@ -31,7 +31,7 @@ corpora:
 upstream: {corpus: upstream, vocabulary: {size: 100, byte_fallback: false}}
 downstream: {corpus: downstream, vocabulary: {size: 100, byte_fallback: false}}
 finetune: {epochs: 1}
-rows:
+systems:
   - {name: avg, initialiser: avg}
 """
 
@@ -280,18 +280,34 @@ CONFIGURED = [
     ("name: tiny\n", "name: tiny\nname: other\n", ["config.yaml:2: name: given twice (first on line 1)"]),
     ("name: tiny\n", "", ["name: required, but not given"]),
     ("name: tiny", "name: [tiny", ["config.yaml:", "not YAML"]),
-    ("initialiser: avg", "initialiser: avgg", ["config.yaml:10: rows.0.initialiser", "did you mean 'avg'?", *METHODS]),
-    ("initialiser: avg", "initialiser: avg, kd_weight: 0.5", ["config.yaml:10: rows.0", "kd_weight applies to"]),
-    ("initialiser: avg", "vocabulary: upstream, initialiser: avg", ["config.yaml:10: rows.0", "an initialiser"]),
-    ("initialiser: avg", "pretraining: none, initialiser: avg", ["config.yaml:10: rows.0", "made with its vocabulary"]),
-    ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: rows.0", "an initialiser belongs to"]),
-    ("initialiser: avg", "initialiser: token-distillation, keep_seen: false", ["config.yaml:10: rows.0", "seen ones"]),
-    ("initialiser: avg", "initialiser: likelihood-matching, keep_seen: false", ["rows.0", "seen ones"]),
-    ("initialiser: avg", "initialiser: avg, starts_from: patt", ["rows.0", "starts_from is for rows of likelihood"]),
+    (
+        "initialiser: avg",
+        "initialiser: avgg",
+        ["config.yaml:10: systems.0.initialiser", "did you mean 'avg'?", *METHODS],
+    ),
+    ("initialiser: avg", "initialiser: avg, kd_weight: 0.5", ["config.yaml:10: systems.0", "kd_weight applies to"]),
+    ("initialiser: avg", "vocabulary: upstream, initialiser: avg", ["config.yaml:10: systems.0", "an initialiser"]),
+    (
+        "initialiser: avg",
+        "pretraining: none, initialiser: avg",
+        ["config.yaml:10: systems.0", "made with its vocabulary"],
+    ),
+    ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: systems.0", "an initialiser belongs to"]),
+    (
+        "initialiser: avg",
+        "initialiser: token-distillation, keep_seen: false",
+        ["config.yaml:10: systems.0", "seen ones"],
+    ),
+    ("initialiser: avg", "initialiser: likelihood-matching, keep_seen: false", ["systems.0", "seen ones"]),
+    (
+        "initialiser: avg",
+        "initialiser: avg, starts_from: patt",
+        ["systems.0", "starts_from is for systems of likelihood"],
+    ),
     (
         "initialiser: avg",
         "initialiser: likelihood-matching, kd_weight: 0.5",
-        ["config.yaml:10: rows.0", "kd_weight applies to"],
+        ["config.yaml:10: systems.0", "kd_weight applies to"],
     ),
     (
         "initialiser: avg}",
@@ -303,20 +319,24 @@ CONFIGURED = [
         "initialiser: likelihood-matching}\nlikelihood_matching: {boundary_threshold: 1.0}",
         ["likelihood_matching.boundary_threshold", "less than 1"],
     ),
-    ("initialiser: avg", "vocabulary: upstream, keep_seen: false", ["config.yaml:10: rows.0", "get no new rows"]),
+    ("initialiser: avg", "vocabulary: upstream, keep_seen: false", ["config.yaml:10: systems.0", "get no new rows"]),
     (
         "initialiser: avg",
         "initialiser: avg, generator_steps: 5",
-        ["config.yaml:10: rows.0", "generator_steps applies to"],
+        ["config.yaml:10: systems.0", "generator_steps applies to"],
     ),
     (
         "initialiser: avg",
         "vocabulary: upstream, vocabulary_size: 90",
-        ["config.yaml:10: rows.0", "vocabulary_size is of"],
+        ["config.yaml:10: systems.0", "vocabulary_size is of"],
     ),
-    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["rows.0", "vocabulary_size is of"]),
-    ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["rows.0", "vocabulary_min_count is of"]),
-    ("initialiser: avg", "vocabulary: upstream, rare_tokens: {pull: 2.0}", ["rows.0", "rare_tokens is about new rows"]),
+    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["systems.0", "vocabulary_size is of"]),
+    ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["systems.0", "vocabulary_min_count is of"]),
+    (
+        "initialiser: avg",
+        "vocabulary: upstream, rare_tokens: {pull: 2.0}",
+        ["systems.0", "rare_tokens is about new rows"],
+    ),
     ("{epochs: 1}", "{epochs: 1, rare_tokens: {below: 0}}", ["finetune.rare_tokens.below", "greater than or equal"]),
     (
         "initialiser: avg}",
@@ -332,12 +352,12 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "vocabulary: upstream}\nintrinsic: {tokens: 5}",
-        ["intrinsic measures rows with an initialiser"],
+        ["intrinsic measures systems with an initialiser"],
     ),
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\nintrinsic: {tokens: 5}",
-        ["intrinsic measures rows with an initialiser other than token-distillation and likelihood-matching"],
+        ["intrinsic measures systems with an initialiser other than token-distillation and likelihood-matching"],
     ),
     (
         "initialiser: avg}",
@@ -347,12 +367,12 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: avg, attached: true, embedding_learning_rate: 0}",
-        ["row avg: attached is about training tables, which `embedding_learning_rate: 0` freezes"],
+        ["system avg: attached is about training tables, which `embedding_learning_rate: 0` freezes"],
     ),
     (
         "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
         "finetune: {embedding_learning_rate: 0}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["row avg: tables_first is about training tables"],
+        ["system avg: tables_first is about training tables"],
     ),
     (
         "finetune: {epochs: 1}",
@@ -367,14 +387,14 @@ CONFIGURED = [
     (
         "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
         "finetune: {evaluate_at: [5]}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["row avg: tables_first makes two trainings"],
+        ["system avg: tables_first makes two trainings"],
     ),
     ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: only finetune"]),
-    ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["rows.0.learning_rate", "greater than 0"]),
+    ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["systems.0.learning_rate", "greater than 0"]),
     ("name: tiny", "name: tiny\nseeds: [1, 1]", ["seeds must be distinct"]),
     ("name: tiny", "name: tiny\nseeds: [-1]", ["config.yaml:2: seeds.0", "greater than or equal to 0"]),
     ("name: tiny", "name: tiny\nsides: [decoder, decoder]", ["sides must be distinct"]),
-    ("initialiser: avg", "initialiser: avg, tables_first: 1", ["rows.0.tables_first", "less than 1"]),
+    ("initialiser: avg", "initialiser: avg, tables_first: 1", ["systems.0.tables_first", "less than 1"]),
     ("corpus: downstream", "corpus: law", ["downstream.corpus 'law' is not among corpora: upstream, downstream"]),
     ("  downstream: {folder: pairs}", "  downstream: {folder: absent}", ["absent: no such file or folder"]),
     ("  downstream: {folder: pairs}", "  downstream: {}", ["config.yaml:5", "exactly one of generated, folder"]),

@@ -44,12 +44,12 @@ def test_the_promised_configurations_are_there() -> None:
 
 @pytest.mark.parametrize("name", TRANSFERRED)
 def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> None:
-    """The rows of the paper's table 3: without another vocabulary, and with it; here also its usual rival."""
+    """The systems of the paper's table 3: without another vocabulary, and with it; here also its usual rival."""
     experiment = load(CONFIGS / name, Experiment)
-    rows = {row.name: row for row in experiment.rows}
-    assert set(rows) == {"without", "mean", "patt+kd"}
-    assert rows["without"].vocabulary == "upstream"
-    assert rows["patt+kd"].kd_weight == 0.5
+    systems = {system.name: system for system in experiment.systems}
+    assert set(systems) == {"without", "mean", "patt+kd"}
+    assert systems["without"].vocabulary == "upstream"
+    assert systems["patt+kd"].kd_weight == 0.5
     assert (experiment.model.family, experiment.upstream.objective) == TRANSFERRED[name]
     assert experiment.sides == ("decoder",)
 
@@ -57,22 +57,22 @@ def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(TRANSFERRED)))
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)
-    rows = {row.name: row for row in experiment.rows}
+    systems = {system.name: system for system in experiment.systems}
     assert experiment.name == name.removesuffix(".yaml")
-    assert set(rows) >= COMPARED
-    assert rows["pretrain-finetune"].vocabulary == "upstream"
-    assert rows["patt+kd"].initialiser == "patt" and rows["patt+kd"].kd_weight == 0.5
+    assert set(systems) >= COMPARED
+    assert systems["pretrain-finetune"].vocabulary == "upstream"
+    assert systems["patt+kd"].initialiser == "patt" and systems["patt+kd"].kd_weight == 0.5
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_configuration_names_known_initialisers(name: str) -> None:
-    for row in load(CONFIGS / name, Experiment).rows:
-        assert row.initialiser is None or row.initialiser in METHODS
-        assert row.kd_weight is None or row.generator in TRAINED_METHODS
+    for system in load(CONFIGS / name, Experiment).systems:
+        assert system.initialiser is None or system.initialiser in METHODS
+        assert system.kd_weight is None or system.generator in TRAINED_METHODS
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_are_finetuned_on_the_same_batches(name: str) -> None:
+def test_systems_are_finetuned_on_the_same_batches(name: str) -> None:
     """Batches counted in a row's own tokens would give every vocabulary other batches and another number of steps."""
     assert load(CONFIGS / name, Experiment).finetune.batch_unit == "characters"
 
@@ -83,7 +83,7 @@ def test_every_preset_fits_every_configuration(name: str, preset: str) -> None:
     experiment = load(CONFIGS / name, Experiment, [f"preset={preset}"])
     given = load(CONFIGS / name, Experiment)
     assert experiment.preset == preset
-    assert experiment.rows == given.rows
+    assert experiment.systems == given.systems
     assert experiment.finetune.batch_unit == "characters"
 
 
@@ -131,16 +131,16 @@ def test_what_no_model_can_be_pretrained_for_is_refused(changes: list[str], comp
         load(CONFIGS / "table2.yaml", Experiment, changes)
 
 
-def test_rows_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
-    rows = {row.name: row for row in load(CONFIGS / "table2.yaml", Experiment).rows}
-    assert [rows[name].pretraining for name in ("single-run", "pretrain-finetune")] == ["none", "plain"]
-    assert rows["downstream-vocabulary"].pretraining == "downstream-vocabulary"
-    assert rows["joint-vocabulary"].pretraining == "joint-vocabulary"
-    assert (rows["subword-regularisation"].pretraining, rows["subword-regularisation"].vocabulary) == (
+def test_systems_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
+    systems = {system.name: system for system in load(CONFIGS / "table2.yaml", Experiment).systems}
+    assert [systems[name].pretraining for name in ("single-run", "pretrain-finetune")] == ["none", "plain"]
+    assert systems["downstream-vocabulary"].pretraining == "downstream-vocabulary"
+    assert systems["joint-vocabulary"].pretraining == "joint-vocabulary"
+    assert (systems["subword-regularisation"].pretraining, systems["subword-regularisation"].vocabulary) == (
         "sampled",
         "upstream",
     )
-    independent = rows["independent-encoder"]
+    independent = systems["independent-encoder"]
     assert not independent.keep_seen and 0 < independent.tables_first < 1
 
 
@@ -181,8 +181,8 @@ def test_cleaning_and_length_limits_suit_the_task_unless_they_are_given() -> Non
 def test_the_sweeps_of_the_papers_figures_are_over_size_and_steps() -> None:
     experiment = load(CONFIGS / "figures.yaml", Experiment)
     usual = experiment.downstream.vocabulary.size
-    sizes = [row.vocabulary_size or usual for row in experiment.rows if row.initialiser == "mean"]
-    steps = [row.generator_steps for row in experiment.rows if row.initialiser == "patt"]
+    sizes = [system.vocabulary_size or usual for system in experiment.systems if system.initialiser == "mean"]
+    steps = [system.generator_steps for system in experiment.systems if system.initialiser == "patt"]
     assert sizes == [2000, 4000, 8000, 12000]
     assert steps == [50, 150, 300, 600]
     assert experiment.intrinsic is not None and experiment.evaluation.upstream_sentences
@@ -196,25 +196,25 @@ def test_the_search_is_for_the_settings_of_the_papers_method() -> None:
     assert experiment.search.objectives == ("dev_bleu", "sentences_per_second")
 
 
-def main_rows(name: str, *changes: str) -> Experiment:
+def main_systems(name: str, *changes: str) -> Experiment:
     experiment = load(CONFIGS / name, Experiment, changes)
-    assert [row.name for row in experiment.rows] == MAIN
+    assert [system.name for system in experiment.systems] == MAIN
     return experiment
 
 
 @pytest.mark.parametrize("name", ["itdocs.yaml", "laws.yaml"])
 def test_the_main_comparisons_have_three_seeds_of_four_epochs(name: str) -> None:
-    experiment = main_rows(name)
+    experiment = main_systems(name)
     assert experiment.seeds == (1, 2, 3) and experiment.finetune.epochs == 4
 
 
-def test_every_row_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetuned_on() -> None:
-    tuning, itdocs = main_rows("tuning.yaml"), main_rows("itdocs.yaml")
-    assert tuning.search is not None and list(tuning.search.rows or ()) == MAIN
+def test_every_system_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetuned_on() -> None:
+    tuning, itdocs = main_systems("tuning.yaml"), main_systems("itdocs.yaml")
+    assert tuning.search is not None and list(tuning.search.systems or ()) == MAIN
     assert set(tuning.search.space.varied) == {"learning_rate", "embedding_learning_rate"}
     assert (tuning.search.sampler, tuning.search.objectives, tuning.search.asha) == ("grid", ("dev_bleu",), None)
-    rows = {row.name: row for row in tuning.rows}
-    counts = {len(grid(one.space, rows[one.row or ""])) for one in tuning.search.each_row()}
+    systems = {system.name: system for system in tuning.systems}
+    counts = {len(grid(one.space, systems[one.system or ""])) for one in tuning.search.each_system()}
     assert counts == {6}
     for what in (
         "corpora",
@@ -231,13 +231,13 @@ def test_every_row_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetuned_o
 
 
 def test_laws_takes_what_was_found_on_itdocs() -> None:
-    """Both have the same rows, rates included, and the same finetuning."""
-    itdocs, laws = main_rows("itdocs.yaml"), main_rows("laws.yaml")
-    assert laws.rows == itdocs.rows and laws.finetune == itdocs.finetune
+    """Both have the same systems, rates included, and the same finetuning."""
+    itdocs, laws = main_systems("itdocs.yaml"), main_systems("laws.yaml")
+    assert laws.systems == itdocs.systems and laws.finetune == itdocs.finetune
 
 
 def test_few_updates_are_looked_at_in_one_training() -> None:
-    experiment = main_rows("few-updates.yaml", "finetune.pairs=500", "finetune.embedding_learning_rate=0")
+    experiment = main_systems("few-updates.yaml", "finetune.pairs=500", "finetune.embedding_learning_rate=0")
     finetune = experiment.finetune
     assert finetune.evaluate_at == (25, 100, 400, 1600) and finetune.max_steps == 1600 and finetune.epochs is None
     assert (finetune.pairs, finetune.embedding_learning_rate) == (500, 0)
@@ -245,7 +245,7 @@ def test_few_updates_are_looked_at_in_one_training() -> None:
 
 @pytest.mark.parametrize("name", REAL_SIZE)
 def test_real_size_is_the_papers_on_one_gpu(name: str) -> None:
-    experiment = main_rows(name)
+    experiment = main_systems(name)
     assert experiment.preset == "paper" and experiment.seeds == (1, 2, 3, 4, 5)
     assert (experiment.model.d_model, experiment.model.encoder_layers) == (512, 6)
     assert experiment.downstream.vocabulary.size == 32000

@@ -39,7 +39,7 @@ downstream: {corpus: downstream, vocabulary: {size: 90, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16, dropout: 0.1}
 pretrain: {epochs: 2, batch_size: 60, precision: fp32, dev_sentences: 2}
 finetune: {max_steps: 1}
-rows:
+systems:
   - {name: old, vocabulary: upstream}
 """
 

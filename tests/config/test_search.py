@@ -34,19 +34,25 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("search.row=nobody", "search.row 'nobody' is not among rows: plain, searched"),
+        ("search.system=nobody", "search.system 'nobody' is not among systems: plain, searched"),
         (
-            "search.row=plain",
-            "search.row 'plain' gets no new rows: only learning_rate and embedding_learning_rate can be",
+            "search.system=plain",
+            "search.system 'plain' gets no new rows: only learning_rate and embedding_learning_rate can be",
         ),
-        ("search.rows=[searched]", "give exactly one of row, rows"),
-        ("search={rows: [searched, nobody], space: {kd_weight: [1]}}", "search.rows 'nobody' is not among rows"),
-        ("search={rows: [], space: {kd_weight: [1]}}", "give at least one value"),
+        ("search.systems=[searched]", "give exactly one of system, systems"),
+        (
+            "search={systems: [searched, nobody], space: {kd_weight: [1]}}",
+            "search.systems 'nobody' is not among systems",
+        ),
+        ("search={systems: [], space: {kd_weight: [1]}}", "give at least one value"),
         ("search.space={learning_rate: [0, 1]}", "values must be above 0"),
         ("search.space={learning_rate: {min: 0, max: 1}}", "values must be above 0"),
-        ("search={row: plain, sampler: grid, trials: 3, space: {learning_rate: [1]}}", "as many trials as its space"),
         (
-            "search={row: plain, sampler: grid, space: {learning_rate: {min: 0.1, max: 1}}}",
+            "search={system: plain, sampler: grid, trials: 3, space: {learning_rate: [1]}}",
+            "as many trials as its space",
+        ),
+        (
+            "search={system: plain, sampler: grid, space: {learning_rate: {min: 0.1, max: 1}}}",
             "a grid is over lists: space.learning_rate is a range",
         ),
         ("search.space={}", "give at least one of initialiser, kd_weight"),
@@ -63,7 +69,7 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
         ("search.sampler=tpee", "did you mean 'tpe'?"),
         ("search.asha={reduction_factor: 1}", "search.asha.reduction_factor: expected"),
         (
-            "search={row: searched, space: {kd_weight: [1]}, objectives: [sentences_per_second]}",
+            "search={system: searched, space: {kd_weight: [1]}, objectives: [sentences_per_second]}",
             "asha goes by dev BLEU",
         ),
     ],
@@ -97,15 +103,15 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
 
 
 @pytest.mark.parametrize("rates", ["[0, 0.1]", "{min: 0, max: 0.1}"])
-def test_tables_that_a_row_is_about_are_never_frozen(config: Path, rates: str) -> None:
-    rows = "rows=[{name: attached, initialiser: mean, attached: true}]"
-    search = f"search={{row: attached, space: {{embedding_learning_rate: {rates}}}}}"
+def test_tables_that_a_system_is_about_are_never_frozen(config: Path, rates: str) -> None:
+    systems = "systems=[{name: attached, initialiser: mean, attached: true}]"
+    search = f"search={{system: attached, space: {{embedding_learning_rate: {rates}}}}}"
     with pytest.raises(UserError, match="attached is about training tables"):
-        load(config, Experiment, [rows, search])
-    frozen = "search={row: attached, space: {learning_rate: [0.1]}}"
-    assert load(config, Experiment, [rows, frozen]).search is not None
+        load(config, Experiment, [systems, search])
+    frozen = "search={system: attached, space: {learning_rate: [0.1]}}"
+    assert load(config, Experiment, [systems, frozen]).search is not None
 
 
 def test_the_old_vocabulary_has_rates_to_search_for(config: Path) -> None:
-    search = load(config, Experiment, ["search={row: plain, space: {embedding_learning_rate: [0, 0.1]}}"]).search
+    search = load(config, Experiment, ["search={system: plain, space: {embedding_learning_rate: [0, 0.1]}}"]).search
     assert search is not None and search.space.varied == {"embedding_learning_rate": (0, 0.1)}

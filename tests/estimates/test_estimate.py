@@ -31,7 +31,7 @@ model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, f
 pretrain: {epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 2, max_length: 64}
 generator_training: {max_steps: 3, batch_size: 500, precision: fp32, max_length: 64}
 finetune: {epochs: 2, batch_size: 400, precision: fp32, dev_sentences: 2, max_length: 64}
-rows: [{name: mean, initialiser: mean}, {name: patt, initialiser: patt}]
+systems: [{name: mean, initialiser: mean}, {name: patt, initialiser: patt}]
 """
 GPU = Runtime(workers=2, gpus_per_worker=1, zero_stage=2, price_per_device_hour=3.0, device_flops=1e9)
 
@@ -45,12 +45,12 @@ def _estimated(place: Path, runtime: Runtime | None = None, *changes: str) -> di
 
 @pytest.fixture(scope="module")
 def before_and_after(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Estimate], Store, Pipeline]:
-    """An experiment, estimated before anything was made; then one row of it finetuned."""
+    """An experiment, estimated before anything was made; then one system of it finetuned."""
     place = tmp_path_factory.mktemp("estimated")
     config = written(place, CONFIG)
     before = _estimated(place)
     pipeline = Pipeline(load(config, Experiment, ()), place)
-    for step in in_order([pipeline.rows[0].finetune]):
+    for step in in_order([pipeline.systems[0].finetune]):
         perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
     return place, before, Store(place / "home"), pipeline
 
@@ -59,7 +59,7 @@ def test_parameters_are_foreseen_exactly(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     _, before, store, pipeline = before_and_after
-    for step in (pipeline.pretrained, pipeline.rows[0].finetune):
+    for step in (pipeline.pretrained, pipeline.systems[0].finetune):
         record = store.find(step)
         assert record is not None and before[step.name].parameters.total == record.summary["parameters"]
     assert before["generator patt"].parameters.trained == 6 * 16
@@ -78,7 +78,7 @@ def test_updates_and_hours_once_something_like_it_was_made(
 ) -> None:
     """Another seed of a finetuning: as many updates, each as long."""
     place, _, store, pipeline = before_and_after
-    done = store.find(pipeline.rows[0].finetune)
+    done = store.find(pipeline.systems[0].finetune)
     assert done is not None
     after = _estimated(place, Runtime(price_per_device_hour=2.0), "seeds=[1, 2]")
     other = after["finetune mean seed 2"]
@@ -101,10 +101,12 @@ def test_updates_on_some_of_the_pairs_are_foreseen(
     place, _, store, whole = before_and_after
     changes = ["finetune.pairs=20"]
     expected = _estimated(place, None, *changes)["finetune mean seed 1"].workload.updates
-    step = Pipeline(load(place / "config.yaml", Experiment, changes), place).rows[0].finetune
-    assert step.inputs["model"].fingerprint == whole.rows[0].finetune.inputs["model"].fingerprint, "the same vocabulary"
+    step = Pipeline(load(place / "config.yaml", Experiment, changes), place).systems[0].finetune
+    assert step.inputs["model"].fingerprint == whole.systems[0].finetune.inputs["model"].fingerprint, (
+        "the same vocabulary"
+    )
     perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
-    made, other = store.find(step), store.find(whole.rows[0].finetune)
+    made, other = store.find(step), store.find(whole.systems[0].finetune)
     assert made is not None and other is not None
     assert made.summary["steps"] == expected < other.summary["steps"]
 

@@ -1,4 +1,4 @@
-"""The distillation of new tokens as a step: shared by seeds, of all sides, and absent where no row needs it."""
+"""The distillation of new tokens as a step: shared by seeds, of all sides, and absent where no system needs it."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import pytest
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.pipeline import Pipeline, SystemSteps
 from subgraft.store.step import Step
 
-ROWS = "rows=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
+SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
 
 
 def experiment(repository: Path, *changes: str) -> Experiment:
-    return load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS, *changes])
+    return load(repository / "configs" / "quickstart.yaml", Experiment, [SYSTEMS, *changes])
 
 
-def rows(repository: Path, *changes: str) -> dict[tuple[str, int], RowSteps]:
+def systems(repository: Path, *changes: str) -> dict[tuple[str, int], SystemSteps]:
     made = Pipeline(experiment(repository, *changes), repository / "configs")
-    return {(steps.row.name, steps.seed): steps for steps in made.rows}
+    return {(steps.system.name, steps.seed): steps for steps in made.systems}
 
 
 def distilled(repository: Path, *changes: str) -> Step:
-    step = rows(repository, *changes)["distilled", 1].distilled
+    step = systems(repository, *changes)["distilled", 1].distilled
     assert step is not None
     return step
 
 
 def test_one_distillation_serves_all_seeds_and_the_report_bills_it(repository: Path) -> None:
     made = Pipeline(experiment(repository), repository / "configs")
-    steps = {(steps.row.name, steps.seed): steps for steps in made.rows}
+    steps = {(steps.system.name, steps.seed): steps for steps in made.systems}
     first, second = steps["distilled", 1], steps["distilled", 2]
     assert first.distilled is not None and first.transfer is not None and second.transfer is not None
     assert first.transfer.fingerprint == second.transfer.fingerprint
@@ -52,7 +52,7 @@ def test_every_side_that_changes_is_distilled_with_its_vocabulary(repository: Pa
 def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
     changes = ("token_distillation.layer=1", "token_distillation_training.max_steps=7")
     assert distilled(repository, *changes).fingerprint != distilled(repository).fingerprint
-    plain, changed = rows(repository)["mean", 1], rows(repository, *changes)["mean", 1]
+    plain, changed = systems(repository)["mean", 1], systems(repository, *changes)["mean", 1]
     assert plain.evaluate.fingerprint == changed.evaluate.fingerprint
     without = load(repository / "configs" / "quickstart.yaml", Experiment)
     assert not [name for name in without.model_dump() if name.startswith("token_distillation")]

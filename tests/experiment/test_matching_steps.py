@@ -1,4 +1,4 @@
-"""Likelihood matching as a step: what it is given, who shares it, and that it is in no other row's fingerprint."""
+"""Likelihood matching as a step: what it is given, who shares it, and that it is in no other system's fingerprint."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.estimates.estimate import estimates
 from subgraft.execution.plan import make_plan
-from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.pipeline import Pipeline, SystemSteps
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 
-ROWS = (
-    "rows=[{name: mean, initialiser: mean}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}, "
+SYSTEMS = (
+    "systems=[{name: mean, initialiser: mean}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}, "
     "{name: matched, initialiser: likelihood-matching}, "
     "{name: on-patt, initialiser: likelihood-matching, starts_from: patt, kd_weight: 0.5}]"
 )
 
 
 def experiment(repository: Path, *changes: str) -> Experiment:
-    return load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS, *changes])
+    return load(repository / "configs" / "quickstart.yaml", Experiment, [SYSTEMS, *changes])
 
 
 def pipeline(repository: Path, *changes: str) -> Pipeline:
     return Pipeline(experiment(repository, *changes), repository / "configs")
 
 
-def rows(repository: Path, *changes: str) -> dict[tuple[str, int], RowSteps]:
-    return {(steps.row.name, steps.seed): steps for steps in pipeline(repository, *changes).rows}
+def systems(repository: Path, *changes: str) -> dict[tuple[str, int], SystemSteps]:
+    return {(steps.system.name, steps.seed): steps for steps in pipeline(repository, *changes).systems}
 
 
-def matching(steps: RowSteps) -> Step:
+def matching(steps: SystemSteps) -> Step:
     assert steps.distilled is not None and steps.distilled.stage is stages.MATCHING
     return steps.distilled
 
 
 def test_all_seeds_share_one_and_the_report_bills_it(repository: Path) -> None:
     made = pipeline(repository)
-    steps = {(steps.row.name, steps.seed): steps for steps in made.rows}
+    steps = {(steps.system.name, steps.seed): steps for steps in made.systems}
     first, second = steps["matched", 1], steps["matched", 2]
     assert first.transfer is not None and second.transfer is not None
     assert first.transfer.fingerprint == second.transfer.fingerprint
@@ -51,29 +51,29 @@ def test_all_seeds_share_one_and_the_report_bills_it(repository: Path) -> None:
     assert first.generator is None and first.intrinsic is None
 
 
-def test_on_top_of_a_generator_it_is_given_that_row_s_generator(repository: Path) -> None:
+def test_on_top_of_a_generator_it_is_given_that_system_s_generator(repository: Path) -> None:
     made = pipeline(repository)
-    steps = {(steps.row.name, steps.seed): steps for steps in made.rows}
-    row, other = steps["on-patt", 1], steps["patt+kd", 1]
-    assert row.generator is not None and other.generator is not None and row.transfer is not None
-    assert row.generator.fingerprint == other.generator.fingerprint
-    assert matching(row).inputs["generator"].fingerprint == other.generator.fingerprint
-    assert set(row.transfer.inputs) == {"model", "vocabulary/decoder", "distilled"}, "its rows are whole"
+    steps = {(steps.system.name, steps.seed): steps for steps in made.systems}
+    system, other = steps["on-patt", 1], steps["patt+kd", 1]
+    assert system.generator is not None and other.generator is not None and system.transfer is not None
+    assert system.generator.fingerprint == other.generator.fingerprint
+    assert matching(system).inputs["generator"].fingerprint == other.generator.fingerprint
+    assert set(system.transfer.inputs) == {"model", "vocabulary/decoder", "distilled"}, "its rows are whole"
     assert made.report.inputs["generator/on-patt/1"].fingerprint == other.generator.fingerprint
-    assert matching(row).fingerprint != matching(steps["matched", 1]).fingerprint
-    weight = "rows=[{name: on-patt, initialiser: likelihood-matching, starts_from: patt}]"
-    assert rows(repository, weight)["on-patt", 1].generator.fingerprint != other.generator.fingerprint  # type: ignore[union-attr]
+    assert matching(system).fingerprint != matching(steps["matched", 1]).fingerprint
+    weight = "systems=[{name: on-patt, initialiser: likelihood-matching, starts_from: patt}]"
+    assert systems(repository, weight)["on-patt", 1].generator.fingerprint != other.generator.fingerprint  # type: ignore[union-attr]
 
 
 def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
     changes = ("likelihood_matching.temperature=10", "likelihood_matching_training.max_steps=7")
-    before, after = rows(repository), rows(repository, *changes)
+    before, after = systems(repository), systems(repository, *changes)
     assert matching(before["matched", 1]).fingerprint != matching(after["matched", 1]).fingerprint
     for name in ("mean", "patt+kd"):
         assert before[name, 1].evaluate.fingerprint == after[name, 1].evaluate.fingerprint
     without = load(repository / "configs" / "quickstart.yaml", Experiment)
     assert not [name for name in without.model_dump() if name.startswith("likelihood_matching")]
-    assert all("starts_from" not in row.model_dump() for row in without.rows)
+    assert all("starts_from" not in system.model_dump() for system in without.systems)
 
 
 def test_presets_fill_in_what_is_not_given(repository: Path) -> None:

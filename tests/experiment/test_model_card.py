@@ -29,7 +29,7 @@ TINY = (
     "downstream.vocabulary={size: 200, byte_fallback: false}",
     "model={d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
     "pretrain.max_steps=1",
-    "rows=[{name: mine, initialiser: avg}]",
+    "systems=[{name: mine, initialiser: avg}]",
     "evaluation={beam: 1, speed_sentences: 2, speed_repeats: 1, max_length_ratio: 1}",
 )
 # So little that dev BLEU is 0.00 before and after; and as much as takes it above that.
@@ -86,7 +86,7 @@ def test_the_card_says_what_the_model_is_and_how_it_was_made(home: Path, capsys:
     assert re.search(r"^aliases +candidate, champion$", facts, re.MULTILINE)
     assert re.search(rf"^dev\.BLEU +{dev_bleu(home)}$", facts, re.MULTILINE)
     assert re.search(r"^dev\.step +[1-9]\d*$", facts, re.MULTILINE)
-    assert "whether its row is better than another" in card and "significan" not in card
+    assert "whether its system is better than another" in card and "significan" not in card
     metadata = yaml.safe_load(card.split("---")[1])
     assert metadata["language"] == ["en", "de"] and metadata["license"] == "unknown"
     (scores,) = home.glob("store/evaluate/*/evaluation.json")

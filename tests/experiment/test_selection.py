@@ -25,7 +25,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 def selected(pipeline: Pipeline, folder: Path, *curves: Sequence[float]) -> Selection:
     """Of plain 1, plain 2, mean 1 and mean 2 with these dev scores, at steps 0, 10, 20 and so on."""
     found = []
-    for number, (steps, scores) in enumerate(zip(pipeline.rows, curves, strict=True)):
+    for number, (steps, scores) in enumerate(zip(pipeline.systems, curves, strict=True)):
         curve = [{"step": 10 * i, "values": {"bleu": score}} for i, score in enumerate(scores)]
         (folder / str(number)).mkdir()
         (folder / str(number) / CURVE).write_text(json.dumps(curve))
@@ -36,14 +36,14 @@ def selected(pipeline: Pipeline, folder: Path, *curves: Sequence[float]) -> Sele
 def test_the_best_on_dev_is_registered(pipeline: Pipeline, tmp_path: Path) -> None:
     found = selected(pipeline, tmp_path, [1, 2, 1], [0, 5, 5], [1, 4, 3], [2, 1, 1])
     assert found.chosen is not None and found.warning is None
-    assert (found.chosen.steps.row.name, found.chosen.steps.seed) == ("plain", 2)
+    assert (found.chosen.steps.system.name, found.chosen.steps.seed) == ("plain", 2)
     assert (found.chosen.kept.step, found.chosen.kept.dev_bleu) == (10, 5.0)
 
 
 def test_a_model_that_finetuning_made_worse_is_passed_over_and_named(pipeline: Pipeline, tmp_path: Path) -> None:
     found = selected(pipeline, tmp_path, [1, 2, 1], [2, 1, 1], [9, 4, 3], [2, 1, 3])
     assert found.chosen is not None
-    assert (found.chosen.steps.row.name, found.chosen.steps.seed) == ("mean", 2)
+    assert (found.chosen.steps.system.name, found.chosen.steps.seed) == ("mean", 2)
     assert found.warning == (
         "best on dev before any training, and therefore not registered: mean, seed 1 (dev BLEU 9.00); "
         "registered is mean, seed 2 (dev BLEU 3.00)"

@@ -1,4 +1,4 @@
-"""Rows share the steps that they have in common."""
+"""Systems share the steps that they have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.pipeline import Pipeline, SystemSteps
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
 METHODS = ("mean", "word2vec", "word2vec-mapped", "focus", "wechsel", "omp")
@@ -17,15 +17,15 @@ METHODS = ("mean", "word2vec", "word2vec-mapped", "focus", "wechsel", "omp")
 
 def experiment(tmp_path: Path, **changes: object) -> Experiment:
     given = load(CONFIGS / "quickstart.yaml", Experiment).model_dump()
-    given["rows"] = [{"name": method, "initialiser": method} for method in METHODS]
+    given["systems"] = [{"name": method, "initialiser": method} for method in METHODS]
     return Experiment.model_validate({**given, **changes})
 
 
-def by_method(pipeline: Pipeline) -> dict[str, RowSteps]:
-    return {steps.row.name: steps for steps in pipeline.rows}
+def by_method(pipeline: Pipeline) -> dict[str, SystemSteps]:
+    return {steps.system.name: steps for steps in pipeline.systems}
 
 
-def test_static_embeddings_are_shared_by_the_rows_and_seeds_that_need_the_same(tmp_path: Path) -> None:
+def test_static_embeddings_are_shared_by_the_systems_and_seeds_that_need_the_same(tmp_path: Path) -> None:
     pipeline = Pipeline(experiment(tmp_path), tmp_path)
     steps = by_method(pipeline)
     prints = {name: steps[name].static["decoder"].fingerprint for name in METHODS if name != "mean"}
@@ -33,7 +33,9 @@ def test_static_embeddings_are_shared_by_the_rows_and_seeds_that_need_the_same(t
     assert prints["focus"] == prints["wechsel"] == prints["omp"]
     assert prints["word2vec"] != prints["focus"]
     assert not steps["mean"].static
-    seeds = {row.transfer.fingerprint for row in pipeline.rows if row.row.name == "omp" and row.transfer}
+    seeds = {
+        system.transfer.fingerprint for system in pipeline.systems if system.system.name == "omp" and system.transfer
+    }
     assert len(pipeline.experiment.seeds) == 2
     assert len(seeds) == 1
 
@@ -45,8 +47,8 @@ def test_they_are_as_wide_as_the_model_unless_told_otherwise(tmp_path: Path) -> 
 
     made = experiment(tmp_path)
     assert dimensions(made) == made.model.d_model
-    rows = [{"name": "focus", "initialiser": "focus"}]
-    assert dimensions(experiment(tmp_path, rows=rows, static_embeddings={"dimensions": 300})) == 300
+    systems = [{"name": "focus", "initialiser": "focus"}]
+    assert dimensions(experiment(tmp_path, systems=systems, static_embeddings={"dimensions": 300})) == 300
 
 
 def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None:
@@ -60,5 +62,5 @@ def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None
 
 
 def test_vectors_taken_as_they_are_must_be_as_wide_as_the_table(tmp_path: Path) -> None:
-    with pytest.raises((UserError, ValueError), match="row word2vec takes static embeddings as they are"):
+    with pytest.raises((UserError, ValueError), match="system word2vec takes static embeddings as they are"):
         experiment(tmp_path, static_embeddings={"dimensions": 7})

@@ -31,7 +31,7 @@ pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
 generator_training: {max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}
 token_distillation_training: {max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}
 finetune: {max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}
-rows:
+systems:
   - {name: single, pretraining: none}
   - {name: patt, initialiser: patt}
   - {name: word2vec, initialiser: word2vec}
@@ -44,7 +44,7 @@ BERT = (
     "upstream={corpus: upstream, objective: masked, checkpoint: published}",
     "downstream.vocabulary={kind: wordpiece, size: 200}",
     "model.family=bert",
-    "rows=[{name: mean, initialiser: mean}]",
+    "systems=[{name: mean, initialiser: mean}]",
     "intrinsic=null",
     "finetune.max_length=40",
 )
@@ -140,10 +140,10 @@ def test_commands_refuse_a_damaged_artifact_too(
 ) -> None:
     config = next(iter(experiments))
     pipeline, store = finish(config)
-    rows = {steps.row.name: steps for steps in pipeline.rows}
+    systems = {steps.system.name: steps for steps in pipeline.systems}
     model, vocabulary = store.path(pipeline.pretrained), store.path(pipeline.vocabularies["decoder"])
-    given = {"--generator": rows["patt"].generator, "--distilled": rows["distilled"].distilled}
-    given["--static"] = rows["word2vec"].static["decoder"]
+    given = {"--generator": systems["patt"].generator, "--distilled": systems["distilled"].distilled}
+    given["--static"] = systems["word2vec"].static["decoder"]
     methods = {"--generator": "patt", "--distilled": "token-distillation", "--static": "word2vec"}
     places = {option: store.path(step) for option, step in given.items() if step is not None}
     assert places.keys() == methods.keys()

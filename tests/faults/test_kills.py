@@ -43,7 +43,7 @@ SETTINGS = (
     "generator_training.batch_size=400",
     "finetune.epochs=2",
     "finetune.batch_size=1500",
-    "rows=[{name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
+    "systems=[{name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
     "evaluation={beam: 1, speed_sentences: 8, speed_repeats: 1}",
     "runtime={checkpoint_seconds: 0.000001}",
 )

@@ -1,4 +1,4 @@
-"""A comparison as an experiment would report it: invented sentences, five rows, two seeds."""
+"""A comparison as an experiment would report it: invented sentences, five systems, two seeds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from subgraft.reporting.data import (
     Intrinsic,
     Provenance,
     ReportData,
-    RowResult,
     SegmentationExample,
     StageSeconds,
     SubwordGap,
+    SystemResult,
     TransferSummary,
     VocabularyFacts,
 )
@@ -41,7 +41,7 @@ ENGLISH = {
     "Berufungsgericht": "court of appeal",
 }
 # Chance that a hard word comes out right, that an easy word comes out wrong, and sentences per second.
-ROWS = {
+SYSTEMS = {
     "pretrain-finetune": (0.35, 0.12, 9.8),
     "random": (0.55, 0.13, 13.9),
     "mean": (0.70, 0.11, 14.1),
@@ -63,7 +63,7 @@ def make_report_data(sentences: int = 240) -> ReportData:
     sources = tuple(
         f"The sentence number {index} speaks of the {ENGLISH[word]} & more." for index, word in enumerate(words)
     )
-    rows = tuple(_row(name, seed, references) for name in ROWS for seed in (1, 2))
+    systems = tuple(_system(name, seed, references) for name in SYSTEMS for seed in (1, 2))
     return ReportData(
         title="everyday → law",
         languages=("en", "de"),
@@ -91,7 +91,7 @@ def make_report_data(sentences: int = 240) -> ReportData:
         references=references,
         over_segmented=HARD,
         baseline="pretrain-finetune",
-        rows=rows,
+        systems=systems,
         stages=_stages(),
         provenance=Provenance(
             settings={"name": "quickstart", "preset": "small", "finetune.batch_size": "4000", "note": "<b>|`x`"},
@@ -106,15 +106,15 @@ def make_report_data(sentences: int = 240) -> ReportData:
     )
 
 
-def _row(
+def _system(
     name: str, seed: int, references: tuple[str, ...], chances: tuple[float, float, float] | None = None
-) -> RowResult:
-    right, wrong, speed = chances or ROWS[name]
+) -> SystemResult:
+    right, wrong, speed = chances or SYSTEMS[name]
     generator = random.Random(f"{name} {seed}")
     hypotheses = tuple(_translate(line, right, wrong, generator) for line in references)
     kept = name == "pretrain-finetune"
     statistics = {metric: sentence_statistics(metric, hypotheses, references, "de") for metric in METRICS}
-    return RowResult(
+    return SystemResult(
         name=name,
         seed=seed,
         hypotheses=hypotheses,
@@ -160,11 +160,11 @@ def _stages() -> tuple[StageSeconds, ...]:
         StageSeconds("pretrain", 183.4),
         StageSeconds("generator", 95.2, "PATT+KD"),
     ]
-    rows = [(name, seed) for name in ROWS for seed in (1, 2)]
+    systems = [(name, seed) for name in SYSTEMS for seed in (1, 2)]
     return (
         *shared,
-        *(StageSeconds("finetune", 88.0, name, seed) for name, seed in rows),
-        *(StageSeconds("evaluate", 21.0, name, seed) for name, seed in rows),
+        *(StageSeconds("finetune", 88.0, name, seed) for name, seed in systems),
+        *(StageSeconds("evaluate", 21.0, name, seed) for name, seed in systems),
     )
 
 
@@ -178,43 +178,43 @@ STEPS = {"avg": 0, "att": 300, "att+kd": 300, "patt": 300, "patt+kd-50": 50, "pa
 
 
 def make_wide_data(sentences: int = 60) -> ReportData:
-    """A comparison of 22 rows and three seeds, with everything measured that can be."""
+    """A comparison of 22 systems and three seeds, with everything measured that can be."""
     narrow = make_report_data(sentences)
     draws = random.Random(9)
-    rows = []
+    systems = []
     for name in ("pretrain-finetune", *STRATEGIES):
         kept = name in ("pretrain-finetune", "subword-regularisation")
         chances = (
             (0.35, 0.12, 9.8) if kept else (draws.uniform(0.4, 0.8), draws.uniform(0.09, 0.14), draws.gauss(14, 1))
         )
-        made = [_row(name, seed, narrow.references, chances) for seed in (1, 2, 3)]
-        rows += [_measured(row, kept, narrow.rows[0]) for row in made]
-    return replace(narrow, rows=tuple(rows), bootstrap_samples=50)
+        made = [_system(name, seed, narrow.references, chances) for seed in (1, 2, 3)]
+        systems += [_measured(system, kept, narrow.systems[0]) for system in made]
+    return replace(narrow, systems=tuple(systems), bootstrap_samples=50)
 
 
-def _measured(row: RowResult, kept: bool, before: RowResult) -> RowResult:
-    """The row with what is measured beside its scores; upstream it is as good as on the task, and was like `before`."""
-    draws = random.Random(f"{row.name} {row.seed}")
+def _measured(system: SystemResult, kept: bool, before: SystemResult) -> SystemResult:
+    """The system with what is measured beside its scores; upstream as good as on the task, and was as `before`."""
+    draws = random.Random(f"{system.name} {system.seed}")
     sure = [(0.05 * i + 0.025, max(0.0, 0.05 * i - draws.uniform(-0.05, 0.15)), 5 + i * i) for i in range(20)]
     bins = tuple(Bin(0.05 * i, 0.05 * i + 0.05, count, low, right) for i, (low, right, count) in enumerate(sure))
-    noise = row.name.startswith(("random", "cbow"))
+    noise = system.name.startswith(("random", "cbow"))
     cosine = draws.gauss(0.0 if noise else 0.5, 0.02)
     quality = Intrinsic(200, cosine, cosine, 0.01 if noise else cosine / 2, 0.0 if noise else 0.2, abs(cosine))
-    pretrained = row.name != "single-run"
+    pretrained = system.name != "single-run"
     return replace(
-        row,
-        family=re.sub(r"-(\d+k?)$", "", row.name),
-        vocabulary_size=SIZES.get(row.name, 8000),
-        generator_steps=STEPS.get(row.name),
+        system,
+        family=re.sub(r"-(\d+k?)$", "", system.name),
+        vocabulary_size=SIZES.get(system.name, 8000),
+        generator_steps=STEPS.get(system.name),
         bins=bins,
         forgetting=Forgetting(
-            row.scores["BLEU"],
-            row.statistics["BLEU"],
+            system.scores["BLEU"],
+            system.statistics["BLEU"],
             before.scores["BLEU"] if pretrained else None,
             before.statistics["BLEU"] if pretrained else None,
         ),
         intrinsic={} if kept or not pretrained else {"decoder": quality},
-        transfer=None if kept or not pretrained else row.transfer,
+        transfer=None if kept or not pretrained else system.transfer,
     )
 
 

@@ -15,7 +15,7 @@ from subgraft.reporting.data import Intrinsic, ReportData
 def test_forgetting_is_the_difference_of_means_with_an_interval(wide_data: ReportData) -> None:
     results = wide_data.results("mean")
     other = wide_data.results("focus")
-    # Before: the outputs of another row, whose score their statistics give.
+    # Before: the outputs of another system, whose score their statistics give.
     changed = [
         replace(
             one,
@@ -34,7 +34,7 @@ def test_forgetting_is_the_difference_of_means_with_an_interval(wide_data: Repor
     assert found.change.interval.low < found.change.difference < found.change.interval.high
 
 
-def test_a_row_from_nothing_forgets_nothing_and_a_missing_seed_is_not_averaged(wide_data: ReportData) -> None:
+def test_a_system_from_nothing_forgets_nothing_and_a_missing_seed_is_not_averaged(wide_data: ReportData) -> None:
     single = summarise_forgetting(wide_data.results("single-run"), 50, 1)
     assert single is not None and single.before is None and single.change is None
     first, *others = wide_data.results("mean")

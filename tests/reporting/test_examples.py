@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from subgraft.metrics.scores import Score
-from subgraft.reporting.data import Bill, ReportData, RowResult
+from subgraft.reporting.data import Bill, ReportData, SystemResult
 from subgraft.reporting.examples import find_examples
 
 REFERENCES = ("der schadenersatz ist hoch", "die kündigungsfrist läuft", "das haus ist alt", "der mietvertrag endet")
@@ -25,23 +25,23 @@ OUTPUTS = {
 
 @pytest.fixture
 def small(report_data: ReportData) -> ReportData:
-    rows = tuple(
-        RowResult(name, 1, outputs, {"BLEU": Score("BLEU", 0, "")}, {}, (), 0, 5, 3, 1, 1, Bill(0, 0, 0))
+    systems = tuple(
+        SystemResult(name, 1, outputs, {"BLEU": Score("BLEU", 0, "")}, {}, (), 0, 5, 3, 1, 1, Bill(0, 0, 0))
         for name, outputs in OUTPUTS.items()
     )
     sources = tuple(f"source {index}" for index in range(4))
     return replace(
-        report_data, sources=sources, references=REFERENCES, over_segmented=PIECES, baseline="baseline", rows=rows
+        report_data, sources=sources, references=REFERENCES, over_segmented=PIECES, baseline="baseline", systems=systems
     )
 
 
-def test_gains_and_losses_are_counted_for_every_row(small: ReportData) -> None:
+def test_gains_and_losses_are_counted_for_every_system(small: ReportData) -> None:
     recalls = {recall.name: recall for recall in find_examples(small).recalls}
     counts = {name: (r.found, r.total, r.gained, r.lost) for name, r in recalls.items()}
     assert counts == {"baseline": (1, 3, None, None), "mean": (2, 3, 2, 1), "patt": (2, 3, 1, 0)}
 
 
-def test_the_sentence_most_rows_get_right_comes_first(small: ReportData) -> None:
+def test_the_sentence_most_systems_get_right_comes_first(small: ReportData) -> None:
     examples = find_examples(small)
     assert [example.word for example in examples.gained] == ["schadenersatz", "kündigungsfrist"]
     assert [example.word for example in examples.lost] == ["mietvertrag"]
@@ -63,20 +63,20 @@ def test_no_word_and_no_sentence_is_shown_twice(report_data: ReportData) -> None
 
 
 def test_a_part_of_a_longer_word_does_not_count(small: ReportData) -> None:
-    rows = tuple(replace(row, hypotheses=("schadenersatzes", "", "", "")) for row in small.rows)
-    assert all(recall.found == 0 for recall in find_examples(replace(small, rows=rows)).recalls)
+    systems = tuple(replace(system, hypotheses=("schadenersatzes", "", "", "")) for system in small.systems)
+    assert all(recall.found == 0 for recall in find_examples(replace(small, systems=systems)).recalls)
 
 
 def test_chinese_words_are_found_inside_running_text(small: ReportData) -> None:
     outputs = {"baseline": "我们去书馆", "mean": "我们去图书馆看书", "patt": "他去图书馆"}
-    rows = tuple(replace(row, hypotheses=(outputs[row.name],)) for row in small.rows)
+    systems = tuple(replace(system, hypotheses=(outputs[system.name],)) for system in small.systems)
     chinese = replace(
         small,
         languages=("en", "zh"),
         sources=("We read in the library.",),
         references=("我们去图书馆看书",),
         over_segmented={"图书馆": ("图", "书", "馆")},
-        rows=rows,
+        systems=systems,
     )
     examples = find_examples(chinese)
     assert [example.word for example in examples.gained] == ["图书馆"]

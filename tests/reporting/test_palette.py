@@ -1,4 +1,4 @@
-"""A handful of rows look different from one another; of many, those that are asked for stand out."""
+"""A handful of systems look different from one another; of many, those that are asked for stand out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_a_handful_of_rows_are_told_apart_by_colour_and_by_mark() -> None:
-    names = ["old", *(f"row{index}" for index in range(MOST_COLOURED))]
+def test_a_handful_of_systems_are_told_apart_by_colour_and_by_mark() -> None:
+    names = ["old", *(f"system{index}" for index in range(MOST_COLOURED))]
     drawn = looks(names, "old")
     assert list(drawn) == names
     assert drawn["old"].colour == BASELINE_COLOUR
@@ -21,12 +21,12 @@ def test_a_handful_of_rows_are_told_apart_by_colour_and_by_mark() -> None:
     assert all(look.stands_out for look in drawn.values())
 
 
-def test_of_many_rows_those_that_are_highlighted_stand_out() -> None:
-    names = [f"row{index}" for index in range(20)] + ["old"]
-    drawn = looks(names, "old", ["row7", "row19"])
-    assert [name for name, look in drawn.items() if look.stands_out] == ["row7", "row19", "old"]
-    assert drawn["row7"].colour != drawn["row19"].colour
-    assert {drawn[name].colour for name in names if name not in ("row7", "row19", "old")} == {OTHER_COLOUR}
+def test_of_many_systems_those_that_are_highlighted_stand_out() -> None:
+    names = [f"system{index}" for index in range(20)] + ["old"]
+    drawn = looks(names, "old", ["system7", "system19"])
+    assert [name for name, look in drawn.items() if look.stands_out] == ["system7", "system19", "old"]
+    assert drawn["system7"].colour != drawn["system19"].colour
+    assert {drawn[name].colour for name in names if name not in ("system7", "system19", "old")} == {OTHER_COLOUR}
 
 
 def test_what_stands_behind_is_paler_than_all_that_stands_out() -> None:
@@ -35,6 +35,6 @@ def test_what_stands_behind_is_paler_than_all_that_stands_out() -> None:
     assert luminance(BASELINE_COLOUR) < brightest < luminance(OTHER_COLOUR)
 
 
-def test_a_baseline_that_is_not_among_the_rows_is_not_drawn() -> None:
+def test_a_baseline_that_is_not_among_the_systems_is_not_drawn() -> None:
     assert list(looks(["a", "b"], "old")) == ["a", "b"]
     assert list(looks(["a"], None)) == ["a"]

@@ -25,7 +25,9 @@ def measured(data: ReportData, left_out: int = 0) -> ReportData:
         tokens = {"seen": Bits(90, 502, 0, 900.0)} if kept else {"1–2": Bits(20, 100, 6, bits)}
         return Likelihood(240, left_out if kept else 0, 502, 1004.0, 100.0, tokens, stretches)
 
-    return replace(data, rows=tuple(replace(row, likelihood=likelihood(row.name, row.seed)) for row in data.rows))
+    return replace(
+        data, systems=tuple(replace(system, likelihood=likelihood(system.name, system.seed)) for system in data.systems)
+    )
 
 
 def test_rates_by_class(report_data: ReportData) -> None:
@@ -33,7 +35,13 @@ def test_rates_by_class(report_data: ReportData) -> None:
     stretches, figure, tokens = section.blocks
     assert isinstance(stretches, Table) and isinstance(figure, Figure) and isinstance(tokens, Table)
     rows = [[text_markdown(cell) for cell in row] for row in stretches.rows]
-    assert [column.heading for column in stretches.columns] == ["row", "all text", "seen", "1–2\ntimes", "not spelled"]
+    assert [column.heading for column in stretches.columns] == [
+        "system",
+        "all text",
+        "seen",
+        "1–2\ntimes",
+        "not spelled",
+    ]
     assert rows[0] == ["share of the characters", "100.0 %", "79.7 %", "19.9 %", "0.4 %"]
     assert rows[1] == ["stretches", "52", "40", "10", "2"]
     assert rows[2] == ["pretrain-finetune", "2.000", "2.000", "2.015", "0.500"]
@@ -51,7 +59,7 @@ def test_nothing_is_said_of_what_was_not_measured(report_data: ReportData) -> No
     assert not any("left out" in note for note in plain)
 
 
-def test_one_row_alone_is_compared_with_nothing(report_data: ReportData) -> None:
-    alone = measured(replace(report_data, rows=report_data.results("mean"), baseline=None))
+def test_one_system_alone_is_compared_with_nothing(report_data: ReportData) -> None:
+    alone = measured(replace(report_data, systems=report_data.results("mean"), baseline=None))
     (section,) = rare_tokens(alone)
     assert not any(isinstance(block, Figure) for block in section.blocks)

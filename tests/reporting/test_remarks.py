@@ -27,8 +27,8 @@ def found(seeds: int, p_value: float, difference: float = 0.5) -> Comparison:
 
 def with_seeds(data: ReportData, seeds: int) -> ReportData:
     """The comparison on so many seeds, of which each has the outputs of one of two."""
-    rows = [replace(row, seed=seed) for row in data.rows for seed in range(row.seed, seeds + 1, 2)]
-    return replace(data, rows=tuple(rows))
+    systems = [replace(system, seed=seed) for system in data.systems for seed in range(system.seed, seeds + 1, 2)]
+    return replace(data, systems=tuple(systems))
 
 
 def printed(data: ReportData) -> str:
@@ -65,7 +65,7 @@ def test_words_follow_the_seeds(comparison: Comparison, said: str, grouped: str)
     assert (verdict(comparison), group(comparison)) == (said, grouped)
 
 
-def test_rows_on_few_seeds_are_named_where_others_have_more() -> None:
+def test_systems_on_few_seeds_are_named_where_others_have_more() -> None:
     assert on_few_seeds({"mean": 3, "avg": 5}) == []
     assert on_few_seeds({"mean": 1, "avg": 1}) == [
         f"On one seed, intervals and p-values are of these outputs; {UNKNOWN}."
@@ -90,12 +90,15 @@ def test_no_report_or_terminal_calls_anything_significant_on_less_than_three_see
     assert ("more than the choice of sentences explains (p" in markdown) == (seeds == 1)
 
 
-def test_a_row_that_finetuning_did_not_improve_is_named_wherever_rows_are_shown(
+def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_shown(
     report_data: ReportData, tmp_path: Path
 ) -> None:
     assert untrained(report_data) is None
-    rows = [replace(row, kept_step=0) if (row.name, row.seed) == ("mean", 2) else row for row in report_data.rows]
-    data = replace(report_data, rows=tuple(rows))
+    systems = [
+        replace(system, kept_step=0) if (system.name, system.seed) == ("mean", 2) else system
+        for system in report_data.systems
+    ]
+    data = replace(report_data, systems=tuple(systems))
     write_report(data, tmp_path)
     told = "Best on dev before any training, so that these are scores of models that are not finetuned: mean, seed 2."
     assert untrained(data) == told

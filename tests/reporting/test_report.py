@@ -87,14 +87,14 @@ def test_images_are_the_plots_beside_the_markdown(written: Path, page: StrictRea
 
 
 def test_the_baseline_is_no_multiple_of_itself(report_data: ReportData) -> None:
-    alone = replace(report_data, rows=report_data.results(report_data.baseline))
+    alone = replace(report_data, systems=report_data.results(report_data.baseline))
     assert "×1.00" not in str(results(alone))
     assert "×0.66" in str(results(report_data))
 
 
 def test_dev_references_that_were_left_out_are_told(report_data: ReportData) -> None:
-    curve = tuple(replace(point, references_left_out=2) for point in report_data.rows[0].curve)
-    cut = replace(report_data, rows=(replace(report_data.rows[0], curve=curve), *report_data.rows[1:]))
+    curve = tuple(replace(point, references_left_out=2) for point in report_data.systems[0].curve)
+    cut = replace(report_data, systems=(replace(report_data.systems[0], curve=curve), *report_data.systems[1:]))
     told = "Dev references longer than the model takes, left out of bits per character: pretrain-finetune 2."
     assert told in str(results(cut))
     assert "left out of bits" not in str(results(report_data))
@@ -107,8 +107,8 @@ def test_both_forms_say_the_same(report_data: ReportData, written: Path, page: S
     for said in (
         GENERATED_NOTICE,
         f"{patt['BLEU'].value:.2f}",
-        f"{fmean(row.scores['TER'].value for row in report_data.results('PATT+KD')):.2f}",
-        f"{fmean(row.inference_ece or 0 for row in report_data.results('PATT+KD')):.3f}",
+        f"{fmean(system.scores['TER'].value for system in report_data.results('PATT+KD')):.2f}",
+        f"{fmean(system.inference_ece or 0 for system in report_data.results('PATT+KD')):.3f}",
         patt["BLEU"].signature,
         *(score.signature for score in patt.values()),
         "lower is better, and a negative difference is a gain",
@@ -157,7 +157,7 @@ def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportDa
     real = replace(
         report_data,
         corpora=tuple(replace(corpus, generated=False) for corpus in report_data.corpora),
-        rows=tuple(row for row in report_data.rows if row.seed == 1),
+        systems=tuple(system for system in report_data.systems if system.seed == 1),
     )
     write_report(real, tmp_path)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
@@ -166,12 +166,12 @@ def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportDa
 
 
 def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: Path) -> None:
-    row = replace(report_data.rows[0], transfer=None, curve=report_data.rows[0].curve[:1])
-    curve = tuple(replace(point, dev_bleu=None) for point in row.curve)
+    system = replace(report_data.systems[0], transfer=None, curve=report_data.systems[0].curve[:1])
+    curve = tuple(replace(point, dev_bleu=None) for point in system.curve)
     sparse = replace(
         report_data,
         baseline=None,
-        rows=(replace(row, curve=curve),),
+        systems=(replace(system, curve=curve),),
         over_segmented={},
         stages=(),
         commands=(),
@@ -192,7 +192,7 @@ def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_p
     write_report(wide_data, tmp_path)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     lines = [re.sub(" +", " ", line) for line in markdown.splitlines()]
-    after = fmean(row.scores["BLEU"].value for row in wide_data.results("random"))
+    after = fmean(system.scores["BLEU"].value for system in wide_data.results("random"))
     found = wide_data.results("random")[0].forgetting
     assert found is not None and found.before is not None
     told = f"| random | {found.before.value:.2f} | {after:.2f} | {signed(after - found.before.value)} ["
@@ -201,12 +201,12 @@ def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_p
     assert any(line.startswith(f"| avg | {made.tokens} |") and "20.0 %" in line for line in lines)
 
 
-def test_many_rows_are_told_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
+def test_many_systems_are_told_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
     short, long = (build_document(data).sections[0].blocks[-1] for data in (report_data, wide_data))
     assert isinstance(short, Bullets) and isinstance(long, Bullets)
     assert len(long.items) <= 5 < len(short.items)
     told = "".join(span.text for item in long.items for span in item)
-    assert all(name in told for name in wide_data.row_names)
+    assert all(name in told for name in wide_data.system_names)
 
 
 def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:

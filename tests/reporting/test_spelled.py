@@ -34,12 +34,12 @@ def told(data: ReportData) -> list[str]:
 
 
 def with_masks(data: ReportData, lost: dict[str, list[int]]) -> ReportData:
-    """The comparison in which a row cannot spell these sentences."""
+    """The comparison in which a system cannot spell these sentences."""
 
     def mask(name: str) -> np.ndarray:
         return np.isin(np.arange(len(data.references)), lost.get(name, []), invert=True)
 
-    return replace(data, rows=tuple(replace(row, spelled=mask(row.name)) for row in data.rows))
+    return replace(data, systems=tuple(replace(system, spelled=mask(system.name)) for system in data.systems))
 
 
 def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None:
@@ -55,7 +55,7 @@ def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None
     assert "which lacks ( 4. A perfect model" in references
     assert "would reach BLEU 87.90, one with the downstream vocabulary 99.90: up to 12.00 points" in references
     assert "1.0 % of the tokens of the sources, in 40.0 %" in sources
-    assert "Rows that begin with the upstream model do not see them." in sources
+    assert "Systems that begin with the upstream model do not see them." in sources
     assert unspelled_caption(data) == (
         "\nthe upstream vocabulary cannot spell 2.5 % of the reference tokens: see the report"
     )
@@ -66,7 +66,7 @@ def test_where_all_is_spelled_that_is_said(report_data: ReportData) -> None:
     data = with_gap(report_data, *spelled)
     assert told(data) == ["Every vocabulary here spells all of the test set: nothing of a gain is spelling."]
     other = with_masks(data, {"mean": [3, 4]})
-    assert told(other) == ["Some rows' vocabularies cannot spell 2 of 240 test sentences."]
+    assert told(other) == ["Some systems' vocabularies cannot spell 2 of 240 test sentences."]
     assert unspelled_caption(data) == ""
     assert told(report_data) == [] == spelling_table(report_data), "nothing was counted"
 
@@ -78,7 +78,7 @@ def test_the_table_has_every_text(report_data: ReportData) -> None:
     assert cells == ["train, sources", "upstream", "80 (1.0 %)", "40.0 %", "0.0 %", "60.0 %", "–", "–"]
 
 
-def test_scores_on_sentences_that_every_row_can_spell(report_data: ReportData) -> None:
+def test_scores_on_sentences_that_every_system_can_spell(report_data: ReportData) -> None:
     lost = {"pretrain-finetune": [0, 5, 7], "mean": [7, 11]}
     data = with_masks(report_data, lost)
     mask = spelled_by_all(data)
@@ -89,10 +89,10 @@ def test_scores_on_sentences_that_every_row_can_spell(report_data: ReportData) -
             for metric in ("BLEU", "chrF"):
                 expected = corpus_score(metric, result.statistics[metric][mask], "de").value
                 assert summary.metrics[metric].by_seed[result.seed] == pytest.approx(expected)
-    assert [row.name for row in summaries] == [row.name for row in summarise(data)]
+    assert [system.name for system in summaries] == [system.name for system in summarise(data)]
     assert summaries[1].metrics["BLEU"].comparison is not None
     captions = [block.caption for block in results(data).blocks if isinstance(block, Table)]
-    assert "Scores on the 236 of 240 test sentences that every row can spell" in captions
+    assert "Scores on the 236 of 240 test sentences that every system can spell" in captions
 
 
 def test_no_second_scores_where_all_is_spelled_or_it_is_not_known(report_data: ReportData) -> None:

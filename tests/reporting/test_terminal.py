@@ -21,19 +21,19 @@ def rendered(data: ReportData, width: int = 80) -> str:
 def test_every_seed_and_figure_is_shown(report_data: ReportData) -> None:
     text = rendered(report_data)
     assert "…" not in text
-    for row in report_data.rows:
-        assert f"{row.scores['BLEU'].value:.2f}" in text
+    for system in report_data.systems:
+        assert f"{system.scores['BLEU'].value:.2f}" in text
     assert "generated corpus" in text
 
 
 def test_one_seed_takes_no_column_of_its_own(report_data: ReportData) -> None:
-    single = replace(report_data, rows=tuple(row for row in report_data.rows if row.seed == 1))
+    single = replace(report_data, systems=tuple(system for system in report_data.systems if system.seed == 1))
     assert "seed 1" not in rendered(single)
 
 
 def test_long_names_are_folded_not_figures(report_data: ReportData) -> None:
-    long = "a-row-with-quite-a-long-name"
-    rows = tuple(replace(row, name=long) if row.name == "AVG" else row for row in report_data.rows)
-    text = rendered(replace(report_data, rows=rows))
+    long = "a-system-with-quite-a-long-name"
+    systems = tuple(replace(system, name=long) if system.name == "AVG" else system for system in report_data.systems)
+    text = rendered(replace(report_data, systems=systems))
     assert "…" not in text
     assert long[:10] in text

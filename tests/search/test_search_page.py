@@ -33,7 +33,7 @@ DATA = SearchData(
     wanted=6,
     trials=TRIALS,
     importance={name: {"initialiser": 0.75, "vocabulary_size": 0.25} for name in OBJECTIVES},
-    rows="rows:\n  - {name: trial-1}\n",
+    systems="systems:\n  - {name: trial-1}\n",
     commands=(Command("MLflow's page", "subgraft tracking"),),
     generated=False,
 )
@@ -76,7 +76,7 @@ def test_a_browser_loads_it_again_while_there_is_more_to_come() -> None:
 
 def test_plots_are_there_once_there_is_something_to_plot() -> None:
     assert [figure.name for figure in build_document(DATA).figures] == ["front", "parallel", "importance", "curves"]
-    nothing = replace(DATA, trials=(), importance={}, rows="")
+    nothing = replace(DATA, trials=(), importance={}, systems="")
     assert build_document(nothing).figures == ()
     alone = replace(DATA, objectives=OBJECTIVES[:1], importance={})
     assert "front" in [figure.name for figure in build_document(alone).figures]

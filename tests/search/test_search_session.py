@@ -111,17 +111,17 @@ def _check_rerun(place: Path, found: Found) -> None:
 
 
 GRID = (
-    "search={rows: [plain, searched], sampler: grid, objectives: [dev_bleu], asha: null,"
+    "search={systems: [plain, searched], sampler: grid, objectives: [dev_bleu], asha: null,"
     " space: {learning_rate: [0.0005, 0.001], embedding_learning_rate: [0, 0.004]}}",
     "finetune.epochs=1",
 )
 
 
 @pytest.mark.slow
-def test_rates_of_several_rows_are_tried_in_as_many_trials_each(
+def test_rates_of_several_systems_are_tried_in_as_many_trials_each(
     one_core: None, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The old vocabulary's too. The best of each takes the row's own place, and a run of it finds it finetuned."""
+    """The old vocabulary's too. The best of each takes the system's own place, and a run of it finds it finetuned."""
     assert main(["search", str(searchable(place)), *GRID]) == 0
     ledgers = [Ledger(path).trials() for path in (place / "home").glob("searches/*/trials.jsonl")]
     for trials in ledgers:
@@ -131,19 +131,21 @@ def test_rates_of_several_rows_are_tried_in_as_many_trials_each(
         assert {trial.state for trial in trials.values()} == {"finished"}
     assert len(ledgers) == 2 and starts(place, "finetune") == 8 and starts(place, "pretrain") == 1
     said = capsys.readouterr().out
-    assert said.index("row plain, 1 of 2") < said.index("row searched, 2 of 2")
-    pasted = said[said.index("rows:\n") :].strip()
-    experiment = load(place / "config.yaml", Experiment, ["search=null", "finetune.epochs=1", f"rows={_flow(pasted)}"])
-    assert [row.name for row in experiment.rows] == ["plain", "searched"]
+    assert said.index("system plain, 1 of 2") < said.index("system searched, 2 of 2")
+    pasted = said[said.index("systems:\n") :].strip()
+    experiment = load(
+        place / "config.yaml", Experiment, ["search=null", "finetune.epochs=1", f"systems={_flow(pasted)}"]
+    )
+    assert [system.name for system in experiment.systems] == ["plain", "searched"]
     store = Store(place / "home")
-    assert all(store.find(steps.finetune) for steps in Pipeline(experiment, place).rows)
+    assert all(store.find(steps.finetune) for steps in Pipeline(experiment, place).systems)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_ADDRESS", "127.0.0.1:1")  # where no Ray is
         assert main(["search", str(place / "config.yaml"), *GRID]) == 0, "nothing is tried again"
 
 
-def _flow(rows: str) -> str:
-    return "[" + ", ".join(line.strip().removeprefix("- ") for line in rows.splitlines()[1:]) + "]"
+def _flow(systems: str) -> str:
+    return "[" + ", ".join(line.strip().removeprefix("- ") for line in systems.splitlines()[1:]) + "]"
 
 
 @pytest.mark.slow

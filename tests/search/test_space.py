@@ -1,4 +1,4 @@
-"""Trials as rows: what they are asked for, what they share, and how they are written down."""
+"""Trials as systems: what they are asked for, what they share, and how they are written down."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from small_searches import searchable
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
-from subgraft.config.rows import Row
 from subgraft.config.search import Range
+from subgraft.config.systems import System
 from subgraft.config.yamltree import parse
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.search.results import TrialResult, Value
-from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_row, trial_steps
+from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_steps, trial_system
 from subgraft.stages.fitting import CURVE
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
@@ -72,7 +72,7 @@ def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
     steps = trial_steps(pipeline, TrialResult(1, {}))
     (measured,) = [step for step in in_order(steps.targets) if step.stage.name == "evaluate"]
     assert measured.recipe.model_dump()["split"] == "dev"
-    assert steps.finetune.fingerprint == pipeline.rows[-1].finetune.fingerprint, "a run finds it again"
+    assert steps.finetune.fingerprint == pipeline.systems[-1].finetune.fingerprint, "a run finds it again"
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_a_finetuning_that_brought_nothing_is_told(
     assert alone.objectives(store)["dev_bleu"] == 3
 
 
-def test_a_row_is_read_as_it_was_written(pipeline: Pipeline) -> None:
+def test_a_system_is_read_as_it_was_written(pipeline: Pipeline) -> None:
     values: Mapping[str, Value] = {"initialiser": "patt", "kd_weight": 0.31, "vocabulary_size": 80}
-    row = trial_row(template(pipeline), TrialResult(7, values))
-    read = parse(as_yaml(row), "row").data
-    assert Row.model_validate(read, strict=True) == row
-    assert (row.name, row.kd_weight, row.vocabulary_size) == ("trial-7", 0.31, 80)
+    system = trial_system(template(pipeline), TrialResult(7, values))
+    read = parse(as_yaml(system), "system").data
+    assert System.model_validate(read, strict=True) == system
+    assert (system.name, system.kd_weight, system.vocabulary_size) == ("trial-7", 0.31, 80)
 
 
 def test_a_search_is_the_same_however_many_trials_it_has(config: Path, pipeline: Pipeline) -> None:
@@ -108,16 +108,18 @@ def test_a_search_is_the_same_however_many_trials_it_has(config: Path, pipeline:
 
 
 def test_a_generator_that_matching_starts_from_is_asked_for_its_training_too(config: Path) -> None:
-    row = "rows.0={name: row, initialiser: likelihood-matching, starts_from: patt, kd_weight: 0.5}"
+    system = "systems.0={name: system, initialiser: likelihood-matching, starts_from: patt, kd_weight: 0.5}"
     space = "search.space={kd_weight: [0.1, 0.2], vocabulary_size: [70, 80]}"
-    experiment = load(config, Experiment, [f"rows=[{row.removeprefix('rows.0=')}]", "search.row=row", space])
+    experiment = load(
+        config, Experiment, [f"systems=[{system.removeprefix('systems.0=')}]", "search.system=system", space]
+    )
     assert experiment.search is not None
-    (found,) = experiment.rows
+    (found,) = experiment.systems
     assert set(draw(experiment.search.space, found, lambda name, choices: choices[0])) == {
         "kd_weight",
         "vocabulary_size",
     }
-    trial = trial_row(found, TrialResult(1, {"kd_weight": 0.1}))
+    trial = trial_system(found, TrialResult(1, {"kd_weight": 0.1}))
     assert (trial.kd_weight, trial.starts_from) == (0.1, "patt")
-    other = trial_row(found, TrialResult(2, {"initialiser": "avg"}))
+    other = trial_system(found, TrialResult(2, {"initialiser": "avg"}))
     assert (other.initialiser, other.kd_weight, other.starts_from) == ("avg", None, None)

@@ -9,20 +9,20 @@ import pytest
 from optuna.trial import TrialState
 from ray.tune.schedulers import TrialScheduler
 
-from subgraft.config.rows import Row
 from subgraft.config.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
+from subgraft.config.systems import System
 from subgraft.search.results import TrialResult, Value
 from subgraft.search.sampler import OptunaSearcher, scheduler
 from subgraft.search.space import grid
 from subgraft.search.study import LEAST_TRIALS, ask, importances, study_of
 
-ROW = Row(name="patt+kd", initialiser="patt", kd_weight=0.5)
+SYSTEM = System(name="patt+kd", initialiser="patt", kd_weight=0.5)
 SPACE = SearchSpace(initialiser=("avg", "patt"), kd_weight=Range(min=0, max=2), vocabulary_size=(2000, 4000))
 BOTH: tuple[Objective, ...] = ("dev_bleu", "sentences_per_second")
 
 
 def settings(**changes: Any) -> SearchSettings:
-    return SearchSettings(**{"row": "patt+kd", "space": SPACE, **changes})
+    return SearchSettings(**{"system": "patt+kd", "space": SPACE, **changes})
 
 
 def result(number: int, values: dict[str, Value], bleu: float, state: Any = "finished") -> TrialResult:
@@ -32,7 +32,7 @@ def result(number: int, values: dict[str, Value], bleu: float, state: Any = "fin
 
 def drawn(search: SearchSettings, count: int, known: list[TrialResult]) -> list[dict[str, Value]]:
     study = study_of(search, known)
-    return [ask(study, search, ROW)[1] for _ in range(count)]
+    return [ask(study, search, SYSTEM)[1] for _ in range(count)]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
@@ -61,28 +61,28 @@ def test_values_are_within_the_space_and_conditions_are_kept() -> None:
 def test_a_grid_is_every_combination_once_and_goes_on_where_it_was() -> None:
     space = SearchSpace(initialiser=("avg", "patt"), kd_weight=(0.0, 0.5), learning_rate=(1e-3, 5e-4))
     search = settings(space=space, sampler="grid", objectives=("dev_bleu",))
-    searcher = OptunaSearcher(search, ROW, {})
+    searcher = OptunaSearcher(search, SYSTEM, {})
     every = [searcher.suggest(str(number)) for number in range(6)]
     assert [each["number"] for each in every] == [1, 2, 3, 4, 5, 6]
     values = [each["values"] for each in every]
-    assert values == grid(space, ROW) and all(values.count(each) == 1 for each in values)
+    assert values == grid(space, SYSTEM) and all(values.count(each) == 1 for each in values)
     assert sum(each["initialiser"] == "avg" for each in values) == 2, "avg has no kd_weight"
     known = {1: result(1, values[0], 3.0), 2: TrialResult(2, values[1]), 3: result(3, values[2], 1.0, "stopped")}
-    later = OptunaSearcher(search, ROW, known)
+    later = OptunaSearcher(search, SYSTEM, known)
     assert [later.suggest(str(number))["values"] for number in range(4)] == [values[1], *values[3:]]
 
 
 def test_what_was_begun_is_done_again_first_under_its_number() -> None:
     begun = TrialResult(2, {"initialiser": "patt", "kd_weight": 0.777, "vocabulary_size": 4000})
     done = result(1, {"initialiser": "avg", "vocabulary_size": 2000}, 10.0)
-    searcher = OptunaSearcher(settings(), ROW, {1: done, 2: begun})
+    searcher = OptunaSearcher(settings(), SYSTEM, {1: done, 2: begun})
     assert searcher.suggest("a") == {"number": 2, "values": begun.values}
     assert searcher.suggest("b")["number"] == 3
 
 
 @pytest.mark.parametrize("objectives", [BOTH, ("dev_bleu",)])
 def test_optuna_is_told_of_every_ending(objectives: tuple[Objective, ...]) -> None:
-    searcher = OptunaSearcher(settings(objectives=objectives), ROW, {})
+    searcher = OptunaSearcher(settings(objectives=objectives), SYSTEM, {})
     for trial in "abcd":
         searcher.suggest(trial)
     searcher.on_trial_complete("a", {"state": "finished", "dev_bleu": 12.0, "sentences_per_second": 30.0})

@@ -9,7 +9,7 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.execution.worker import Job, perform
-from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.pipeline import Pipeline, SystemSteps
 from subgraft.generators.generator import load_generator
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
@@ -30,7 +30,7 @@ pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
 generator: {resegmentation: {match: downstream}, negatives: batch, initial_weights: normal}
 generator_training: {max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}
 finetune: {max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
-rows:
+systems:
   - {name: plain, vocabulary: upstream}
   - {name: patt, initialiser: patt, kd_weight: 0.5}
 """
@@ -42,28 +42,28 @@ MASKED = (
 
 
 @pytest.fixture(scope="module", params=["translation", "masked"])
-def transferred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[RowSteps, Store]:
+def transferred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SystemSteps, Store]:
     config = written(tmp_path_factory.mktemp(request.param), CONFIG)
     pipeline = Pipeline(load(config, Experiment, MASKED if request.param == "masked" else ()), config.parent)
-    row = next(steps for steps in pipeline.rows if steps.row.name == "patt")
-    assert row.transfer is not None
-    for step in in_order([row.transfer]):
+    system = next(steps for steps in pipeline.systems if steps.system.name == "patt")
+    assert system.transfer is not None
+    for step in in_order([system.transfer]):
         perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return row, Store(config.parent / "home")
+    return system, Store(config.parent / "home")
 
 
-def test_the_generator_is_made_from_the_tasks_vocabularies(transferred: tuple[RowSteps, Store]) -> None:
-    row, _ = transferred
-    assert row.generator is not None and row.transfer is not None
+def test_the_generator_is_made_from_the_tasks_vocabularies(transferred: tuple[SystemSteps, Store]) -> None:
+    system, _ = transferred
+    assert system.generator is not None and system.transfer is not None
     for side in ("encoder", "decoder"):
-        assert row.generator.inputs[f"vocabulary/{side}"] is row.transfer.inputs[f"vocabulary/{side}"]
+        assert system.generator.inputs[f"vocabulary/{side}"] is system.transfer.inputs[f"vocabulary/{side}"]
 
 
-def test_its_weights_were_drawn_and_trained(transferred: tuple[RowSteps, Store]) -> None:
+def test_its_weights_were_drawn_and_trained(transferred: tuple[SystemSteps, Store]) -> None:
     """Three steps of a small rate lead away from what was drawn, but not far."""
-    row, store = transferred
-    assert row.generator is not None
-    generator, _ = load_generator(store.path(row.generator), "encoder")
+    system, store = transferred
+    assert system.generator is not None
+    generator, _ = load_generator(store.path(system.generator), "encoder")
     trained = generator.weight.detach().clone()
-    generator.draw(2 * row.generator.recipe.seed)  # type: ignore[attr-defined]
+    generator.draw(2 * system.generator.recipe.seed)  # type: ignore[attr-defined]
     assert 0 < (trained - generator.weight.detach()).abs().max() < 0.1

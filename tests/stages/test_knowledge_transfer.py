@@ -14,7 +14,7 @@ from subgraft.config.configfile import load
 from subgraft.config.domains import MaskingSettings
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.pipeline import Pipeline, SystemSteps
 from subgraft.generators.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
@@ -37,23 +37,23 @@ model: {family: bert, d_model: 16, encoder_layers: 1, decoder_layers: 1, attenti
 pretrain: {max_steps: 4, batch_size: 500, precision: fp32}
 generator_training: {max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}
 finetune: {max_steps: 4, batch_size: 500, max_length: 40, precision: fp32, dev_sentences: 2}
-rows:
+systems:
   - {name: without, vocabulary: upstream}
   - {name: mean, initialiser: mean}
   - {name: patt+kd, initialiser: patt, kd_weight: 0.5}
 evaluation: {beam: 2, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
 OTHERS = (
-    "rows=[{name: without, vocabulary: upstream}, {name: single, pretraining: none},"
+    "systems=[{name: without, vocabulary: upstream}, {name: single, pretraining: none},"
     " {name: task, pretraining: downstream-vocabulary},"
     " {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}]"
 )
 
-JOINT = "rows=[{name: without, vocabulary: upstream}, {name: joint, pretraining: joint-vocabulary}]"
-WORD2VEC = "rows=[{name: word2vec, initialiser: word2vec}]"
-# Rows whose stages look into the model for themselves.
+JOINT = "systems=[{name: without, vocabulary: upstream}, {name: joint, pretraining: joint-vocabulary}]"
+WORD2VEC = "systems=[{name: word2vec, initialiser: word2vec}]"
+# Systems whose stages look into the model for themselves.
 TRAINED = (
-    "rows=[{name: distilled, initialiser: token-distillation}, {name: attached, initialiser: avg, attached: true}]",
+    "systems=[{name: distilled, initialiser: token-distillation}, {name: attached, initialiser: avg, attached: true}]",
     "token_distillation_training={max_steps: 2, batch_size: 300, max_length: 40, precision: fp32, dev_sentences: 2}",
 )
 
@@ -63,8 +63,8 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return finish(written(tmp_path_factory.mktemp("bert"), CONFIG), f"sides=[{request.param}]")
 
 
-def by_name(pipeline: Pipeline) -> dict[str, RowSteps]:
-    return {steps.row.name: steps for steps in pipeline.rows}
+def by_name(pipeline: Pipeline) -> dict[str, SystemSteps]:
+    return {steps.system.name: steps for steps in pipeline.systems}
 
 
 def test_the_sides_that_change_speak_the_tasks_vocabulary(finished: tuple[Pipeline, Store]) -> None:
@@ -79,15 +79,15 @@ def test_the_sides_that_change_speak_the_tasks_vocabulary(finished: tuple[Pipeli
     assert "bert, 1 layers of width 16" in (store.path(pipeline.report) / "report.md").read_text()
 
 
-def test_all_rows_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> None:
+def test_all_systems_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    rows = by_name(pipeline)
-    assert {id(steps.pretrained) for steps in rows.values()} == {id(pipeline.pretrained)}
-    bert, made = Bundle.load(store.path(pipeline.pretrained)), rows["without"].finetune.inputs["model"]
+    systems = by_name(pipeline)
+    assert {id(steps.pretrained) for steps in systems.values()} == {id(pipeline.pretrained)}
+    bert, made = Bundle.load(store.path(pipeline.pretrained)), systems["without"].finetune.inputs["model"]
     assert made.stage.name == "assemble" and made.inputs["model"] is pipeline.pretrained
     upstream = side(bert.model, "decoder").input.weight
     for name in ("mean", "patt+kd"):
-        transfer = rows[name].transfer
+        transfer = systems[name].transfer
         assert transfer is not None and transfer.inputs["model"].fingerprint == made.fingerprint
         fitted = Bundle.load(store.path(transfer))
         for each in ("encoder", "decoder"):
@@ -147,15 +147,15 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
 
 def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, CONFIG), OTHERS)
-    rows = by_name(pipeline)
-    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
+    systems = by_name(pipeline)
+    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in systems.items()}
     assert sizes == {"without": 150, "single": 200, "task": 200, "independent": 200}
     for name in ("single", "task"):
-        model = rows[name].finetune.inputs["model"]
+        model = systems[name].finetune.inputs["model"]
         assert model.stage.name == "assemble"
         made = model.inputs["model"]
         assert made.inputs["encoder"] is made.inputs["decoder"], "a BERT has one vocabulary"
-    assert rows["single"].pretrained is None
+    assert systems["single"].pretrained is None
 
 
 @pytest.mark.parametrize("sides", ["decoder", "encoder, decoder"])
@@ -175,9 +175,9 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     settings = ("upstream.checkpoint=published", "sides=[encoder, decoder]")
     pipeline, store = finish(written(tmp_path, CONFIG), *settings)
     assert pipeline.pretrained.stage.name == "checkpoint"
-    for steps in pipeline.rows:
+    for steps in pipeline.systems:
         fitted = Bundle.load(store.path(steps.finetune))
-        assert len(fitted.decoder) == (150 if steps.row.name == "without" else 200)
+        assert len(fitted.decoder) == (150 if steps.system.name == "without" else 200)
         assert fitted.sequence_format(pipeline.experiment.languages).start == fitted.decoder.special["cls"]
 
 
@@ -221,13 +221,13 @@ MBART = (
 @pytest.mark.parametrize("changes", [("downstream.shared=true",), MBART], ids=["bert", "mbart"])
 def test_sides_that_shared_a_vocabulary_may_share_their_own(changes: tuple[str, ...], tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, CONFIG), "sides=[encoder, decoder]", *changes)
-    rows = by_name(pipeline)
-    before = Bundle.load(store.path(rows["without"].finetune)).model
+    systems = by_name(pipeline)
+    before = Bundle.load(store.path(systems["without"].finetune)).model
     for name in ("mean", "patt+kd"):
-        transfer = rows[name].transfer
+        transfer = systems[name].transfer
         assert transfer is not None
         assert transfer.inputs["vocabulary/encoder"].fingerprint == transfer.inputs["vocabulary/decoder"].fingerprint
-        bundle = Bundle.load(store.path(rows[name].finetune))
+        bundle = Bundle.load(store.path(systems[name].finetune))
         assert bundle.encoder.fingerprint == bundle.decoder.fingerprint and len(bundle.decoder) == 200
         assert type(bundle.model) is type(before), "an mBART stays one"
         seen = bundle.decoder.encode_batch(english(20) + german(20))

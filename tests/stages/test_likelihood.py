@@ -24,7 +24,7 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
-    """Both rows; the task's German has digits and brackets that no upstream text has."""
+    """Both systems; the task's German has digits and brackets that no upstream text has."""
     place = tmp_path_factory.mktemp("spelled")
     config = written(place, TINY.replace("test_sentences: 3", "test_sentences: 4"))
     for path in (place / "downstream").glob("*.de"):
@@ -36,7 +36,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]
 def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     pairs = list(Corpus.open(store.path(pipeline.downstream_corpus)).pairs("test"))
-    for steps in pipeline.rows:
+    for steps in pipeline.systems:
         assert steps.likelihood is not None
         found = Likelihood.from_json(json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()))
         bundle = Bundle.load(store.path(steps.finetune))
@@ -44,12 +44,12 @@ def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
         expected = bits_per_character(nats, count_characters(target for _, target in pairs))
         assert found.bits_per_character == pytest.approx(expected, rel=1e-5)
         assert found.sentences == 4 and found.left_out == 0
-    plain, mean = (json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()) for steps in pipeline.rows)  # type: ignore[arg-type]
+    plain, mean = (json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()) for steps in pipeline.systems)  # type: ignore[arg-type]
     shapes = [
         {name: (each["units"], each["characters"]) for name, each in found["stretches"].items()}
         for found in (plain, mean)
     ]
-    assert shapes[0] == shapes[1], "stretches are the same whatever the row's vocabulary"
+    assert shapes[0] == shapes[1], "stretches are the same whatever the system's vocabulary"
     assert "not spelled" in shapes[0]
     assert set(plain["tokens"]) <= {"seen", "not spelled"} and set(mean["tokens"]) > {"seen"}
 
@@ -75,11 +75,11 @@ def test_the_gap_says_what_each_vocabulary_can_spell(finished: tuple[Pipeline, S
 
 def test_the_report_tells_spelling_from_gain(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    masks = [load_file(store.path(steps.evaluate) / STATISTICS)[SPELLED].tolist() for steps in pipeline.rows]
+    masks = [load_file(store.path(steps.evaluate) / STATISTICS)[SPELLED].tolist() for steps in pipeline.systems]
     downstream = Tokenizer.load(store.path(pipeline.vocabularies["decoder"]))
     assert "unk" in downstream.special
     assert masks[0] == [True, False, True, False]
     markdown = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8")
     assert "cannot be spelled by the upstream vocabulary" in markdown
-    assert "Scores on the 2 of 4 test sentences that every row can spell" in markdown
+    assert "Scores on the 2 of 4 test sentences that every system can spell" in markdown
     assert "## Rare tokens" in markdown and "What each vocabulary can spell" in markdown

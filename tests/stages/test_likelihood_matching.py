@@ -12,7 +12,7 @@ import torch
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.initialisers import LikelihoodMatchingSettings
-from subgraft.config.rows import StartName
+from subgraft.config.systems import StartName
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
@@ -112,7 +112,7 @@ def test_the_summary_tells_what_was_learnt_and_how_near_it_came(inputs: dict[str
     assert not [name for name in told if "translat" in name]
 
 
-def test_a_transfer_takes_the_rows_of_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
     learn(tmp_path, inputs)
     (tmp_path / "model").mkdir()
     made = TransferRecipe(method="likelihood-matching", sides=("decoder",), max_similar=10, seed=0)

@@ -125,7 +125,7 @@ def test_there_are_new_rows_of_both_kinds(made: Made) -> None:
     assert len(made.rare) > 5 and len(made.met) > 5
 
 
-def test_rare_rows_can_be_frozen_and_the_others_train(
+def test_rare_systems_can_be_frozen_and_the_others_train(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_is_last(monkeypatch)
@@ -136,7 +136,7 @@ def test_rare_rows_can_be_frozen_and_the_others_train(
     assert (distance[seen] > 0).all(), "all but the padding row"
 
 
-def test_where_no_row_was_kept_all_subwords_are_new(
+def test_where_no_system_was_kept_all_subwords_are_new(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_is_last(monkeypatch)

@@ -30,7 +30,7 @@ token_distillation_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sent
 likelihood_matching: {text: own-translations}
 likelihood_matching_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}
 finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
-rows:
+systems:
   - {name: plain, vocabulary: upstream}
   - {name: single, pretraining: none}
   - {name: task, pretraining: downstream-vocabulary}
@@ -52,27 +52,27 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return finish(written(place, CONFIG), f"model.family={request.param}")
 
 
-def test_every_row_is_translated_with_its_own_vocabulary(finished: tuple[Pipeline, Store]) -> None:
+def test_every_system_is_translated_with_its_own_vocabulary(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    rows = {steps.row.name: steps for steps in pipeline.rows}
-    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in rows.items()}
+    systems = {steps.system.name: steps for steps in pipeline.systems}
+    sizes = {name: len(Bundle.load(store.path(steps.finetune)).decoder) for name, steps in systems.items()}
     new = dict.fromkeys(("single", "task", "independent", "attached", "distilled", "matched"), 75)
     assert sizes == {"plain": 60, "joint": 68, "sampled": 60, **new}
-    for steps in rows.values():
+    for steps in systems.values():
         assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().count("\n") == 3
 
 
-def test_a_row_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store]) -> None:
+def test_a_system_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     lines = (store.path(pipeline.report) / "report.md").read_text().splitlines()
-    heading = next(i for i, line in enumerate(lines) if line.startswith("| row") and "finetuning" in line)
+    heading = next(i for i, line in enumerate(lines) if line.startswith("| system") and "finetuning" in line)
     single = next(line for line in lines[heading:] if line.startswith("| single"))
     bill = dict(zip(cells(lines[heading]), cells(single), strict=True))
     assert bill["upstream"] == bill["generator"] == "–" != bill["finetuning"]
     for name in ("distilled", "matched"):
-        row = next(line for line in lines[heading:] if line.startswith(f"| {name}"))
-        assert dict(zip(cells(lines[heading]), cells(row), strict=True))["generator"] != "–"
-    pretrained = {steps.row.name: steps.pretrained for steps in pipeline.rows}
+        system = next(line for line in lines[heading:] if line.startswith(f"| {name}"))
+        assert dict(zip(cells(lines[heading]), cells(system), strict=True))["generator"] != "–"
+    pretrained = {steps.system.name: steps.pretrained for steps in pipeline.systems}
     assert pretrained["single"] is None
     found = {store.path(step) for step in pretrained.values() if step is not None}
     assert len(found) == 4
@@ -86,7 +86,7 @@ def test_what_was_forgotten_is_told_but_not_of_a_model_from_nothing(finished: tu
     told = {cells(line)[0]: cells(line)[1:] for line in section if line.startswith("|")}
     assert told["single"][0] == "–" != told["single"][1]
     assert "–" not in told["plain"] and "–" not in told["independent"]
-    for steps in pipeline.rows:
+    for steps in pipeline.systems:
         after = store.path(steps.forgetting["upstream_after"])
         assert (after / "sources.txt").read_text().count("\n") == 2
         evaluation = json.loads((after / "evaluation.json").read_text())
@@ -95,7 +95,7 @@ def test_what_was_forgotten_is_told_but_not_of_a_model_from_nothing(finished: tu
 
 def test_held_out_tokens_are_made_again_where_there_is_an_initialiser(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    measured = {steps.row.name: steps.intrinsic for steps in pipeline.rows if steps.intrinsic}
+    measured = {steps.system.name: steps.intrinsic for steps in pipeline.systems if steps.intrinsic}
     assert list(measured) == ["independent", "attached"]
     for step in measured.values():
         quality = json.loads((store.path(step) / "intrinsic.json").read_text())["decoder"]

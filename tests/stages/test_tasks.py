@@ -33,7 +33,7 @@ model: {family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attent
 pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32}
 generator_training: {max_steps: 2, batch_size: 500, precision: fp32}
 finetune: {epochs: 1, max_steps: 4, batch_size: 2000, precision: fp32, dev_sentences: 2}
-rows:
+systems:
   - {name: without, vocabulary: upstream}
   - {name: mean, initialiser: mean}
   - {name: ours, initialiser: patt, kd_weight: 0.5}
@@ -73,7 +73,7 @@ def test_a_task_within_one_language_goes_all_the_way(tmp_path: Path, task: str, 
             assert after.startswith(" .")
             read = f"{before}{answer}{after}"
         assert written.removesuffix(" what?") in read
-    evaluated = {steps.row.name: store.path(steps.evaluate) for steps in pipeline.rows}
+    evaluated = {steps.system.name: store.path(steps.evaluate) for steps in pipeline.systems}
     assert set(evaluated) == {"without", "mean", "ours"}
     for directory in evaluated.values():
         evaluation = json.loads((directory / "evaluation.json").read_text())
@@ -95,7 +95,7 @@ def test_the_upstream_model_may_be_of_other_languages(tmp_path: Path) -> None:
         "pretrain.dev_sentences=2",
         "cleaning.drop_held_out=false",
     )
-    (ours,) = (steps for steps in pipeline.rows if steps.row.name == "ours")
+    (ours,) = (steps for steps in pipeline.systems if steps.system.name == "ours")
     store = perform_all(pipeline, [ours.evaluate], tmp_path / "home")
     assert Corpus.open(store.path(pipeline.upstream_corpus)).languages == ("de", "en")
     bundle = Bundle.load(store.path(ours.finetune))

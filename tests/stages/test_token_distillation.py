@@ -90,7 +90,7 @@ def test_the_summary_tells_what_was_learnt_and_how_near_it_came(inputs: dict[str
     assert 0 < told["distance_after"] < told["distance_before"]
 
 
-def test_a_transfer_takes_the_rows_and_gives_the_others_the_mean(inputs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(inputs: dict[str, Path], tmp_path: Path) -> None:
     distil(tmp_path, inputs, BOTH)
     (tmp_path / "model").mkdir()
     made = TransferRecipe(method="token-distillation", sides=BOTH, max_similar=10, seed=0)

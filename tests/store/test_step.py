@@ -58,7 +58,7 @@ def test_a_fingerprint_is_the_same_in_another_process() -> None:
 
 def test_what_counts_and_what_does_not() -> None:
     step = chain()
-    assert replace(step, name="another", labels={"row": "avg"}).fingerprint == step.fingerprint
+    assert replace(step, name="another", labels={"system": "avg"}).fingerprint == step.fingerprint
     assert replace(step, recipe=Recipe(rate=0.2)).fingerprint != step.fingerprint
     assert replace(step, stage=replace(VOCABULARY, revision=2)).fingerprint != step.fingerprint
     assert chain(size=11).fingerprint != step.fingerprint, "a change upstream reaches everything below"

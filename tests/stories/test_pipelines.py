@@ -21,12 +21,12 @@ SMALL = (
     "generator_training.max_steps=6",
     "generator_training.batch_size=400",
     "finetune.epochs=1",
-    "rows=[{name: old, vocabulary: upstream}, {name: mean, initialiser: mean},"
+    "systems=[{name: old, vocabulary: upstream}, {name: mean, initialiser: mean},"
     " {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
     "evaluation={beam: 1, speed_sentences: 8, speed_repeats: 1}",
 )
 SHAPE = "d_model: 32, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 64, dropout: 0.1"
-ROWS = ("old", "mean", "patt+kd")
+SYSTEMS = ("old", "mean", "patt+kd")
 
 
 # A few steps of each training, on a few lines of each corpus.
@@ -56,10 +56,10 @@ def _artifacts(home: Path, stage: str) -> dict[str, Path]:
     return {json.loads(record.read_text())["name"]: record.parent for record in records}
 
 
-def _check(home: Path, sides: tuple[str, ...], rows: tuple[str, ...] = ROWS) -> None:
-    """Every row has an evaluation, and every transferred model the tables of its new vocabularies."""
+def _check(home: Path, sides: tuple[str, ...], systems: tuple[str, ...] = SYSTEMS) -> None:
+    """Every system has an evaluation, and every transferred model the tables of its new vocabularies."""
     evaluations = _artifacts(home, "evaluate")
-    assert set(evaluations) == {f"evaluate {row} seed 1" for row in rows}
+    assert set(evaluations) == {f"evaluate {system} seed 1" for system in systems}
     for directory in evaluations.values():
         evaluation = json.loads((directory / "evaluation.json").read_text())
         assert evaluation["sentences"] == 20
@@ -70,7 +70,7 @@ def _check(home: Path, sides: tuple[str, ...], rows: tuple[str, ...] = ROWS) -> 
         assert set(transferred) == set(sides)
         assert all(side["seen"] and side["unseen"] for side in transferred.values())
     (report,) = _artifacts(home, "report").values()
-    assert all(row in (report / "report.md").read_text() for row in rows)
+    assert all(system in (report / "report.md").read_text() for system in systems)
 
 
 @pytest.mark.slow
@@ -80,9 +80,9 @@ def test_a_denoising_mbart_gets_vocabularies_on_both_sides(repository: Path, tmp
     _run(repository, tmp_path, *settings)
     _check(tmp_path, ("encoder", "decoder"))
     finetuned = _artifacts(tmp_path, "finetune")
-    for row in ROWS:
-        config = json.loads((finetuned[f"finetune {row} seed 1"] / "config.json").read_text())
-        assert config["model_type"] == ("mbart" if row == "old" else "split_mbart"), "its sides have parted company"
+    for system in SYSTEMS:
+        config = json.loads((finetuned[f"finetune {system} seed 1"] / "config.json").read_text())
+        assert config["model_type"] == ("mbart" if system == "old" else "split_mbart"), "its sides have parted company"
 
 
 @pytest.mark.slow
@@ -105,17 +105,20 @@ def test_what_a_model_of_monolingual_text_knows_is_transferred(
 ) -> None:
     """The configurations of the paper's table 3 as they are shipped, in small; then with a checkpoint, both sides."""
     monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
-    config, rows = repository / "configs" / f"table3-{family}.yaml", ("without", "mean", "patt+kd")
+    config, systems = repository / "configs" / f"table3-{family}.yaml", ("without", "mean", "patt+kd")
     model = f"model={{family: {family}, {SHAPE}}}"
     run_config(config, tmp_path / "first", *FEW, model)
-    _check(tmp_path / "first", ("decoder",), rows)
+    _check(tmp_path / "first", ("decoder",), systems)
     finetuned = _artifacts(tmp_path / "first", "finetune")
-    described = {row: json.loads((finetuned[f"finetune {row} seed 1"] / "config.json").read_text()) for row in rows}
-    families = {row: config["model_type"] for row, config in described.items()}
+    described = {
+        system: json.loads((finetuned[f"finetune {system} seed 1"] / "config.json").read_text()) for system in systems
+    }
+    families = {system: config["model_type"] for system, config in described.items()}
     if family == "bert":
         assert set(families.values()) == {"encoder-decoder"}
         sizes = {
-            row: (whole["encoder"]["vocab_size"], whole["decoder"]["vocab_size"]) for row, whole in described.items()
+            system: (whole["encoder"]["vocab_size"], whole["decoder"]["vocab_size"])
+            for system, whole in described.items()
         }
         assert sizes == {"without": (700, 700), "mean": (700, 600), "patt+kd": (700, 600)}
     else:
@@ -123,4 +126,4 @@ def test_what_a_model_of_monolingual_text_knows_is_transferred(
     (pretrained,) = _artifacts(tmp_path / "first", "pretrain").values()
     checkpoint = (f"upstream.checkpoint={pretrained}", "sides=[encoder, decoder]")
     run_config(config, tmp_path / "second", *FEW, model, *checkpoint)
-    _check(tmp_path / "second", ("encoder", "decoder"), rows)
+    _check(tmp_path / "second", ("encoder", "decoder"), systems)

@@ -26,7 +26,7 @@ SMALL = (
     "finetune.batch_size=1000",
     "evaluation={beam: 2, speed_sentences: 4, speed_repeats: 1}",
 )
-ROWS = ("pretrain-finetune", "random", "mean", "avg", "patt+kd")
+SYSTEMS = ("pretrain-finetune", "random", "mean", "avg", "patt+kd")
 
 
 @pytest.mark.slow
@@ -38,10 +38,10 @@ def test_questions_are_learnt_and_scored(repository: Path, tmp_path: Path) -> No
         write_task(tmp_path, split, count)
     home = tmp_path / "home"
     printed = run_config(tmp_path / "questions.yaml", home, *SMALL)
-    assert all(row in printed for row in ROWS)
+    assert all(system in printed for system in SYSTEMS)
     assert "no model is registered" in printed, "six steps are too few to reach any dev BLEU"
     assert "@champion" not in printed
     scored = [json.loads(path.read_text()) for path in (home / "store" / "evaluate").glob("*/evaluation.json")]
-    assert [evaluation["sentences"] for evaluation in scored] == [SPLITS["test"]] * len(ROWS)
+    assert [evaluation["sentences"] for evaluation in scored] == [SPLITS["test"]] * len(SYSTEMS)
     (report,) = (home / "store" / "report").glob("*/report.md")
     assert all(metric in report.read_text() for metric in ("BLEU", "ROUGE-L", "METEOR", "chrF", "TER"))

@@ -44,14 +44,14 @@ def test_a_map_of_what_was_finetuned(
     steps = {}
     for pairs, rate in ((20, 0), (40, 4e-3)):
         changes = [f"finetune.pairs={pairs}", f"finetune.embedding_learning_rate={rate}"]
-        steps[pairs, rate] = Pipeline(load(config, Experiment, changes), tmp_path).rows
-        for step in in_order([row.finetune for row in steps[pairs, rate]]):
+        steps[pairs, rate] = Pipeline(load(config, Experiment, changes), tmp_path).systems
+        for step in in_order([system.finetune for system in steps[pairs, rate]]):
             if Store(home).find(step) is None:
                 perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
     assert main([str(config), *settings]) == 0
     found = json.loads((tmp_path / "out" / "map.json").read_text())
-    assert [(cell["row"], cell["pairs"], cell["embedding_learning_rate"]) for cell in found] == [
-        (row, pairs, rate) for pairs, rate in ((20, 0), (40, 0.004)) for row in ("plain", "mean")
+    assert [(cell["system"], cell["pairs"], cell["embedding_learning_rate"]) for cell in found] == [
+        (system, pairs, rate) for pairs, rate in ((20, 0), (40, 0.004)) for system in ("plain", "mean")
     ]
     _check_area(Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", found[3]["areas"]["bits_per_character"])
     assert (tmp_path / "out" / "map.png").read_bytes().startswith(b"\x89PNG")

@@ -14,7 +14,7 @@ from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, R
 OPERATIONS = [
     StartRun("invocation", None, "demo", "größer", {"a": "b"}, {"size": "10"}, 1),
     LogMetrics("invocation", [("loss", 1.5, 2, 1)]),
-    SetTags("invocation", {"row": "avg"}),
+    SetTags("invocation", {"system": "avg"}),
     LogArtifacts("invocation", "/somewhere", ["record.json"]),
     RegisterModel("invocation", "demo", "/somewhere", "0" * 64, ["candidate"], {}),
     EndRun("invocation", "FINISHED", 3),

@@ -36,7 +36,7 @@ class Inner(Settings):
 
 
 class Recipe(Settings):
-    row: str
+    system: str
     inner: Inner = Inner()
 
 
@@ -58,8 +58,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("home") / "with space")
 
 
-def evaluation(store: Store, row: str, bleu: float) -> Step:
-    step = Step(EVALUATE, f"evaluate {row}", Recipe(row=row), labels={"row": row, "seed": "1"})
+def evaluation(store: Store, system: str, bleu: float) -> Step:
+    step = Step(EVALUATE, f"evaluate {system}", Recipe(system=system), labels={"system": system, "seed": "1"})
 
     def write(out: Path) -> dict[str, object]:
         (out / "plots").mkdir()
@@ -92,7 +92,7 @@ def test_a_run_is_recorded_whole(store: Store) -> None:
     assert run.tags["config"] == "demo.yaml" and "argv" in run.tags
     cached, made = server.children(run)
     assert (cached.name, cached.tags["cached"], cached.metrics["BLEU"]) == ("evaluate old", "true", 30.25)
-    expected = {"cached": "false", "stage": "evaluate", "fingerprint": step.fingerprint, "row": "avg", "seed": "1"}
+    expected = {"cached": "false", "stage": "evaluate", "fingerprint": step.fingerprint, "system": "avg", "seed": "1"}
     assert expected.items() <= made.tags.items()
     assert made.tags["signature.BLEU"] == "tok:13a"
     assert made.metrics["BLEU"] == 31.5 and made.metrics["loss"] == pytest.approx(1 / 1500)
@@ -102,7 +102,7 @@ def test_a_run_is_recorded_whole(store: Store) -> None:
     client = MlflowClient(tracking_uri=server.uri)
     stored = client.get_run(made.id)
     assert stored.info.status == "FINISHED" and client.get_run(run.id).info.status == "FINISHED"
-    assert stored.data.params == {"row": "avg", "inner.rate": "0.5"}
+    assert stored.data.params == {"system": "avg", "inner.rate": "0.5"}
     curve = client.get_metric_history(made.id, "loss")
     assert [point.step for point in curve] == list(range(1500)), "repeated steps are recorded once"
     assert {item.path for item in client.list_artifacts(made.id)} == {"record.json", "plots"}
@@ -131,27 +131,27 @@ def test_failures_and_interruptions_are_recorded(store: Store) -> None:
 def test_runs_are_compared(store: Store) -> None:
     for name, bleu in (("monday", 20.0), ("tuesday", 21.0)):
         tracker = Tracker(store, "demo", print, name=name)
-        for row in ("att", "patt"):
-            step = Step(EVALUATE, row, Recipe(row=f"{name} {row}"), labels={"row": row, "seed": "1"})
+        for system in ("att", "patt"):
+            step = Step(EVALUATE, system, Recipe(system=f"{name} {system}"), labels={"system": system, "seed": "1"})
             tracker.finished(step, store.publish(step, lambda out, bleu=bleu: {"BLEU": bleu}))
         tracker.close()
     tracker = Tracker(store, "demo", print, name="forgetful")
-    own = {"row": "patt", "seed": "1"}
+    own = {"system": "patt", "seed": "1"}
     for name, labels in (("patt", own), ("after", own | {TEST_SET: "upstream"}), ("bert", {TEST_SET: "upstream"})):
-        step = Step(EVALUATE, f"evaluate {name}", Recipe(row=name), labels=labels)
+        step = Step(EVALUATE, f"evaluate {name}", Recipe(system=name), labels=labels)
         tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
     tracker.close()
     server = Server(store.home)
-    rows = compare(server, ["tuesday", server.find("monday").id])
-    assert [(row.run, row.row, row.figures["BLEU"]) for row in rows] == [
+    systems = compare(server, ["tuesday", server.find("monday").id])
+    assert [(system.run, system.system, system.figures["BLEU"]) for system in systems] == [
         ("tuesday", "att", 21.0),
         ("tuesday", "patt", 21.0),
         ("monday", "att", 20.0),
         ("monday", "patt", 20.0),
     ]
-    assert [row.row for row in compare(server, ["forgetful"])] == ["patt", "patt (upstream)", "evaluate bert"]
+    assert [system.system for system in compare(server, ["forgetful"])] == ["patt", "patt (upstream)", "evaluate bert"]
     console = Console(width=100, record=True, file=(store.home / "printed").open("w"))
-    console.print(table(rows))
+    console.print(table(systems))
     shown = console.export_text()
     assert re.search(r"tuesday +patt +1 +21", shown)
     assert "may be the luck of its seed" in re.sub(r"\s+", " ", shown)
@@ -161,8 +161,8 @@ def test_runs_are_compared(store: Store) -> None:
         compare(server, ["monday"], stage="finetune")
 
 
-def model(store: Store, row: str, value: float) -> Step:
-    step = Step(FINETUNE, f"finetune {row}", Recipe(row=row), labels={"row": row})
+def model(store: Store, system: str, value: float) -> Step:
+    step = Step(FINETUNE, f"finetune {system}", Recipe(system=system), labels={"system": system})
 
     def write(out: Path) -> dict[str, object]:
         save_file({"weight": np.full(3, value, np.float32)}, out / "model.safetensors")
@@ -189,7 +189,7 @@ def texts(store: Store) -> Step:
             (out / name).write_text(f"{name}\n")
         return {}
 
-    step = Step(EVALUATE, "texts", Recipe(row="texts"))
+    step = Step(EVALUATE, "texts", Recipe(system="texts"))
     store.publish(step, write)
     return step
 

@@ -31,7 +31,7 @@ upstream: {corpus: everyday, vocabulary: {size: 80, byte_fallback: false}}
 downstream: {corpus: law, vocabulary: {size: 80, byte_fallback: false}}
 model: {d_model: 16, encoder_layers: 1, decoder_layers: 2, attention_heads: 2, ffn_dim: 8192}
 pretrain: {max_steps: 1, epochs: 1, batch_size: 100000, precision: fp32, dev_sentences: 2, max_length: 64}
-rows: [{name: mean, initialiser: mean}]
+systems: [{name: mean, initialiser: mean}]
 """
 HEADROOM = 250 * 2**20
 

@@ -178,7 +178,7 @@ def _check_method(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"{' and '.join(sorted(DISTILLED_METHODS))} need distilled rows of a vocabulary, and nothing else does",
             where="--distilled",
-            hint="A run with such a row makes them, in its step `token distillation` or `likelihood matching`.",
+            hint="A run with such a system makes them, in its step `token distillation` or `likelihood matching`.",
         )
 
 

@@ -19,7 +19,7 @@ NOT_BETTER = 1
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("models", help="the registered models").add_subparsers(required=True)
-    listing = group.add_parser("list", help="versions with their aliases, rows and scores")
+    listing = group.add_parser("list", help="versions with their aliases, systems and scores")
     listing.set_defaults(command=list_models)
 
     show = group.add_parser("show", help="everything that is recorded about a version, and its card")
@@ -46,18 +46,19 @@ def list_models(arguments: argparse.Namespace) -> None:
     from subgraft.cli.experiments import recorded
     from subgraft.reporting.numbers import fixed
     from subgraft.tracking.registry import Registry
+    from subgraft.tracking.tags import system_of
 
     del arguments
     table = Table(box=None, pad_edge=False)
-    for heading in ("model", "version", "aliases", "row", "seed", "dev BLEU", "test BLEU", "registered"):
+    for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
         table.add_column(heading, justify="right" if "BLEU" in heading else "left")
     with recorded() as server:
         versions = Registry(server).versions()
     for one in versions:
         scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
         aliases, told = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
-        row, seed = one.tags.get("row", ""), one.tags.get("seed", "")
-        table.add_row(one.model, str(one.number), aliases, row, seed, *scores, told)
+        system, seed = system_of(one.tags) or "", one.tags.get("seed", "")
+        table.add_row(one.model, str(one.number), aliases, system, seed, *scores, told)
     if not versions:
         print("no model is registered here")
         return

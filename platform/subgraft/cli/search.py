@@ -1,4 +1,4 @@
-"""subgraft search: hyperparameters of rows, tried out and judged on dev."""
+"""subgraft search: hyperparameters of systems, tried out and judged on dev."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    one = commands.add_parser("search", help="search for hyperparameters of rows; what was tried is not tried again")
+    one = commands.add_parser("search", help="search for hyperparameters of systems; what was tried is not tried again")
     one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
     one.add_argument("overrides", nargs="*", metavar="key=value", help="as in search.trials=40")
     one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
@@ -31,17 +31,17 @@ def search(arguments: argparse.Namespace) -> None:
 
     experiment = load_experiment(arguments.config, arguments.overrides)
     searches = sessions(experiment, arguments.config.absolute().parent)
-    rows = ""
+    systems = ""
     failed: list[TrialResult] = []
     for number, session in enumerate(searches, 1):
         if len(searches) > 1:
-            console().print(f"row {session.row}, {number} of {len(searches)}", highlight=False, markup=False)
+            console().print(f"system {session.system}, {number} of {len(searches)}", highlight=False, markup=False)
         found = session.run(console(), arguments.address)
         _tell(found)
-        rows += found.rows
+        systems += found.systems
         failed += found.failed
-    if rows:
-        console().print(f"rows:\n{rows}", highlight=False, markup=False)
+    if systems:
+        console().print(f"systems:\n{systems}", highlight=False, markup=False)
     if failed:
         told = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
         raise OperationalError(told, hint="Run the same command again: it does these again, and no others.")

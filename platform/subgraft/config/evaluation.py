@@ -26,7 +26,7 @@ class MeasurementSettings(Settings):
 
 
 class EvaluationSettings(MeasurementSettings):
-    """How the rows of an experiment are measured, and compared.
+    """How the systems of an experiment are measured, and compared.
 
     bootstrap_samples: resamples behind an interval or a p-value.
     by_token_count: whether the bits of the test references are taken, by how often the new tokens in them occur in the
@@ -46,7 +46,7 @@ class EvaluationSettings(MeasurementSettings):
 
 
 class IntrinsicSettings(Settings):
-    """The intrinsic quality of new rows: seen tokens are held out, and made again by each row's initialiser.
+    """The intrinsic quality of new rows: seen tokens are held out, and made again by each system's initialiser.
 
     tokens: how many; fewer where a fifth of those that qualify is less.  seed: which ones.
     """

@@ -17,9 +17,9 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.presets import with_preset
-from subgraft.config.rows import DISTILLED, UNMAPPED, Row, require_trained_tables
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings, require_searchable
+from subgraft.config.systems import DISTILLED, UNMAPPED, System, require_trained_tables
 from subgraft.config.training import ROWS_IN_PARTS, ModelSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
@@ -30,7 +30,7 @@ class Experiment(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
     task, question_generation: left out of what the report records where they say what has always been so.
-    token_distillation_training, likelihood_matching_training: there where a row needs them, and in no fingerprint
+    token_distillation_training, likelihood_matching_training: there where a system needs them, and in no fingerprint
     elsewhere.  search: what `subgraft search` does; the other commands pass over it.
     """
 
@@ -62,7 +62,7 @@ class Experiment(Settings):
     )
     likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     finetune: TrainingSettings
-    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    systems: Annotated[tuple[System, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
     intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     search: SearchSettings | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -78,7 +78,7 @@ class Experiment(Settings):
         for where, corpus in (("upstream", self.upstream.corpus), ("downstream", self.downstream.corpus)):
             if corpus not in self.corpora:
                 raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(self.corpora)}")
-        given = {"row names": [row.name for row in self.rows], "seeds": self.seeds, "sides": self.sides}
+        given = {"system names": [system.name for system in self.systems], "seeds": self.seeds, "sides": self.sides}
         for what, values in given.items():
             if len(set(values)) != len(values):
                 raise ValueError(f"{what} must be distinct")
@@ -113,10 +113,10 @@ class Experiment(Settings):
                 raise ValueError(f"{where}.rare_tokens: only finetune has new rows")
             if training is not None and training.pairs is not None:
                 raise ValueError(f"{where}.pairs: only finetune can do with some of its text; limit the corpus")
-        if self.finetune.evaluate_at and (phased := [row.name for row in self.rows if row.tables_first]):
-            raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.evaluate_at says nothing")
-        for row in self.rows:
-            require_trained_tables(row, row.finetuning(self.finetune).embedding_learning_rate)
+        if self.finetune.evaluate_at and (phased := [system.name for system in self.systems if system.tables_first]):
+            raise ValueError(f"system {phased[0]}: finetune.evaluate_at means nothing to tables_first's two trainings")
+        for system in self.systems:
+            require_trained_tables(system, system.finetuning(self.finetune).embedding_learning_rate)
         return self
 
     @model_validator(mode="after")
@@ -127,33 +127,35 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _attachable(self) -> Experiment:
-        attached = [row.name for row in self.rows if row.attached]
+        attached = [system.name for system in self.systems if system.attached]
         if attached and self.runtime.zero_stage == 3:
-            raise ValueError(f"row {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
+            raise ValueError(f"system {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
         return self
 
     @model_validator(mode="after")
     def _rows_can_be_held_back(self) -> Experiment:
-        if self.runtime.zero_stage is not None and any(row.finetuning(self.finetune).rare_tokens for row in self.rows):
+        if self.runtime.zero_stage is not None and any(
+            system.finetuning(self.finetune).rare_tokens for system in self.systems
+        ):
             raise ValueError(ROWS_IN_PARTS)
         return self
 
     @model_validator(mode="after")
     def _searchable(self) -> Experiment:
         if self.search is not None:
-            require_searchable(self.search, self.rows, self.finetune)
+            require_searchable(self.search, self.systems, self.finetune)
         return self
 
     @model_validator(mode="after")
     def _pretrainable(self) -> Experiment:
-        """Rows that need another pretraining than the plain one need one that happens here, with such a vocabulary."""
-        others = [row.name for row in self.rows if row.pretraining != "plain"]
+        """Systems with another pretraining than the plain one need one that happens here, with such a vocabulary."""
+        others = [system.name for system in self.systems if system.pretraining != "plain"]
         if self.upstream.checkpoint is not None and others:
             raise ValueError(
-                f"upstream.checkpoint brings a model that cannot be pretrained again, which these rows are about: "
+                f"upstream.checkpoint brings a model that cannot be pretrained again, which these systems are about: "
                 f"{', '.join(others)}; leave out either"
             )
-        sampled = any(row.pretraining == "sampled" for row in self.rows)
+        sampled = any(system.pretraining == "sampled" for system in self.systems)
         if sampled and self.upstream.vocabulary.kind == "wordpiece":
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
         if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
@@ -179,9 +181,9 @@ class Experiment(Settings):
                 "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
                 "cannot translate before it is finetuned, so upstream.objective must be translation"
             )
-        if self.intrinsic is not None and all(row.initialiser in (None, *DISTILLED) for row in self.rows):
+        if self.intrinsic is not None and all(system.initialiser in (None, *DISTILLED) for system in self.systems):
             raise ValueError(
-                f"intrinsic measures rows with an initialiser other than {' and '.join(DISTILLED)}: there is none"
+                f"intrinsic measures systems with an initialiser other than {' and '.join(DISTILLED)}: there is none"
             )
         return self
 
@@ -189,10 +191,10 @@ class Experiment(Settings):
     def _as_wide_as_the_table(self) -> Experiment:
         """A checkpoint's width is not known before it is there."""
         width = self.static_embeddings.dimensions
-        unmapped = [row.name for row in self.rows if row.initialiser in UNMAPPED]
+        unmapped = [system.name for system in self.systems if system.initialiser in UNMAPPED]
         if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
             raise ValueError(
-                f"row {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
+                f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
                 f"model.d_model {self.model.d_model}"
             )
         return self
@@ -216,8 +218,8 @@ class Experiment(Settings):
 
     @property
     def _kinds_it_is_pretrained_with(self) -> dict[str, VocabularyKind]:
-        """Kinds of the vocabularies that any row's pretraining takes, by where they are given."""
-        ways = {row.pretraining for row in self.rows}
+        """Kinds of the vocabularies that any system's pretraining takes, by where they are given."""
+        ways = {system.pretraining for system in self.systems}
         kinds = {"upstream.vocabulary": self.upstream.vocabulary.kind}
         kinds |= {"downstream.vocabulary": self.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
         return kinds | ({"joint_vocabulary": self.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
@@ -232,9 +234,9 @@ class Experiment(Settings):
     @model_validator(mode="after")
     def _distillable(self) -> Experiment:
         """A checkpoint's depth is not known before it is there."""
-        needed = any(row.initialiser == "token-distillation" for row in self.rows)
+        needed = any(system.initialiser == "token-distillation" for system in self.systems)
         if needed and self.token_distillation_training is None:
-            raise ValueError("rows of token-distillation need token_distillation_training")
+            raise ValueError("systems of token-distillation need token_distillation_training")
         depth = min(getattr(self.model, f"{side}_layers") for side in self.sides)
         if needed and self.upstream.checkpoint is None and (self.token_distillation.layer or 1) > depth:
             raise ValueError(
@@ -245,12 +247,12 @@ class Experiment(Settings):
     @model_validator(mode="after")
     def _matchable(self) -> Experiment:
         """Likelihood matching is about what a decoder predicts."""
-        if not any(row.initialiser == "likelihood-matching" for row in self.rows):
+        if not any(system.initialiser == "likelihood-matching" for system in self.systems):
             return self
         if self.likelihood_matching_training is None:
-            raise ValueError("rows of likelihood-matching need likelihood_matching_training")
+            raise ValueError("systems of likelihood-matching need likelihood_matching_training")
         if self.sides != ("decoder",):
-            raise ValueError("rows of likelihood-matching learn what a decoder predicts: they need `sides: [decoder]`")
+            raise ValueError("likelihood-matching learns what a decoder predicts: its systems need `sides: [decoder]`")
         if self.likelihood_matching.text == "own-translations" and self.upstream.objective != "translation":
             raise ValueError(
                 "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "

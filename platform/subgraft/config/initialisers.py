@@ -39,7 +39,7 @@ class ResegmentationSettings(Settings):
 
 
 class GeneratorSettings(Settings):
-    """Training of a generator, in all that rows share; its kind and kd_weight are the row's.
+    """Training of a generator, in all that systems share; its kind and kd_weight are the system's.
 
     negatives: which simulated tokens a token of the decoder competes with, those of its sentence, or of all sentences
     that are computed together.  initial_weights: W begins at zero, which is avg, or is drawn from N(0, 1).
@@ -54,7 +54,7 @@ class GeneratorSettings(Settings):
 
 
 class StaticEmbeddingSettings(Settings):
-    """Static embeddings of the new vocabulary's tokens, trained on the task's text; the row's method says by what.
+    """Static embeddings of the new vocabulary's tokens, trained on the task's text; the system's method says by what.
 
     dimensions: the model's `d_model` where not given.  min_count: tokens rarer than this get no vector.  The n-grams
     are fastText's.  Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.

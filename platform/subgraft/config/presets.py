@@ -184,7 +184,7 @@ TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-# Groups that rows with some initialiser alone need. Elsewhere they stay out of the experiment, and of its fingerprints.
+# Groups that only systems with some initialiser need. Elsewhere they are in no experiment, and in no fingerprint.
 _ONLY_FOR: Mapping[str, str] = {
     "token_distillation_training": "token-distillation",
     "likelihood_matching_training": "likelihood-matching",
@@ -199,7 +199,7 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     preset = _named(PRESETS, given.get("preset", "small"))
     filled = dict(given)
     for group, defaults in (preset | _named(TASKS, given.get("task"))).items():
-        if group in given or group not in _ONLY_FOR or _has_row(given, _ONLY_FOR[group]):
+        if group in given or group not in _ONLY_FOR or _has_system(given, _ONLY_FOR[group]):
             own = given.get(group, {})
             filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
     return filled
@@ -209,7 +209,7 @@ def _named(table: Mapping[str, Mapping[str, Mapping[str, Any]]], name: object) -
     return dict(table.get(name, {})) if isinstance(name, str) else {}
 
 
-def _has_row(given: Mapping[str, Any], initialiser: str) -> bool:
-    rows = given.get("rows", ())
-    rows = rows if isinstance(rows, list | tuple) else ()
-    return any(isinstance(row, Mapping) and row.get("initialiser") == initialiser for row in rows)
+def _has_system(given: Mapping[str, Any], initialiser: str) -> bool:
+    systems = given.get("systems", ())
+    systems = systems if isinstance(systems, list | tuple) else ()
+    return any(isinstance(system, Mapping) and system.get("initialiser") == initialiser for system in systems)

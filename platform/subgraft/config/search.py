@@ -1,4 +1,4 @@
-"""The settings of a hyperparameter search: what is varied in a row of an experiment, how, and to what end."""
+"""The settings of a hyperparameter search: what is varied in a system of an experiment, how, and to what end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.config.base import Seed, Settings
-from subgraft.config.rows import Row, require_trained_tables
+from subgraft.config.systems import System, require_trained_tables
 from subgraft.config.training import TrainingSettings
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ GeneratorKind = Literal["avg", "att", "patt"]
 Objective = Literal["dev_bleu", "sentences_per_second"]
 # Kinds of generator that have something to train.
 TRAINED: tuple[GeneratorKind, ...] = ("att", "patt")
-# What every row has, also one that gets no new rows.
+# What every system has, also one that gets no new rows.
 RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
 
@@ -62,7 +62,7 @@ Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_nought)]
 
 
 class SearchSpace(Settings):
-    """What is varied: fields of the row, each a list to choose from; kd_weight and the rates may be ranges.
+    """What is varied: fields of the system, each a list to choose from; kd_weight and the rates may be ranges.
 
     What a trial does not need it is not asked: avg has neither kd_weight nor generator_steps.
     """
@@ -76,7 +76,7 @@ class SearchSpace(Settings):
 
     @property
     def varied(self) -> dict[str, Range | tuple[Any, ...]]:
-        """What there is to choose from, by the row's field."""
+        """What there is to choose from, by the system's field."""
         return {name: choices for name in type(self).model_fields if (choices := getattr(self, name)) is not None}
 
     @model_validator(mode="after")
@@ -98,16 +98,16 @@ class HalvingSettings(Settings):
 
 
 class SearchSettings(Settings):
-    """A search around one row, or several, each by itself. Trials run under the first seed and are judged on dev alone.
+    """A search around one system, or several, each by itself. Trials run under the first seed, judged on dev alone.
 
-    row: which row is varied; the others take no part.  rows: in place of it, several, each with as many trials in the
-    same space.  trials: of a row in all, those of earlier invocations included; a grid has as many as its space has
-    combinations.  concurrent: so many at a time, as far as the machine has room for their steps.  asha: null for no
-    stopping.
+    system: which system is varied; the others take no part.  systems: in place of it, several, each with as many trials
+    in the same space.  trials: of a system in all, those of earlier invocations included; a grid has as many as its
+    space has combinations.  concurrent: so many at a time, as far as the machine has room for their steps.  asha: null
+    for no stopping.
     """
 
-    row: str | None = None
-    rows: Choices[str] | None = Field(default=None, exclude_if=lambda given: given is None)
+    system: str | None = None
+    systems: Choices[str] | None = Field(default=None, exclude_if=lambda given: given is None)
     space: SearchSpace
     trials: Annotated[int, Field(ge=1)] | None = None
     sampler: Literal["tpe", "random", "grid"] = "tpe"
@@ -116,15 +116,15 @@ class SearchSettings(Settings):
     objectives: Choices[Objective] = ("dev_bleu", "sentences_per_second")
     asha: HalvingSettings | None = HalvingSettings()
 
-    def each_row(self) -> list[SearchSettings]:
-        """A search around one row for each of the rows."""
-        names = self.rows or (self.row,)
-        return [self.model_copy(update={"row": name, "rows": None}) for name in names]
+    def each_system(self) -> list[SearchSettings]:
+        """A search around one system for each of the systems."""
+        names = self.systems or (self.system,)
+        return [self.model_copy(update={"system": name, "systems": None}) for name in names]
 
     @model_validator(mode="after")
     def _about_something(self) -> SearchSettings:
-        if (self.row is None) == (self.rows is None):
-            raise ValueError("give exactly one of row, rows")
+        if (self.system is None) == (self.systems is None):
+            raise ValueError("give exactly one of system, systems")
         return self
 
     @model_validator(mode="after")
@@ -144,29 +144,29 @@ class SearchSettings(Settings):
         return self
 
 
-def require_searchable(search: SearchSettings, rows: tuple[Row, ...], training: TrainingSettings) -> None:
-    """Raises ValueError where a row is not there, or what is to be varied means nothing to it.
+def require_searchable(search: SearchSettings, systems: tuple[System, ...], training: TrainingSettings) -> None:
+    """Raises ValueError where a system is not there, or what is to be varied means nothing to it.
 
-    training: the finetuning of all rows.
+    training: the finetuning of all systems.
     """
-    by_name = {row.name: row for row in rows}
-    for one in search.each_row():
-        if one.row not in by_name:
-            where = "row" if search.rows is None else "rows"
-            raise ValueError(f"search.{where} '{one.row}' is not among rows: {', '.join(by_name)}")
-        _require_meaning(search.space, by_name[one.row], training)
+    by_name = {system.name: system for system in systems}
+    for one in search.each_system():
+        if one.system not in by_name:
+            where = "system" if search.systems is None else "systems"
+            raise ValueError(f"search.{where} '{one.system}' is not among systems: {', '.join(by_name)}")
+        _require_meaning(search.space, by_name[one.system], training)
 
 
-def _require_meaning(space: SearchSpace, row: Row, training: TrainingSettings) -> None:
+def _require_meaning(space: SearchSpace, system: System, training: TrainingSettings) -> None:
     meaningless = [name for name in space.varied if name not in RATES]
-    if row.initialiser is None and meaningless:
+    if system.initialiser is None and meaningless:
         raise ValueError(
-            f"search.row '{row.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
+            f"search.system '{system.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
             f"not {', '.join(meaningless)}"
         )
-    kinds = space.initialiser or (row.generator,)
+    kinds = space.initialiser or (system.generator,)
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not set(kinds) & set(TRAINED):
             raise ValueError(f"search.space.{name} applies to att and patt only, and no trial has either")
-    rates = space.embedding_learning_rate or (row.finetuning(training).embedding_learning_rate,)
-    require_trained_tables(row, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))
+    rates = space.embedding_learning_rate or (system.finetuning(training).embedding_learning_rate,)
+    require_trained_tables(system, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))

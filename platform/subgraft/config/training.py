@@ -69,7 +69,7 @@ class RareTokenSettings(Settings):
 class TrainingSettings(Settings):
     """One training: everything that decides its result. Device, threads and workers are `Runtime`.
 
-    batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
+    batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the system's own
     vocabulary, or target characters, which are the same for every vocabulary. The learning rate warms up linearly over
     `warmup_steps` and then falls with the inverse square root of the step. embedding_learning_rate: its peak for the
     tables of the sides whose vocabulary changes, where new rows have further to go than the rest of the model; 0 leaves

@@ -33,7 +33,7 @@ class VocabularySettings(Settings):
 
 
 class JointVocabularySettings(VocabularySettings):
-    """The vocabulary of upstream and downstream text together, for rows with `pretraining: joint-vocabulary`.
+    """The vocabulary of upstream and downstream text together, for systems with `pretraining: joint-vocabulary`.
 
     weighing: the texts count as large as they are, or equally: then the smaller one is repeated a whole number of
     times, until it has about as many characters as the larger.
@@ -43,7 +43,7 @@ class JointVocabularySettings(VocabularySettings):
 
 
 class SamplingSettings(Settings):
-    """How text is cut anew each time a sentence is seen, for rows with `pretraining: sampled`.
+    """How text is cut anew each time a sentence is seen, for systems with `pretraining: sampled`.
 
     dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).  alpha: exponent on the
     probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018, section 3.3).  sides:

@@ -1,4 +1,4 @@
-"""What the rows of an experiment begin with, as steps: corpora, vocabularies, and models before any transfer."""
+"""What the systems of an experiment begin with, as steps: corpora, vocabularies, and models before any transfer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from subgraft.config.base import SideName, Split
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MaskingSettings, NoiseSettings
 from subgraft.config.experiment import Experiment
-from subgraft.config.rows import Row
+from subgraft.config.systems import System
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.files import file_digest
@@ -92,14 +92,14 @@ class Beginnings:
         """
         return self._own_vocabularies(self.experiment.downstream.vocabulary)
 
-    def vocabularies_of(self, row: Row) -> dict[SideName, Step]:
-        """The vocabularies that a row's model is given: the task's own, or its own by size or count."""
-        settings = self._sized(row)
+    def vocabularies_of(self, system: System) -> dict[SideName, Step]:
+        """The vocabularies that a system's model is given: the task's own, or its own by size or count."""
+        settings = self._sized(system)
         same = settings == self.experiment.downstream.vocabulary
         return self.vocabularies if same else self._own_vocabularies(settings)
 
-    def _sized(self, row: Row) -> VocabularySettings:
-        own = {"size": row.vocabulary_size, "min_count": row.vocabulary_min_count}
+    def _sized(self, system: System) -> VocabularySettings:
+        own = {"size": system.vocabulary_size, "min_count": system.vocabulary_min_count}
         given = {name: value for name, value in own.items() if value is not None}
         return self.experiment.downstream.vocabulary.model_copy(update=given)
 
@@ -118,8 +118,8 @@ class Beginnings:
     def _upstream_vocabularies(self) -> dict[SideName, Step]:
         return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
 
-    def _task_vocabularies(self, row: Row) -> dict[SideName, Step]:
-        return self._both_sides(self._sized(row), self.downstream_corpus, shared=self.experiment.downstream.shared)
+    def _task_vocabularies(self, system: System) -> dict[SideName, Step]:
+        return self._both_sides(self._sized(system), self.downstream_corpus, shared=self.experiment.downstream.shared)
 
     @cached_property
     def _joint_vocabularies(self) -> dict[SideName, Step]:
@@ -140,19 +140,19 @@ class Beginnings:
             return dict(vocabularies)
         return self._upstream_vocabularies | {side: vocabularies[side] for side in self.experiment.sides}
 
-    def begins_with(self, row: Row, seed: int) -> Step:
-        """The model that a row begins with, before any transfer."""
+    def begins_with(self, system: System, seed: int) -> Step:
+        """The model that a system begins with, before any transfer."""
         corpus = self.experiment.upstream.corpus
-        if row.pretraining == "none":
+        if system.pretraining == "none":
             recipe = BuildRecipe(model=self.experiment.model, seed=seed)
-            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(row)))
-        if row.pretraining == "sampled":
+            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(system)))
+        if system.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
             return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
-        if row.pretraining == "downstream-vocabulary":
+        if system.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies(row)))
-        if row.pretraining == "joint-vocabulary":
+            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies(system)))
+        if system.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
             return self._pretrain(name, self._on_changed_sides(self._joint_vocabularies))
         return self.pretrained

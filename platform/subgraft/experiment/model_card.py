@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from subgraft.experiment.pipeline import Pipeline, RowSteps
+from subgraft.experiment.pipeline import Pipeline, SystemSteps
 from subgraft.metrics.scores import METRICS
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
@@ -29,16 +29,16 @@ PURPOSES = {"translation": "translation"}
 
 @dataclass(frozen=True)
 class Chosen:
-    """The row and seed that dev scores chose, with what is on record about every step behind it."""
+    """The system and seed that dev scores chose, with what is on record about every step behind it."""
 
     model: str
     pipeline: Pipeline
-    steps: RowSteps
+    steps: SystemSteps
     kept: KeptWeights
     records: Mapping[str, Record]
 
     @classmethod
-    def of(cls, model: str, pipeline: Pipeline, steps: RowSteps, kept: KeptWeights, store: Store) -> Chosen:
+    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, kept: KeptWeights, store: Store) -> Chosen:
         """Read the records; a step whose artifact is no longer there has none."""
         behind = in_order([steps.finetune, steps.evaluate])
         found = ((step.fingerprint, store.find(step)) for step in behind)
@@ -54,7 +54,7 @@ class Chosen:
             "task": experiment.task,
             "source_language": experiment.languages.source,
             TARGET_LANGUAGE: experiment.languages.target,
-            "recipe": json.dumps(self.steps.row.model_dump(mode="json", exclude_defaults=True)),
+            "recipe": json.dumps(self.steps.system.model_dump(mode="json", exclude_defaults=True)),
             CHOSEN_BY: BY_DEV,
             "dev.BLEU": f"{self.kept.dev_bleu:.4f}",
             "dev.step": str(self.kept.step),
@@ -94,11 +94,12 @@ class Chosen:
 
     def _heading(self) -> Iterator[str]:
         experiment, steps = self.pipeline.experiment, self.steps
-        pair, trained = experiment.languages, len(self.pipeline.rows)
+        pair, trained = experiment.languages, len(self.pipeline.systems)
         yield f"# {self.model}\n"
-        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
-        yield f"seed {steps.seed} of the experiment `{experiment.name}`: of {trained} finetuned models the best by dev"
-        yield "BLEU. The test set chose nothing. What licence the model can have depends on those of the data, below.\n"
+        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is the system"
+        yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
+        yield f"of {trained} finetuned models the best by dev BLEU. The test set chose nothing."
+        yield "What licence the model can have depends on those of the data, below.\n"
         yield "```sh"
         yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
         yield "```\n"
@@ -112,7 +113,7 @@ class Chosen:
         yield _table(("split", "score", "value", "signature"), rows)
         yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
         yield "bytes as the source. Text unlike this test set was not tried. The scores are of this model of one seed;"
-        yield "whether its row is better than another, other seeds included, only the experiment's report can say.\n"
+        yield "whether its system is better than another, other seeds included, only the experiment's report can say.\n"
 
     def _data(self) -> Iterator[str]:
         yield "## Data\n"
@@ -137,11 +138,11 @@ class Chosen:
         yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
 
     def _made(self) -> Iterator[str]:
-        row = self.steps.row
+        system = self.steps.system
         finetuned = self.records[self.steps.finetune.fingerprint]
         yield "## How it was made\n"
-        yield f"Initialiser of new tokens: {row.initialiser or 'none, there are none'}. The row's settings:\n"
-        yield f"```json\n{json.dumps(row.model_dump(mode='json', exclude_defaults=True))}\n```\n"
+        yield f"Initialiser of new tokens: {system.initialiser or 'none, there are none'}. The system's settings:\n"
+        yield f"```json\n{json.dumps(system.model_dump(mode='json', exclude_defaults=True))}\n```\n"
         rows = [
             (step.name, step.fingerprint[:12], _digest(record), duration(record.seconds) if record else MISSING)
             for step, record in self._steps()

@@ -9,8 +9,8 @@ from typing import Any
 
 from subgraft.config.base import Split
 from subgraft.config.experiment import Experiment
-from subgraft.config.rows import UNMAPPED
 from subgraft.config.runtime import Runtime
+from subgraft.config.systems import UNMAPPED
 from subgraft.errors import UserError
 from subgraft.models.hub import position_limit, read_config
 from subgraft.models.load import require_model
@@ -85,7 +85,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
-    used = {row.initialiser for row in experiment.rows}
+    used = {system.initialiser for system in experiment.systems}
     layer = experiment.token_distillation.layer
     depth = min(layer_count(config, side) for side in experiment.sides)
     if "token-distillation" in used and layer is not None and layer > depth:

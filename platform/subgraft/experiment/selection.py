@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from subgraft.experiment.pipeline import RowSteps
+from subgraft.experiment.pipeline import SystemSteps
 from subgraft.reporting.numbers import fixed
 from subgraft.stages.fitting import KeptWeights, kept_weights
 from subgraft.store.store import Store
@@ -13,17 +13,17 @@ from subgraft.store.store import Store
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A row under one seed, and which of its weights were kept."""
+    """A system under one seed, and which of its weights were kept."""
 
-    steps: RowSteps
+    steps: SystemSteps
     kept: KeptWeights
 
     @classmethod
-    def read(cls, steps: RowSteps, store: Store) -> Finetuned:
+    def read(cls, steps: SystemSteps, store: Store) -> Finetuned:
         return cls(steps, kept_weights(store.path(steps.finetune)))
 
     def __str__(self) -> str:
-        return f"{self.steps.row.name}, seed {self.steps.seed} (dev BLEU {fixed(self.kept.dev_bleu)})"
+        return f"{self.steps.system.name}, seed {self.steps.seed} (dev BLEU {fixed(self.kept.dev_bleu)})"
 
 
 @dataclass(frozen=True)

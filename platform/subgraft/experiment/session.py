@@ -85,7 +85,7 @@ class Session:
         status = "FAILED"
         try:
             run(store, [report], self.experiment.runtime, [display, tracker], address=address)
-            selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.rows])
+            selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.systems])
             if selection.warning:
                 display.say(f"[warning]  {selection.warning}")
             if selection.chosen:
@@ -110,7 +110,7 @@ class Session:
 
     @property
     def model_name(self) -> str:
-        """Name of the registered model: the row and seed that finetuning made the best on dev."""
+        """Name of the registered model: the system and seed that finetuning made the best on dev."""
         languages = self.experiment.languages
         return f"{self.experiment.name}-{languages.source}-{languages.target}"
 

@@ -24,10 +24,10 @@ def token_probabilities(model: nn.Module, input_ids: Tensor, attention_mask: Ten
             said of padding means nothing.
     """
     vocabulary: int = model.get_output_embeddings().weight.shape[0]  # type: ignore[operator]
-    rows = max(1, _LOGITS // (vocabulary * generated.shape[1]))
+    systems = max(1, _LOGITS // (vocabulary * generated.shape[1]))
     found = []
-    for start in range(0, len(generated), rows):
-        part = slice(start, start + rows)
+    for start in range(0, len(generated), systems):
+        part = slice(start, start + systems)
         logits = model(
             input_ids=input_ids[part],
             attention_mask=attention_mask[part],

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from subgraft.config.base import StaticAlgorithm
-from subgraft.config.rows import DISTILLED
+from subgraft.config.systems import DISTILLED
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.initialisers.distilled_rows import take_distilled

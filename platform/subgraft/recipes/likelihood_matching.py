@@ -5,7 +5,7 @@ from __future__ import annotations
 from subgraft.config.base import Settings
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import LikelihoodMatchingSettings
-from subgraft.config.rows import StartName
+from subgraft.config.systems import StartName
 from subgraft.config.training import TrainingSettings
 
 

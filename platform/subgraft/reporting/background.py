@@ -13,7 +13,7 @@ from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 
 def what_was_done(data: ReportData) -> Section:
-    """Corpora, vocabularies, the model, and how each row got its vocabulary."""
+    """Corpora, vocabularies, the model, and how each system got its vocabulary."""
     blocks: list[Block] = [Paragraph(text(f"Model: {data.model}.")), _corpus_table(data), _vocabulary_table(data)]
     transfers = _transfer_table(data)
     return Section("What was done", (*blocks, *([transfers] if transfers else [])))
@@ -43,11 +43,11 @@ def _vocabulary_table(data: ReportData) -> Table:
 
 
 def _transfer_table(data: ReportData) -> Table | None:
-    transfers = {row.name: row.transfer for row in data.rows if row.transfer is not None}
+    transfers = {system.name: system.transfer for system in data.systems if system.transfer is not None}
     if not transfers:
         return None
     columns = [
-        Column("row", "left"),
+        Column("system", "left"),
         Column("initialiser", "left"),
         Column("sides", "left"),
         Column("carried over"),

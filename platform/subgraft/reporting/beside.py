@@ -1,4 +1,4 @@
-"""What is measured beside the scores, over a row's seeds: calibration, forgetting, intrinsic quality, likelihood."""
+"""What is measured beside the scores, over a system's seeds: calibration, forgetting, intrinsic quality, likelihood."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.significance import Comparison, compare
 from subgraft.metrics.token_classes import Bits, Likelihood
-from subgraft.reporting.data import Intrinsic, RowResult
+from subgraft.reporting.data import Intrinsic, SystemResult
 
 
 @dataclass(frozen=True)
 class ForgettingSummary:
-    """BLEU on the upstream test set. before, change: None for a row whose model was not pretrained."""
+    """BLEU on the upstream test set. before, change: None for a system whose model was not pretrained."""
 
     before: float | None
     after: float
     change: Comparison | None
 
 
-def summarise_forgetting(results: Sequence[RowResult], samples: int, seed: int) -> ForgettingSummary | None:
+def summarise_forgetting(results: Sequence[SystemResult], samples: int, seed: int) -> ForgettingSummary | None:
     """Before and after, with a paired bootstrap of the difference; None unless every seed was measured.
 
-    All seeds of a row begin with one model, so what it was before has no seed of its own.
+    All seeds of a system begin with one model, so what it was before has no seed of its own.
     """
     found = [result.forgetting for result in results if result.forgetting is not None]
     if len(found) != len(results):
@@ -41,7 +41,7 @@ def summarise_forgetting(results: Sequence[RowResult], samples: int, seed: int) 
     return ForgettingSummary(fmean(before), after, change)
 
 
-def mean_intrinsic(results: Sequence[RowResult]) -> Mapping[str, Intrinsic]:
+def mean_intrinsic(results: Sequence[SystemResult]) -> Mapping[str, Intrinsic]:
     """By side, the means over seeds; empty unless every seed was measured."""
     sides = dict.fromkeys(side for result in results for side in result.intrinsic)
     found = {side: [result.intrinsic[side] for result in results if side in result.intrinsic] for side in sides}
@@ -53,7 +53,7 @@ def _mean(found: Sequence[Intrinsic]) -> Intrinsic:
     return Intrinsic(found[0].tokens, **means)
 
 
-def mean_likelihood(results: Sequence[RowResult]) -> Likelihood | None:
+def mean_likelihood(results: Sequence[SystemResult]) -> Likelihood | None:
     """Bits as means over seeds, which all read the same references; None unless every seed was measured."""
     found = [result.likelihood for result in results if result.likelihood is not None]
     if len(found) != len(results):
@@ -71,7 +71,7 @@ def _mean_bits(found: Sequence[Mapping[str, Bits]]) -> dict[str, Bits]:
     return {name: replace(bits, bits=fmean(each[name].bits for each in found)) for name, bits in found[0].items()}
 
 
-def pooled_bins(results: Sequence[RowResult]) -> tuple[Bin, ...]:
+def pooled_bins(results: Sequence[SystemResult]) -> tuple[Bin, ...]:
     """The bins of all seeds together, every token counting once; empty unless all seeds have them."""
     if not all(result.bins for result in results):
         return ()

@@ -23,8 +23,8 @@ Role = Literal["upstream", "downstream"]
 class CurvePoint:
     """One evaluation on dev during finetuning; step 0 is the model as it starts.
 
-    `seconds` are spent since the finetuning started. The training loss is per token of the row's own vocabulary and so
-    is not comparable across rows; bits per character are. `references_left_out` are longer than the model takes.
+    `seconds` are spent since the finetuning started. The training loss is per token of the system's own vocabulary, so
+    it is not comparable across systems; bits per character are. `references_left_out` are longer than the model takes.
     """
 
     step: int
@@ -38,7 +38,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Bill:
-    """Seconds spent so that one model of a row exists, by what they were spent on.
+    """Seconds spent so that one model of a system exists, by what they were spent on.
 
     generator: on whatever its new rows were made with: a generator, static embeddings, or distillation.
     """
@@ -50,7 +50,7 @@ class Bill:
 
 @dataclass(frozen=True)
 class TransferSummary:
-    """How a row got its vocabulary. `fallback` counts new tokens without similar tokens, by what they fell back to."""
+    """How a system got its vocabulary. `fallback` counts new tokens without similar ones, by what they fell back to."""
 
     initialiser: str
     sides: tuple[str, ...]
@@ -88,26 +88,26 @@ class Intrinsic:
 
 
 @dataclass(frozen=True)
-class RowResult:
-    """One row of the comparison under one seed: its test outputs, scores, and what it took.
+class SystemResult:
+    """One system of the comparison under one seed: its test outputs, scores, and what it took.
 
     hypotheses: outputs for the report's sources, in order.
     scores: by metric name ("BLEU", "TER"), as `metrics.scores.corpus_scores` gives them for these hypotheses.
     statistics: by metric name, as `metrics.sentence_statistics` gives them [sentences, counts]; taking them takes long.
     curve: dev evaluations by rising step.  kept_step: that of the weights that were kept, which all else is of.
-    tokens_per_sentence: mean target length of the test references in the row's vocabulary, end of sentence included.
+    tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
-    transfer: None for a row that keeps the upstream vocabulary.
-    family: what the row has in common with others of a sweep, in words; they differ by the two fields after it alone.
+    transfer: None for a system that keeps the upstream vocabulary.
+    family: what the system shares with others of a sweep, in words; they differ by the two fields after it alone.
     variant: that part of it which is not its initialiser's.
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         which is what every generator begins as; None without one.
     bins: tokens by confidence, where calibration was measured.
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
-    spelled: of each test sentence [n], whether the row's vocabularies have no unknown token in source or reference.
+    spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
     """
 
     name: str
@@ -199,11 +199,11 @@ class SubwordGap:
 
 @dataclass(frozen=True)
 class StageSeconds:
-    """One executed step: its stage, the row and seed it belongs to (None where it serves several)."""
+    """One executed step: its stage, the system and seed it belongs to (None where it serves several)."""
 
     stage: str
     seconds: float
-    row: str | None = None
+    system: str | None = None
     seed: int | None = None
     cached: bool = False
 
@@ -235,8 +235,8 @@ class ReportData:
     sources, references: the test set, n segments each.
     over_segmented: words of the references that the upstream vocabulary cuts into three pieces or more, with the
         pieces (see `words.over_segmented_words`).
-    baseline: name of the row that the others are compared with, or None.
-    rows: every row under every seed, in the order in which they are to be shown.
+    baseline: name of the system that the others are compared with, or None.
+    systems: every system under every seed, in the order in which they are to be shown.
     """
 
     title: str
@@ -249,7 +249,7 @@ class ReportData:
     references: tuple[str, ...]
     over_segmented: Mapping[str, tuple[str, ...]]
     baseline: str | None
-    rows: tuple[RowResult, ...]
+    systems: tuple[SystemResult, ...]
     stages: tuple[StageSeconds, ...]
     provenance: Provenance
     commands: tuple[Command, ...] = ()
@@ -263,15 +263,15 @@ class ReportData:
         return any(corpus.generated for corpus in self.corpora)
 
     @property
-    def row_names(self) -> tuple[str, ...]:
-        """Row names in order of first appearance."""
-        return tuple(dict.fromkeys(row.name for row in self.rows))
+    def system_names(self) -> tuple[str, ...]:
+        """System names in order of first appearance."""
+        return tuple(dict.fromkeys(system.name for system in self.systems))
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """All seeds, rising."""
-        return tuple(sorted({row.seed for row in self.rows}))
+        return tuple(sorted({system.seed for system in self.systems}))
 
-    def results(self, name: str) -> tuple[RowResult, ...]:
-        """The results of one row, by rising seed."""
-        return tuple(sorted((row for row in self.rows if row.name == name), key=lambda row: row.seed))
+    def results(self, name: str) -> tuple[SystemResult, ...]:
+        """The results of one system, by rising seed."""
+        return tuple(sorted((system for system in self.systems if system.name == name), key=lambda system: system.seed))

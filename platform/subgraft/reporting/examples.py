@@ -19,7 +19,7 @@ _LONGEST_SOURCE = 240
 
 @dataclass(frozen=True)
 class WordRecall:
-    """Over-segmented words of the references that a row's outputs contain, over all of its seeds.
+    """Over-segmented words of the references that a system's outputs contain, over all of its seeds.
 
     gained: contained here and not in the baseline's output of the same seed; lost: the reverse. None for the baseline.
     """
@@ -33,7 +33,7 @@ class WordRecall:
 
 @dataclass(frozen=True)
 class Output:
-    """What a row wrote, and whether the word is in it."""
+    """What a system wrote, and whether the word is in it."""
 
     name: str
     text: str
@@ -42,7 +42,7 @@ class Output:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """One sentence under every row of one seed; the baseline's output comes first."""
+    """One sentence under every system of one seed; the baseline's output comes first."""
 
     word: str
     pieces: tuple[str, ...]
@@ -54,7 +54,7 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class Examples:
-    """Sentences in which other rows have the word and the baseline lacks it, the reverse, and the counts of both."""
+    """Sentences in which other systems have the word and the baseline lacks it, the reverse, and the counts of both."""
 
     gained: tuple[SideBySide, ...]
     lost: tuple[SideBySide, ...]
@@ -63,7 +63,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class _Occurrences:
-    """Over-segmented words by sentence, and per row and seed whether its output contains each."""
+    """Over-segmented words by sentence, and per system and seed whether its output contains each."""
 
     places: list[tuple[int, str]]
     hits: dict[tuple[str, int], NDArray[np.bool_]]
@@ -72,11 +72,11 @@ class _Occurrences:
 def find_examples(data: ReportData, gained: int = 5, lost: int = 2) -> Examples:
     """At most `gained` and `lost` examples, chosen by rule, and counts over everything.
 
-    Of the sentences that qualify those come first in which most other rows differ from the baseline, then those whose
-    word is cut into most pieces, then short ones; no sentence and no word twice.
+    Of the sentences that qualify those come first in which most other systems differ from the baseline, then those
+    whose word is cut into most pieces, then short ones; no sentence and no word twice.
     """
     occurrences = _find_occurrences(data)
-    recalls = tuple(_recall(data, occurrences, name) for name in data.row_names)
+    recalls = tuple(_recall(data, occurrences, name) for name in data.system_names)
     return Examples(
         gained=_choose(data, occurrences, gained, baseline_has_it=False),
         lost=_choose(data, occurrences, lost, baseline_has_it=True),
@@ -91,9 +91,11 @@ def _find_occurrences(data: ReportData) -> _Occurrences:
         for word in _over_segmented_in(reference, data)
     ]
     hits = {}
-    for row in data.rows:
-        present = [_vocabulary_of(text, data) for text in row.hypotheses]
-        hits[row.name, row.seed] = np.array([word in present[sentence] for sentence, word in places], dtype=np.bool_)
+    for system in data.systems:
+        present = [_vocabulary_of(text, data) for text in system.hypotheses]
+        hits[system.name, system.seed] = np.array(
+            [word in present[sentence] for sentence, word in places], dtype=np.bool_
+        )
     return _Occurrences(places, hits)
 
 
@@ -148,13 +150,13 @@ def _ranked(
         return []
     candidates = []
     longest = max(_LONGEST_SOURCE, int(np.median([len(source) for source in data.sources])))
-    others = [name for name in data.row_names if name != data.baseline]
+    others = [name for name in data.system_names if name != data.baseline]
     for seed in data.seeds:
         base = occurrences.hits.get((data.baseline, seed))
-        rows = [occurrences.hits[name, seed] for name in others if (name, seed) in occurrences.hits]
-        if base is None or not rows:
+        hits = [occurrences.hits[name, seed] for name in others if (name, seed) in occurrences.hits]
+        if base is None or not hits:
             continue
-        differing = (np.stack(rows) != base).sum(axis=0) * (base == baseline_has_it)
+        differing = (np.stack(hits) != base).sum(axis=0) * (base == baseline_has_it)
         for place in np.flatnonzero(differing):
             sentence, word = occurrences.places[place]
             length = len(data.sources[sentence])
@@ -166,10 +168,11 @@ def _ranked(
 
 def _side_by_side(data: ReportData, occurrences: _Occurrences, place: int, seed: int) -> SideBySide:
     sentence, word = occurrences.places[place]
-    results = [row for row in data.rows if row.seed == seed]
-    results.sort(key=lambda row: row.name != data.baseline)
+    results = [system for system in data.systems if system.seed == seed]
+    results.sort(key=lambda system: system.name != data.baseline)
     outputs = tuple(
-        Output(row.name, row.hypotheses[sentence], bool(occurrences.hits[row.name, seed][place])) for row in results
+        Output(system.name, system.hypotheses[sentence], bool(occurrences.hits[system.name, seed][place]))
+        for system in results
     )
     reference = data.references[sentence]
     return SideBySide(word, data.over_segmented[word], seed, data.sources[sentence], reference, outputs)

@@ -11,63 +11,63 @@ from subgraft.reporting.document import Block, Figure, Paragraph, Section
 from subgraft.reporting.numbers import MISSING, count, fixed, interval, percent, probability, signed
 from subgraft.reporting.quality_plots import plot_intrinsic, plot_reliability
 from subgraft.reporting.remarks import on_few_seeds
-from subgraft.reporting.summary import RowSummary, summarise
+from subgraft.reporting.summary import SystemSummary, summarise
 from subgraft.reporting.sweep_plots import plot_front, plot_generator_steps, plot_granularity, size_series, step_series
 from subgraft.reporting.table import Column, Span, Text, table, text
 
 
 def quality_and_speed(data: ReportData) -> list[Section]:
     """BLEU against speed."""
-    rows = summarise(data)
-    if len(rows) < 2:
+    systems = summarise(data)
+    if len(systems) < 2:
         return []
     caption = (
-        "Means over seeds. Bold rows are beaten by no other in both speed and BLEU; the line joins them. There are no "
-        "intervals here: those of the table say what may be luck."
+        "Means over seeds. Bold systems are beaten by no other in both speed and BLEU; the line joins them. There are "
+        "no intervals here: those of the table say what may be luck."
     )
-    return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, rows), caption),))]
+    return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, systems), caption),))]
 
 
 def sweeps(data: ReportData) -> list[Section]:
-    """What the vocabulary's size and the generator's training change, where rows differ in these."""
-    rows = summarise(data)
+    """What the vocabulary's size and the generator's training change, where systems differ in these."""
+    systems = summarise(data)
     blocks: list[Block] = []
-    if size_series(rows):
+    if size_series(systems):
         about = (
-            "Rows that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means over "
-            "seeds; bars are 95 % intervals; the dashed line is the baseline. ECE is over tokens of each vocabulary."
+            "Systems that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means "
+            "over seeds; bars are 95 % intervals, the dashed line is the baseline. ECE: over tokens of each vocabulary."
         )
-        blocks.append(Figure("granularity", plot_granularity(data, rows), about))
-    if step_series(rows):
+        blocks.append(Figure("granularity", plot_granularity(data, systems), about))
+    if step_series(systems):
         about = (
-            "Rows that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. (2021). "
-            "At step 0 a generator is the plain mean of the similar tokens, which is `avg`. Bars are 95 % intervals."
+            "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
+            "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars are 95 % intervals."
         )
-        blocks.append(Figure("generator_steps", plot_generator_steps(data, rows), about))
+        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
     return [Section("Sweeps", tuple(blocks))] if blocks else []
 
 
 def calibration(data: ReportData) -> list[Section]:
-    """Reliability diagrams of the rows whose calibration was measured."""
-    rows = [row for row in summarise(data) if any(each.count for each in row.bins)]
-    if not rows:
+    """Reliability diagrams of the systems whose calibration was measured."""
+    systems = [system for system in summarise(data) if any(each.count for each in system.bins)]
+    if not systems:
         return []
     caption = (
         f"Tokens of the test outputs in {BINS} bins of probability, all seeds; the larger the dot, the more tokens. "
         "Below the diagonal (orange) a model is surer than it is right, above it (blue) less sure. Right is what the "
-        "TER alignment pairs with an equal token of the reference, in the row's own tokens."
+        "TER alignment pairs with an equal token of the reference, in the system's own tokens."
     )
-    return [Section("Calibration", (Figure("reliability", plot_reliability(rows), caption),))]
+    return [Section("Calibration", (Figure("reliability", plot_reliability(systems), caption),))]
 
 
 def forgetting(data: ReportData) -> list[Section]:
     """BLEU on the upstream test set before and after finetuning."""
-    rows = [row for row in summarise(data) if row.forgetting is not None]
-    found = [(row.name, row.forgetting) for row in rows if row.forgetting is not None]
+    systems = [system for system in summarise(data) if system.forgetting is not None]
+    found = [(system.name, system.forgetting) for system in systems if system.forgetting is not None]
     if not found:
         return []
     columns = [
-        Column("row", "left"),
+        Column("system", "left"),
         Column("upstream BLEU\nbefore"),
         Column("upstream BLEU\nafter"),
         Column("Δ upstream BLEU\n[95 %]"),
@@ -77,10 +77,10 @@ def forgetting(data: ReportData) -> list[Section]:
         columns,
         [_forgetting_cells(name, summary) for name, summary in found],
         "The upstream test set, translated before finetuning and after",
-        "Before: the model that the row begins with, with the vocabulary it was pretrained with, before any transfer.",
+        "Before: the model that the system begins with, with its own vocabulary, before any transfer.",
         "Intervals and p-values: paired bootstrap as for the task's test set, without a correction for the number of "
-        "rows. A negative difference is what was forgotten.",
-        *on_few_seeds({row.name: len(row.seeds) for row in rows}),
+        "systems. A negative difference is what was forgotten.",
+        *on_few_seeds({system.name: len(system.seeds) for system in systems}),
     )
     return [Section("Forgetting", (shown,))]
 
@@ -95,29 +95,29 @@ def _forgetting_cells(name: str, found: ForgettingSummary) -> list[str | Text]:
 
 def intrinsic_quality(data: ReportData) -> list[Section]:
     """How well each initialiser makes rows that are known."""
-    measured = [row for row in summarise(data) if row.intrinsic]
+    measured = [system for system in summarise(data) if system.intrinsic]
     if not measured:
         return []
-    sides = list(dict.fromkeys(side for row in measured for side in row.intrinsic))
+    sides = list(dict.fromkeys(side for system in measured for side in system.intrinsic))
     blocks: list[Block] = [Paragraph(text(_ABOUT_INTRINSIC))]
     for side in sides:
-        rows = [row for row in measured if side in row.intrinsic]
+        systems = [system for system in measured if side in system.intrinsic]
         caption = f"Rows made for held-out tokens, against the true ones; {side}; means over tokens and seeds."
-        blocks.append(Figure(f"intrinsic_{side}", plot_intrinsic(data, rows, side), caption))
-        blocks.append(_intrinsic_table(rows, side))
+        blocks.append(Figure(f"intrinsic_{side}", plot_intrinsic(data, systems, side), caption))
+        blocks.append(_intrinsic_table(systems, side))
     return [Section("Intrinsic quality", tuple(blocks))]
 
 
 _ABOUT_INTRINSIC = (
     "A sample of word-like tokens that both vocabularies have is taken out of the upstream vocabulary, all at once. "
-    "Each row's initialiser makes their input rows as if they were unseen. This is measured before finetuning: a row "
-    "that is far from the true one may still be learnt. Rows with a vocabulary of another size have another sample."
+    "Each system's initialiser makes their input rows as if they were unseen. This is measured before finetuning: a "
+    "row that is far from the true one may still be learnt. Vocabularies of other sizes have other samples."
 )
 
 
-def _intrinsic_table(rows: Sequence[RowSummary], side: str) -> Block:
+def _intrinsic_table(systems: Sequence[SystemSummary], side: str) -> Block:
     columns = [
-        Column("row", "left"),
+        Column("system", "left"),
         Column("held-out\ntokens"),
         Column("cosine\nmean"),
         Column("cosine\nmedian"),
@@ -126,7 +126,7 @@ def _intrinsic_table(rows: Sequence[RowSummary], side: str) -> Block:
         Column("hits\nat 10"),
     ]
     about = "Rank: of the true row among all upstream rows, by their cosine with the row that was made."
-    body = [[row.name, *_intrinsic_cells(row.intrinsic[side])] for row in rows]
+    body = [[system.name, *_intrinsic_cells(system.intrinsic[side])] for system in systems]
     return table(columns, body, f"Held-out tokens of the {side}", about)
 
 

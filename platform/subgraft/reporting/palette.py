@@ -1,6 +1,6 @@
-"""How a row is drawn: the same in every plot, and distinguishable without full colour vision.
+"""How a system is drawn: the same in every plot, and distinguishable without full colour vision.
 
-A handful of rows have a colour and a mark of their own. Of more, some are highlighted and all others are one pale grey:
+Up to six systems have a colour and a mark of their own. Of more, some are highlighted and all others are one pale grey:
 beyond six, neither colours nor line styles can be told apart, and labels say what is what.
 """
 
@@ -20,7 +20,7 @@ MOST_COLOURED = len(_COLOURS)
 
 @dataclass(frozen=True)
 class Look:
-    """How a row is drawn: its colour, its mark, and whether it stands out and is labelled."""
+    """How a system is drawn: its colour, its mark, and whether it stands out and is labelled."""
 
     colour: str
     marker: str
@@ -28,7 +28,7 @@ class Look:
 
 
 def looks(names: Sequence[str], baseline: str | None, highlighted: Collection[str] = ()) -> dict[str, Look]:
-    """A look per row, in order. The baseline is dark grey.
+    """A look per system, in order. The baseline is dark grey.
 
     highlighted: which of more than six others have a colour; six of them at most.
     """

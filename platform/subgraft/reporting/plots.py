@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
-from subgraft.reporting.data import CurvePoint, ReportData, RowResult
+from subgraft.reporting.data import CurvePoint, ReportData, SystemResult
 from subgraft.reporting.drawing import SMALL, Label, drawing, label_ends, png
 from subgraft.reporting.numbers import duration
 from subgraft.reporting.palette import MOST_COLOURED, Look, looks
-from subgraft.reporting.summary import RowSummary
+from subgraft.reporting.summary import SystemSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# A ramp, so that no part of a bill is taken for a row.
+# A ramp, so that no part of a bill is taken for a system.
 _BILL_COLOURS = {"upstream": "#d3d8df", "generator": "#8c9fb2", "finetuning": "#3f5468"}
 _CURVES_HEIGHT = 4.2  # inches
 
 
-def row_looks(data: ReportData) -> dict[str, Look]:
-    """How each row is drawn; of many, those stand out that are best on dev, which is not what they are judged by."""
-    ranked = sorted(data.row_names, key=lambda name: -_best_on_dev(data.results(name)))
-    return looks(data.row_names, data.baseline, [name for name in ranked if name != data.baseline][:MOST_COLOURED])
+def system_looks(data: ReportData) -> dict[str, Look]:
+    """How each system is drawn; of many, those stand out that are best on dev, which is not what they are judged by."""
+    ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data.results(name)))
+    return looks(data.system_names, data.baseline, [name for name in ranked if name != data.baseline][:MOST_COLOURED])
 
 
-def _best_on_dev(results: Sequence[RowResult]) -> float:
+def _best_on_dev(results: Sequence[SystemResult]) -> float:
     """The mean over seeds of the best dev BLEU; where there is none, minus the least bits per character."""
     best = []
     for result in results:
@@ -38,7 +38,7 @@ def _best_on_dev(results: Sequence[RowResult]) -> float:
 
 def plot_learning_curves(data: ReportData) -> bytes:
     """Bits per character and BLEU on dev over finetuning steps: the mean as a line, the range of seeds as a band."""
-    has_bleu = any(point.dev_bleu is not None for row in data.rows for point in row.curve)
+    has_bleu = any(point.dev_bleu is not None for system in data.systems for point in system.curve)
     with drawing(10, _CURVES_HEIGHT) as figure:
         panels = figure.subplots(1, 2 if has_bleu else 1, squeeze=False)[0]
         _draw_curves(panels[0], data, lambda point: point.dev_bits_per_character)
@@ -49,47 +49,49 @@ def plot_learning_curves(data: ReportData) -> bytes:
         return png(figure)
 
 
-def plot_scores(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
+def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
-    shown = row_looks(data)
-    with drawing(10, 1.3 + 0.36 * len(rows)) as figure:
+    shown = system_looks(data)
+    with drawing(10, 1.3 + 0.36 * len(systems)) as figure:
         panels = figure.subplots(1, len(METRICS), sharey=True, squeeze=False)[0]
         for panel, metric in zip(panels, METRICS, strict=True):
-            for place, row in enumerate(rows):
-                summary, colour = row.metrics[metric], shown[row.name].colour
+            for place, system in enumerate(systems):
+                summary, colour = system.metrics[metric], shown[system.name].colour
                 panel.hlines(place, summary.interval.low, summary.interval.high, color=colour, linewidth=2.2)
                 panel.plot(summary.mean, place, "o", color=colour, markersize=7)
                 seeds = list(summary.by_seed.values())
                 panel.plot(seeds, [place + 0.24] * len(seeds), "o", color=colour, markersize=3.2, alpha=0.75)
-                if row.name == data.baseline:
+                if system.name == data.baseline:
                     panel.axvline(summary.mean, color=colour, linewidth=1, linestyle=":")
             better = " (low is good)" if metric in LOWER_IS_BETTER else ""
             panel.set(title=f"{metric}{better}")
             panel.locator_params(axis="x", nbins=4)
-            name_rows(panel, rows)
+            name_systems(panel, systems)
         return png(figure)
 
 
-def name_rows(panel: Axes, rows: Sequence[RowSummary]) -> None:
-    """Rows from top to bottom along the panel's left side."""
-    panel.set_yticks(range(len(rows)), [row.name for row in rows])
-    panel.set_ylim(len(rows) - 0.5, -0.5)
+def name_systems(panel: Axes, systems: Sequence[SystemSummary]) -> None:
+    """Systems from top to bottom along the panel's left side."""
+    panel.set_yticks(range(len(systems)), [system.name for system in systems])
+    panel.set_ylim(len(systems) - 0.5, -0.5)
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)
 
 
-def plot_costs(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
-    """Sentences per second in generation, and the seconds billed for one model of each row."""
-    shown = row_looks(data)
-    with drawing(10, 1.5 + 0.36 * len(rows)) as figure:
+def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    """Sentences per second in generation, and the seconds billed for one model of each system."""
+    shown = system_looks(data)
+    with drawing(10, 1.5 + 0.36 * len(systems)) as figure:
         speed, bills = figure.subplots(1, 2, sharey=True)
-        rates = [row.sentences_per_second for row in rows]
-        bars = speed.barh(range(len(rows)), rates, color=[shown[row.name].colour for row in rows], height=0.62)
+        rates = [system.sentences_per_second for system in systems]
+        bars = speed.barh(
+            range(len(systems)), rates, color=[shown[system.name].colour for system in systems], height=0.62
+        )
         speed.bar_label(bars, labels=[f"{rate:.1f}" for rate in rates], padding=3, fontsize=SMALL)
         speed.set(title="Sentences generated per second", xlim=(0, 1.12 * max(rates)))
-        _draw_bills(bills, rows)
+        _draw_bills(bills, systems)
         for panel in (speed, bills):
-            name_rows(panel, rows)
+            name_systems(panel, systems)
         return png(figure)
 
 
@@ -99,29 +101,29 @@ def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
         panel = figure.subplots()
         bars = panel.barh(list(seconds), list(seconds.values()), color="#56789a", height=0.62)
         panel.bar_label(bars, labels=[duration(value) for value in seconds.values()], padding=3, fontsize=SMALL)
-        panel.set(title="Seconds per stage, all rows and seeds", ylim=(len(seconds) - 0.5, -0.5))
+        panel.set(title="Seconds per stage, all systems and seeds", ylim=(len(seconds) - 0.5, -0.5))
         panel.set_xlim(0, 1.15 * max(seconds.values()) or 1)
         panel.grid(axis="y", visible=False)
         panel.tick_params(axis="y", length=0)
         return png(figure)
 
 
-def _draw_bills(panel: Axes, rows: Sequence[RowSummary]) -> None:
-    left = [0.0] * len(rows)
+def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
+    left = [0.0] * len(systems)
     for part, colour in _BILL_COLOURS.items():
-        widths = [float(getattr(row.bill, part)) for row in rows]
-        panel.barh(range(len(rows)), widths, left=left, color=colour, height=0.62, label=part)
+        widths = [float(getattr(system.bill, part)) for system in systems]
+        panel.barh(range(len(systems)), widths, left=left, color=colour, height=0.62, label=part)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     for place, total in enumerate(left):
         panel.annotate(duration(total), (total, place), (3, 0), textcoords="offset points", va="center", fontsize=SMALL)
     panel.set(title="Seconds billed for one model", xlim=(0, 1.2 * max(left) or 1))
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(rows) - 0.03), ncols=len(_BILL_COLOURS))
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03), ncols=len(_BILL_COLOURS))
 
 
 def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], float | None]) -> None:
-    """Rows that stand out lie above the others and have their names at their ends."""
+    """Systems that stand out lie above the others and have their names at their ends."""
     ends: list[Label] = []
-    for name, look in row_looks(data).items():
+    for name, look in system_looks(data).items():
         curve = _curve(data.results(name), value)
         if not curve:
             continue
@@ -139,7 +141,7 @@ def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], fl
 
 
 def _curve(
-    results: Sequence[RowResult], value: Callable[[CurvePoint], float | None]
+    results: Sequence[SystemResult], value: Callable[[CurvePoint], float | None]
 ) -> list[tuple[int, float, float, float]]:
     """Step, mean, least and greatest over seeds, at every step that all seeds were evaluated at."""
     by_step: dict[int, list[float]] = {}

@@ -10,8 +10,8 @@ from subgraft.metrics.calibration import Bin
 from subgraft.reporting.data import Intrinsic, ReportData
 from subgraft.reporting.drawing import SMALL, drawing, png
 from subgraft.reporting.numbers import fixed
-from subgraft.reporting.plots import name_rows, row_looks
-from subgraft.reporting.summary import RowSummary
+from subgraft.reporting.plots import name_systems, system_looks
+from subgraft.reporting.summary import SystemSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,20 +20,20 @@ _ACROSS = 5  # panels beside one another
 _SURE, _UNSURE = "#D55E00", "#0072B2"  # told apart by where they lie, above or below the diagonal, as well
 
 
-def plot_reliability(rows: Sequence[RowSummary]) -> bytes:
-    """A panel for each row: how often tokens are right, by how sure the model is of them; dots as large as their share.
+def plot_reliability(systems: Sequence[SystemSummary]) -> bytes:
+    """A panel per system: how often tokens are right, by how sure the model is of them; dots as large as their share.
 
     Below the diagonal the model is too sure of itself.
     """
-    down = math.ceil(len(rows) / _ACROSS)
-    across = min(len(rows), _ACROSS)
+    down = math.ceil(len(systems) / _ACROSS)
+    across = min(len(systems), _ACROSS)
     with drawing(10, 0.5 + 2.15 * down) as figure:
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-        for panel, row in zip(panels, rows, strict=False):
-            _draw_reliability(panel, row.bins)
-            panel.set_title(row.name, fontsize=SMALL + 0.5)
-            panel.text(0.04, 0.9, f"ECE {fixed(row.inference_ece, 3)}", fontsize=SMALL, transform=panel.transAxes)
-        for panel in panels[len(rows) :]:
+        for panel, system in zip(panels, systems, strict=False):
+            _draw_reliability(panel, system.bins)
+            panel.set_title(system.name, fontsize=SMALL + 0.5)
+            panel.text(0.04, 0.9, f"ECE {fixed(system.inference_ece, 3)}", fontsize=SMALL, transform=panel.transAxes)
+        for panel in panels[len(systems) :]:
             panel.set_visible(False)
         figure.supxlabel("probability of a token", fontsize=9.5, color="#4a5260")
         figure.supylabel("share that is right", fontsize=9.5, color="#4a5260")
@@ -51,22 +51,24 @@ def _draw_reliability(panel: Axes, bins: Sequence[Bin]) -> None:
     panel.set(xlim=(0, 1), ylim=(0, 1.06), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
-def plot_intrinsic(data: ReportData, rows: Sequence[RowSummary], side: str) -> bytes:
-    """Bars by row: mean cosine, mean reciprocal rank, and how often the true row is among the nearest ten."""
-    shown = row_looks(data)
+def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str) -> bytes:
+    """Bars by system: mean cosine, mean reciprocal rank, and how often the true row is among the nearest ten."""
+    shown = system_looks(data)
     panels: list[tuple[str, Callable[[Intrinsic], float]]] = [
         ("Mean cosine", lambda found: found.cosine),
         ("Mean reciprocal rank", lambda found: found.reciprocal_rank),
         ("True row among the nearest 10", lambda found: found.hits_at_10),
     ]
-    with drawing(10, 1.1 + 0.34 * len(rows)) as figure:
+    with drawing(10, 1.1 + 0.34 * len(systems)) as figure:
         drawn = figure.subplots(1, len(panels), sharey=True)
         for panel, (title, value) in zip(drawn, panels, strict=True):
-            values = [value(row.intrinsic[side]) for row in rows]
-            bars = panel.barh(range(len(rows)), values, color=[shown[row.name].colour for row in rows], height=0.62)
+            values = [value(system.intrinsic[side]) for system in systems]
+            bars = panel.barh(
+                range(len(systems)), values, color=[shown[system.name].colour for system in systems], height=0.62
+            )
             panel.bar_label(bars, labels=[fixed(each, 3) for each in values], padding=3, fontsize=SMALL)
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set(title=title, xlim=(low - (0.22 * (high - low) if low else 0), high + 0.16 * (high - low) or 1))
             panel.locator_params(axis="x", nbins=4)
-            name_rows(panel, rows)
+            name_systems(panel, systems)
         return png(figure)

@@ -16,7 +16,7 @@ _VERDICTS: Mapping[Claim, str] = {
     Claim.OUTPUTS_DIFFER: "in these outputs of one seed more than the choice of sentences explains",
     Claim.OUTPUTS_ALIKE: "in these outputs of one seed no more than the choice of sentences explains",
 }
-# How many rows are grouped by it; {} is "higher" or "lower".
+# How many systems are grouped by it; {} is "higher" or "lower".
 _GROUPS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significantly {}",
     Claim.NOT_SIGNIFICANT: "not significantly different",
@@ -32,19 +32,19 @@ def verdict(comparison: Comparison, level: float = LEVEL) -> str:
 
 
 def group(comparison: Comparison) -> str:
-    """What rows have in common of whose differences the same may be said."""
+    """What systems have in common of whose differences the same may be said."""
     return _GROUPS[comparison.claim()].format("higher" if comparison.difference > 0 else "lower")
 
 
 def remarks(data: ReportData) -> list[str]:
     """What has to be known of the scores as a whole."""
-    on_seeds = on_few_seeds({row.name: row.compared_seeds for row in summarise(data)})
+    on_seeds = on_few_seeds({system.name: system.compared_seeds for system in summarise(data)})
     not_trained = untrained(data)
     return [*on_seeds, *([not_trained] if not_trained else [])]
 
 
 def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
-    """What intervals and p-values are worth of rows with fewer than three seeds; nothing where all have more."""
+    """What intervals and p-values are worth of systems with fewer than three seeds; nothing where all have more."""
     said = {
         1: "On one seed{}, intervals and p-values are of these outputs; whether another seed would agree is not known.",
         2: f"On two seeds{{}} nothing is called significant: that takes {FEWEST_SEEDS}.",
@@ -58,11 +58,11 @@ def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
 
 
 def untrained(data: ReportData) -> str | None:
-    """Which rows were best on dev before any training; None where all finetunings brought something."""
+    """Which systems were best on dev before any training; None where all finetunings brought something."""
     seeds: dict[str, list[int]] = {}
-    for row in data.rows:
-        if row.kept_step == 0:
-            seeds.setdefault(row.name, []).append(row.seed)
+    for system in data.systems:
+        if system.kept_step == 0:
+            seeds.setdefault(system.name, []).append(system.seed)
     if not seeds:
         return None
     named = "; ".join(f"{name}, {_seeds(found)}" for name, found in seeds.items())

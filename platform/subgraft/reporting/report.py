@@ -21,7 +21,7 @@ def write_report(data: ReportData, out: Path) -> None:
     """Write report.html (self-contained), report.md and its plots/*.png into the existing directory `out`.
 
     Raises:
-        UserError: there are no results, or a row has not one output per reference.
+        UserError: there are no results, or a system has not one output per reference.
     """
     document = build_document(data)
     (out / PLOTS).mkdir(exist_ok=True)
@@ -58,6 +58,6 @@ def build_document(data: ReportData) -> Document:
 def _subtitle(data: ReportData) -> str:
     seeds = len(data.seeds)
     return (
-        f"{data.languages[0]} → {data.languages[1]} · {len(data.row_names)} rows · {seeds} seed{'s' * (seeds > 1)} · "
-        f"{count(len(data.references))} test sentences"
+        f"{data.languages[0]} → {data.languages[1]} · {len(data.system_names)} systems · "
+        f"{seeds} seed{'s' * (seeds > 1)} · {count(len(data.references))} test sentences"
     )

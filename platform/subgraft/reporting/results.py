@@ -22,7 +22,7 @@ from subgraft.reporting.palette import MOST_COLOURED
 from subgraft.reporting.plots import plot_costs, plot_learning_curves, plot_scores
 from subgraft.reporting.remarks import remarks
 from subgraft.reporting.spelled import spelled_by_all
-from subgraft.reporting.summary import RowSummary, summarise, summarise_spelled
+from subgraft.reporting.summary import SystemSummary, summarise, summarise_spelled
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 # The scores that a comparison is told by; the others have a table of their own.
@@ -30,56 +30,61 @@ MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 
 
 def results(data: ReportData) -> Section:
-    """Scores with intervals, differences from the baseline, and what each row costs."""
-    rows = summarise(data)
+    """Scores with intervals, differences from the baseline, and what each system costs."""
+    systems = summarise(data)
     caption = (
         "Test scores: dots are means over seeds, bars their 95 % intervals, small dots single seeds, the dotted line "
         "the baseline. Of TER lower is better, of the others higher."
     )
-    costs = f"Speed of generation (batches of {data.speed_batch_size}) and seconds billed for one model of each row."
+    costs = f"Speed of generation (batches of {data.speed_batch_size}) and seconds billed for one model of each system."
     return Section(
         "Results",
         (
-            _score_table(data, rows),
+            _score_table(data, systems),
             *_spelled_scores(data),
-            _other_scores(data, rows),
-            Figure("scores", plot_scores(data, rows), caption),
-            _cost_table(data, rows),
-            Figure("costs", plot_costs(data, rows), costs),
+            _other_scores(data, systems),
+            Figure("scores", plot_scores(data, systems), caption),
+            _cost_table(data, systems),
+            Figure("costs", plot_costs(data, systems), costs),
         ),
     )
 
 
-def _score_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
-    columns = [Column("row", "left")]
+def _score_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
+    columns = [Column("system", "left")]
     for metric in MAIN_METRICS:
         columns += [Column(f"{metric}\nby seed"), *_score_columns(metric)]
     body = [
-        [_name(row, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(row, metric))] for row in rows
+        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric))]
+        for system in systems
     ]
     return table(columns, body, "Scores on the test set", *_score_notes(data), *_signatures(data, MAIN_METRICS))
 
 
 def _spelled_scores(data: ReportData) -> list[Table]:
-    """The main scores without the sentences that some row's vocabularies cannot spell, where there are any."""
+    """The main scores without the sentences that some system's vocabularies cannot spell, where there are any."""
     mask = spelled_by_all(data)
     if mask is None or mask.all():
         return []
-    rows = summarise_spelled(data, MAIN_METRICS)
-    columns = [Column("row", "left"), *(column for metric in MAIN_METRICS for column in _score_columns(metric))]
+    systems = summarise_spelled(data, MAIN_METRICS)
+    columns = [Column("system", "left"), *(column for metric in MAIN_METRICS for column in _score_columns(metric))]
     body = [
-        [_name(row, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(row, metric)[1:])] for row in rows
+        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric)[1:])]
+        for system in systems
     ]
-    caption = f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test sentences that every row can spell"
-    about = "Neither source nor reference has an unknown token, whatever the row: here no gain is spelling alone."
+    caption = f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test sentences that every system can spell"
+    about = "Neither source nor reference has an unknown token, whatever the system: here no gain is spelling alone."
     return [table(columns, body, caption, about)]
 
 
-def _other_scores(data: ReportData, rows: Sequence[RowSummary]) -> Table:
+def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     """The other metrics, without a column for the seeds."""
     metrics = [metric for metric in METRICS if metric not in MAIN_METRICS]
-    columns = [Column("row", "left"), *(column for metric in metrics for column in _score_columns(metric))]
-    body = [[_name(row, data), *(cell for metric in metrics for cell in _score_cells(row, metric)[1:])] for row in rows]
+    columns = [Column("system", "left"), *(column for metric in metrics for column in _score_columns(metric))]
+    body = [
+        [_name(system, data), *(cell for metric in metrics for cell in _score_cells(system, metric)[1:])]
+        for system in systems
+    ]
     about = "TER counts edits: lower is better, and a negative difference is a gain."
     return table(columns, body, "Other scores on the test set", about, *_signatures(data, metrics))
 
@@ -89,8 +94,8 @@ def _score_columns(metric: MetricName) -> list[Column]:
     return [Column(f"{metric}\nmean [95 %]{better}"), Column(f"Δ {metric}\n[95 %]{better}"), Column("p\n(Holm)")]
 
 
-def _score_cells(row: RowSummary, metric: MetricName) -> list[str | Text]:
-    summary = row.metrics[metric]
+def _score_cells(system: SystemSummary, metric: MetricName) -> list[str | Text]:
+    summary = system.metrics[metric]
     seeds = " · ".join(fixed(value) for value in summary.by_seed.values())
     mean = text(Span(fixed(summary.mean), "strong"), "\n", Span(interval(summary.interval), "faint"))
     comparison = summary.comparison
@@ -106,19 +111,19 @@ def _score_notes(data: ReportData) -> list[str | Text]:
     return [
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
-        f"{of_seeds}; p is two-sided, against {data.baseline}, with Holm's correction over the rows of each metric.",
+        f"{of_seeds}; p is two-sided, against {data.baseline}, with Holm's correction over the systems of each metric.",
         *remarks(data),
     ]
 
 
 def _signatures(data: ReportData, metrics: Sequence[MetricName]) -> list[Text]:
-    found = {row.scores[metric].signature: metric for row in data.rows for metric in metrics}
+    found = {system.scores[metric].signature: metric for system in data.systems for metric in metrics}
     return [text(f"{name}: ", Span(signature, "code")) for signature, name in found.items()]
 
 
-def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
+def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     columns = [
-        Column("row", "left"),
+        Column("system", "left"),
         Column("bits/char\nstep 0"),
         Column("bits/char\n1st epoch"),
         Column("bits/char\nkept"),
@@ -131,56 +136,56 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         Column("generator"),
         Column("finetuning"),
     ]
-    baseline = next((row for row in rows if row.name == data.baseline), None)
+    baseline = next((system for system in systems if system.name == data.baseline), None)
     return table(
         columns,
-        [[_name(row, data), *_cost_cells(row, baseline or row)] for row in rows],
+        [[_name(system, data), *_cost_cells(system, baseline or system)] for system in systems],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
         "Kept: of the weights with the best dev BLEU, which the other figures and the test scores are of.",
-        "Tokens per sentence and characters per token: test references in the row's vocabulary. "
+        "Tokens per sentence and characters per token: test references in the system's vocabulary. "
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
-        f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",
+        f"with the reference in the system's own tokens; {BINS} equally wide bins (Wang et al. 2020); lower is better.",
         f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
-        f"× is how many times the figure of {data.baseline}; rows were timed one after another.",
-        "Upstream, generator, finetuning: time to make one model; rows with the same upstream model share its time.",
+        f"× is how many times the figure of {data.baseline}; systems were timed one after another.",
+        "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
         *_left_out(data),
         *_cut_outputs(data),
     )
 
 
 def _left_out(data: ReportData) -> list[str]:
-    """How many dev references of each row were longer than its model takes, if any were."""
+    """How many dev references of each system were longer than its model takes, if any were."""
     most = {
         name: max((point.references_left_out for result in data.results(name) for point in result.curve), default=0)
-        for name in data.row_names
+        for name in data.system_names
     }
     told = ", ".join(f"{name} {count(number)}" for name, number in most.items() if number)
     return [f"Dev references longer than the model takes, left out of bits per character: {told}."] if told else []
 
 
 def _cut_outputs(data: ReportData) -> list[str]:
-    """How many outputs of each row ran into the length limit, if any did: they hold up their batches."""
-    cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.row_names}
+    """How many outputs of each system ran into the length limit, if any did: they hold up their batches."""
+    cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.system_names}
     if not any(cut.values()):
         return []
     told = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
     return [f"Outputs that were cut at the length limit, all seeds: {told}."]
 
 
-def _cost_cells(row: RowSummary, baseline: RowSummary) -> list[str | Text]:
+def _cost_cells(system: SystemSummary, baseline: SystemSummary) -> list[str | Text]:
     return [
-        fixed(row.bits.start, 3),
-        fixed(row.bits.first_epoch, 3),
-        fixed(row.bits.kept, 3),
-        _against(fixed(row.tokens_per_sentence, 1), row.tokens_per_sentence, baseline.tokens_per_sentence),
-        fixed(row.characters_per_token),
-        fixed(row.inference_ece, 3),
-        _against(fixed(row.sentences_per_second, 1), row.sentences_per_second, baseline.sentences_per_second),
-        _against(millions(row.parameters), row.parameters, baseline.parameters),
-        duration(row.bill.upstream) if row.bill.upstream else MISSING,
-        duration(row.bill.generator) if row.bill.generator else MISSING,
-        duration(row.bill.finetuning),
+        fixed(system.bits.start, 3),
+        fixed(system.bits.first_epoch, 3),
+        fixed(system.bits.kept, 3),
+        _against(fixed(system.tokens_per_sentence, 1), system.tokens_per_sentence, baseline.tokens_per_sentence),
+        fixed(system.characters_per_token),
+        fixed(system.inference_ece, 3),
+        _against(fixed(system.sentences_per_second, 1), system.sentences_per_second, baseline.sentences_per_second),
+        _against(millions(system.parameters), system.parameters, baseline.parameters),
+        duration(system.bill.upstream) if system.bill.upstream else MISSING,
+        duration(system.bill.generator) if system.bill.generator else MISSING,
+        duration(system.bill.finetuning),
     ]
 
 
@@ -191,15 +196,19 @@ def _against(written: str, value: float, baseline: float) -> str | Text:
     return text(written, "\n", Span(f"×{fixed(value / baseline)}", "faint"))
 
 
-def _name(row: RowSummary, data: ReportData) -> Text:
-    return text(Span(row.name, "strong"), Span("\nbaseline", "faint")) if row.name == data.baseline else text(row.name)
+def _name(system: SystemSummary, data: ReportData) -> Text:
+    return (
+        text(Span(system.name, "strong"), Span("\nbaseline", "faint"))
+        if system.name == data.baseline
+        else text(system.name)
+    )
 
 
 def learning(data: ReportData) -> Section:
     """Dev curves during finetuning."""
-    caption = "Means over seeds, bands from the least seed to the greatest. Every row sees the same batches."
-    if len(data.row_names) - (data.baseline in data.row_names) > MOST_COLOURED:
+    caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    if len(data.system_names) - (data.baseline in data.system_names) > MOST_COLOURED:
         caption += (
-            f" In colour, here and elsewhere, are the {MOST_COLOURED} rows with the best dev BLEU; others are grey."
+            f" In colour, here and elsewhere, are the {MOST_COLOURED} systems with the best dev BLEU; others are grey."
         )
     return Section("Learning curves", (Figure("learning_curves", plot_learning_curves(data), caption),))

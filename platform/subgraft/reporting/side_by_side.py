@@ -13,13 +13,13 @@ from subgraft.reporting.words import is_spaceless
 
 
 def translations(data: ReportData) -> Section:
-    """Outputs side by side for over-segmented words, and how often each row gets such words."""
+    """Outputs side by side for over-segmented words, and how often each system gets such words."""
     examples = find_examples(data)
     unit = "subwords" if is_spaceless(data.languages[1]) else "words"
     about = (
         f"{count(len(data.over_segmented))} distinct {unit} of the test references are cut into three pieces or more "
-        "by the upstream vocabulary. The table counts how many of their occurrences each row's outputs contain. The "
-        "sentences below it are chosen by rule: those first in which most rows differ from the baseline."
+        "by the upstream vocabulary. The table counts how many of their occurrences each system's outputs contain. The "
+        "sentences below it are chosen by rule: those first in which most systems differ from the baseline."
     )
     blocks: list[Block] = [Paragraph(text(about)), _recall_table(data, examples)]
     for shown, what in (
@@ -32,7 +32,7 @@ def translations(data: ReportData) -> Section:
 
 def _recall_table(data: ReportData, examples: Examples) -> Table:
     columns = [
-        Column("row", "left"),
+        Column("system", "left"),
         Column("words found"),
         Column("of"),
         Column("share"),

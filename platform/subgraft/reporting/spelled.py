@@ -15,9 +15,9 @@ _NAMES = {"encoder": "sources", "decoder": "references"}
 
 
 def spelled_by_all(data: ReportData) -> NDArray[np.bool_] | None:
-    """Of each test sentence, whether every row can spell its source and its reference; None where that is not known."""
-    found = [row.spelled for row in data.rows if row.spelled is not None]
-    return np.logical_and.reduce(found) if found and len(found) == len(data.rows) else None
+    """Of each test sentence, whether every system can spell its source and reference; None where that is not known."""
+    found = [system.spelled for system in data.systems if system.spelled is not None]
+    return np.logical_and.reduce(found) if found and len(found) == len(data.systems) else None
 
 
 def spelling_in_short(data: ReportData) -> list[Text]:
@@ -31,7 +31,8 @@ def spelling_in_short(data: ReportData) -> list[Text]:
     if found:
         return found
     if mask is not None and not mask.all():
-        some = f"Some rows' vocabularies cannot spell {count(int((~mask).sum()))} of {count(len(mask))} test sentences."
+        missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
+        some = f"Some systems' vocabularies cannot spell {missed}."
         return [text(some)]
     return [text("Every vocabulary here spells all of the test set: nothing of a gain is spelling.")]
 
@@ -47,7 +48,7 @@ def _about(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text |
         f"{percent(upstream.counts.with_unknown_share)} of the sentences, cannot be spelled by the upstream vocabulary"
     )
     if side == "encoder":
-        who = "Rows that keep it" if downstream else "Rows that begin with the upstream model"
+        who = "Systems that keep it" if downstream else "Systems that begin with the upstream model"
         return text(Span(lost, "strong"), f". {who} do not see them.")
     ceiling = upstream.scores["BLEU"].value
     reached = downstream.scores["BLEU"].value if downstream else 100.0

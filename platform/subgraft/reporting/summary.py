@@ -1,4 +1,4 @@
-"""Rows summed up over their seeds: means, bootstrap intervals, differences from the baseline."""
+"""Systems summed up over their seeds: means, bootstrap intervals, differences from the baseline."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from subgraft.reporting.beside import (
     pooled_bins,
     summarise_forgetting,
 )
-from subgraft.reporting.data import Bill, CurvePoint, Intrinsic, ReportData, RowResult
+from subgraft.reporting.data import Bill, CurvePoint, Intrinsic, ReportData, SystemResult
 from subgraft.reporting.spelled import spelled_by_all
 
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """One metric of one row. `comparison` is None for the baseline, or where no seed is shared with it.
+    """One metric of one system. `comparison` is None for the baseline, or where no seed is shared with it.
 
-    The comparison's p-value is Holm's, over all rows compared by this metric.
+    The comparison's p-value is Holm's, over all systems compared by this metric.
     """
 
     by_seed: Mapping[int, float]
@@ -50,8 +50,8 @@ class BitsSummary:
 
 
 @dataclass(frozen=True)
-class RowSummary:
-    """A row over all of its seeds; figures without seeds are means over them.
+class SystemSummary:
+    """A system over all of its seeds; figures without seeds are means over them.
 
     bins: tokens of all seeds by confidence.  forgetting, intrinsic, likelihood: where they were measured; intrinsic
     by side.
@@ -84,27 +84,27 @@ class RowSummary:
 
 
 @lru_cache(maxsize=4)
-def summarise(data: ReportData) -> tuple[RowSummary, ...]:
-    """One summary per row, in order; computed once per `ReportData` object.
+def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
+    """One summary per system, in order; computed once per `ReportData` object.
 
     Raises:
-        UserError: there are no rows, or a row has not one output per reference.
+        UserError: there are no systems, or a system has not one output per reference.
     """
-    if not data.rows:
+    if not data.systems:
         raise UserError("there are no results to report")
-    for row in data.rows:
-        check_parallel(row.hypotheses, data.references, f"{row.name}, seed {row.seed}")
+    for system in data.systems:
+        check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
     by_metric = {metric: _summarise_metric(data, metric) for metric in METRICS}
     return tuple(
-        _summarise_row(data, data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
-        for name in data.row_names
+        _summarise_system(data, data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
+        for name in data.system_names
     )
 
 
-def _summarise_row(
-    data: ReportData, results: tuple[RowResult, ...], metrics: Mapping[MetricName, MetricSummary]
-) -> RowSummary:
-    return RowSummary(
+def _summarise_system(
+    data: ReportData, results: tuple[SystemResult, ...], metrics: Mapping[MetricName, MetricSummary]
+) -> SystemSummary:
+    return SystemSummary(
         name=results[0].name,
         seeds=tuple(result.seed for result in results),
         metrics=metrics,
@@ -131,29 +131,34 @@ def _summarise_row(
 
 
 @lru_cache(maxsize=4)
-def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tuple[RowSummary, ...]:
-    """The rows with these metrics over the test sentences that every row can spell; empty where that is all or none."""
+def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tuple[SystemSummary, ...]:
+    """The systems with these metrics over the test sentences that all can spell; empty where that is all or none."""
     mask = spelled_by_all(data)
     if mask is None or mask.all() or not mask.any():
         return ()
-    chosen = replace(data, rows=tuple(_on_sentences(row, mask, metrics, data.languages[1]) for row in data.rows))
+    chosen = replace(
+        data, systems=tuple(_on_sentences(system, mask, metrics, data.languages[1]) for system in data.systems)
+    )
     by_metric = {metric: _summarise_metric(chosen, metric) for metric in metrics}
     return tuple(
-        replace(row, metrics={metric: by_metric[metric][row.name] for metric in metrics}) for row in summarise(data)
+        replace(system, metrics={metric: by_metric[metric][system.name] for metric in metrics})
+        for system in summarise(data)
     )
 
 
-def _on_sentences(row: RowResult, mask: NDArray[np.bool_], metrics: Sequence[MetricName], language: str) -> RowResult:
-    statistics = {str(metric): row.statistics[metric][mask] for metric in metrics}
+def _on_sentences(
+    system: SystemResult, mask: NDArray[np.bool_], metrics: Sequence[MetricName], language: str
+) -> SystemResult:
+    statistics = {str(metric): system.statistics[metric][mask] for metric in metrics}
     scores = {str(metric): corpus_score(metric, statistics[metric], language) for metric in metrics}
-    return replace(row, statistics=statistics, scores=scores)
+    return replace(system, statistics=statistics, scores=scores)
 
 
 def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricSummary]:
-    statistics = {(row.name, row.seed): row.statistics[metric] for row in data.rows}
+    statistics = {(system.name, system.seed): system.statistics[metric] for system in data.systems}
     comparisons = _compare_all(data, metric, statistics)
     summaries = {}
-    for name in data.row_names:
+    for name in data.system_names:
         results = data.results(name)
         stacked = np.stack([statistics[name, result.seed] for result in results])
         whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
@@ -165,11 +170,11 @@ def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricS
 def _compare_all(
     data: ReportData, metric: MetricName, statistics: Mapping[tuple[str, int], FloatArray]
 ) -> dict[str, Comparison]:
-    """Every other row against the baseline, on the seeds that both have, with Holm's p-values."""
+    """Every other system against the baseline, on the seeds that both have, with Holm's p-values."""
     if data.baseline is None:
         return {}
     compared: dict[str, Comparison] = {}
-    for name in data.row_names:
+    for name in data.system_names:
         seeds = [seed for seed in data.seeds if (name, seed) in statistics and (data.baseline, seed) in statistics]
         if name == data.baseline or not seeds:
             continue
@@ -188,7 +193,7 @@ def _mean_of_all(values: Sequence[float | None]) -> float | None:
     return fmean(known) if len(known) == len(values) else None
 
 
-def _summarise_bits(results: tuple[RowResult, ...]) -> BitsSummary:
+def _summarise_bits(results: tuple[SystemResult, ...]) -> BitsSummary:
     return BitsSummary(
         start=_mean_bits(results, lambda point, result: point.step == 0),
         first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
@@ -196,7 +201,7 @@ def _summarise_bits(results: tuple[RowResult, ...]) -> BitsSummary:
     )
 
 
-def _mean_bits(results: tuple[RowResult, ...], wanted: Callable[[CurvePoint, RowResult], bool]) -> float | None:
+def _mean_bits(results: tuple[SystemResult, ...], wanted: Callable[[CurvePoint, SystemResult], bool]) -> float | None:
     """The mean over seeds of the first wanted point; None unless every seed has one."""
     found = (
         next((point.dev_bits_per_character for point in result.curve if wanted(point, result)), None)

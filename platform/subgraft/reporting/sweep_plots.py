@@ -13,8 +13,8 @@ from subgraft.metrics.significance import Interval
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.drawing import Label, drawing, label_ends, label_points, png
 from subgraft.reporting.palette import BASELINE_COLOUR, looks
-from subgraft.reporting.plots import row_looks
-from subgraft.reporting.summary import RowSummary
+from subgraft.reporting.plots import system_looks
+from subgraft.reporting.summary import SystemSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,21 +25,23 @@ _BEHIND = "#8a919c"
 
 @dataclass(frozen=True)
 class Series:
-    """Rows that differ in one setting alone, by its rising value."""
+    """Systems that differ in one setting alone, by its rising value."""
 
     name: str
-    points: tuple[tuple[int, RowSummary], ...]
+    points: tuple[tuple[int, SystemSummary], ...]
 
 
-def size_series(rows: Sequence[RowSummary]) -> list[Series]:
-    """Rows that differ in their vocabulary's size alone; none where no two do."""
-    return _series(rows, lambda row: row.vocabulary_size, lambda row: row.generator_steps)
+def size_series(systems: Sequence[SystemSummary]) -> list[Series]:
+    """Systems that differ in their vocabulary's size alone; none where no two do."""
+    return _series(systems, lambda system: system.vocabulary_size, lambda system: system.generator_steps)
 
 
-def step_series(rows: Sequence[RowSummary]) -> list[Series]:
-    """Rows that differ in how long their generator was trained alone; the like `avg` begins each such line."""
-    trained = _series([row for row in rows if row.generator_steps], lambda row: row.generator_steps, _size)
-    begun = {_alike(row): row for row in rows if row.generator_steps == 0}
+def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
+    """Systems that differ only in how long their generator was trained; the like `avg` begins each such line."""
+    trained = _series(
+        [system for system in systems if system.generator_steps], lambda system: system.generator_steps, _size
+    )
+    begun = {_alike(system): system for system in systems if system.generator_steps == 0}
     return [
         Series(series.name, ((0, first), *series.points))
         if (first := begun.get(_alike(series.points[0][1]))) is not None
@@ -48,53 +50,55 @@ def step_series(rows: Sequence[RowSummary]) -> list[Series]:
     ]
 
 
-def _alike(row: RowSummary) -> Hashable:
-    """What a generator's row and the `avg` that it began as have in common."""
-    return row.vocabulary_size, row.variant
+def _alike(system: SystemSummary) -> Hashable:
+    """What a system with a generator shares with the `avg` that it began as."""
+    return system.vocabulary_size, system.variant
 
 
-def _size(row: RowSummary) -> int | None:
-    return row.vocabulary_size
+def _size(system: SystemSummary) -> int | None:
+    return system.vocabulary_size
 
 
 def _series(
-    rows: Sequence[RowSummary], swept: Callable[[RowSummary], int | None], fixed: Callable[[RowSummary], Hashable]
+    systems: Sequence[SystemSummary],
+    swept: Callable[[SystemSummary], int | None],
+    fixed: Callable[[SystemSummary], Hashable],
 ) -> list[Series]:
-    found: dict[tuple[str, Hashable], dict[int, RowSummary]] = {}
-    for row in rows:
-        value = swept(row)
-        if value is not None and row.family:
-            found.setdefault((row.family, fixed(row)), {}).setdefault(value, row)
+    found: dict[tuple[str, Hashable], dict[int, SystemSummary]] = {}
+    for system in systems:
+        value = swept(system)
+        if value is not None and system.family:
+            found.setdefault((system.family, fixed(system)), {}).setdefault(value, system)
     return [Series(key[0], tuple(sorted(by.items()))) for key, by in found.items() if len(by) > 1]
 
 
-def plot_granularity(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
+def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Speed, inference ECE and BLEU against the vocabulary's size; the baseline as a dashed line."""
-    panels: list[tuple[str, Callable[[RowSummary], float | None], bool]] = [
-        ("Sentences per second", lambda row: row.sentences_per_second, False),
-        ("Inference ECE (low is good)", lambda row: row.inference_ece, False),
-        ("BLEU", lambda row: row.metrics["BLEU"].mean, True),
+    panels: list[tuple[str, Callable[[SystemSummary], float | None], bool]] = [
+        ("Sentences per second", lambda system: system.sentences_per_second, False),
+        ("Inference ECE (low is good)", lambda system: system.inference_ece, False),
+        ("BLEU", lambda system: system.metrics["BLEU"].mean, True),
     ]
-    baseline = next((row for row in rows if row.name == data.baseline), None)
+    baseline = next((system for system in systems if system.name == data.baseline), None)
     with drawing(10, _HEIGHT) as figure:
         drawn = figure.subplots(1, len(panels))
         for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
-            _draw_series(panel, size_series(rows), value, has_interval, baseline)
+            _draw_series(panel, size_series(systems), value, has_interval, baseline)
             panel.set(title=title, xlabel="tokens of the vocabulary")
             panel.set_xscale("log", base=2)
-            sizes = sorted({size for series in size_series(rows) for size, _ in series.points})
+            sizes = sorted({size for series in size_series(systems) for size, _ in series.points})
             panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
             panel.minorticks_off()
         return png(figure)
 
 
-def plot_generator_steps(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
+def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
-    baseline = next((row for row in rows if row.name == data.baseline), None)
+    baseline = next((system for system in systems if system.name == data.baseline), None)
     with drawing(10, _HEIGHT) as figure:
         bleu, bits = figure.subplots(1, 2)
-        _draw_series(bleu, step_series(rows), lambda row: row.metrics["BLEU"].mean, True, baseline)
-        _draw_series(bits, step_series(rows), lambda row: row.bits.start, False, None)
+        _draw_series(bleu, step_series(systems), lambda system: system.metrics["BLEU"].mean, True, baseline)
+        _draw_series(bits, step_series(systems), lambda system: system.bits.start, False, None)
         bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
         bits.set(title="Bits per character on dev, before (low is good)", xlabel="steps of the generator's training")
         return png(figure)
@@ -103,20 +107,20 @@ def plot_generator_steps(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
 def _draw_series(
     panel: Axes,
     found: Sequence[Series],
-    value: Callable[[RowSummary], float | None],
+    value: Callable[[SystemSummary], float | None],
     has_interval: bool,
-    baseline: RowSummary | None,
+    baseline: SystemSummary | None,
 ) -> None:
     ends: list[Label] = []
     for name, look in looks([series.name for series in found], None, [s.name for s in found][:6]).items():
         for series in (series for series in found if series.name == name):
-            points = [(x, y, row) for x, row in series.points if (y := value(row)) is not None]
+            points = [(x, y, system) for x, system in series.points if (y := value(system)) is not None]
             if not points:
                 continue
             xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
             panel.plot(xs, ys, color=look.colour, marker=look.marker, markersize=6, linewidth=1.9)
-            for x, _, row in points if has_interval else ():
-                interval: Interval = row.metrics["BLEU"].interval
+            for x, _, system in points if has_interval else ():
+                interval: Interval = system.metrics["BLEU"].interval
                 panel.vlines(x, interval.low, interval.high, color=look.colour, linewidth=1.2, alpha=0.6)
             ends.append(Label(xs[-1], ys[-1], name, look.colour))
     if baseline is not None and (level := value(baseline)) is not None:
@@ -127,30 +131,30 @@ def _draw_series(
     label_ends(panel, ends, 0.72 * _HEIGHT)
 
 
-def plot_front(data: ReportData, rows: Sequence[RowSummary]) -> bytes:
-    """BLEU against speed; a line through the rows that no other row beats in both."""
-    shown = row_looks(data)
-    best = front(rows)
+def plot_front(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    """BLEU against speed; a line through the systems that no other system beats in both."""
+    shown = system_looks(data)
+    best = front(systems)
     with drawing(10, 5.2) as figure:
         panel = figure.subplots()
-        edge = [(row.sentences_per_second, row.metrics["BLEU"].mean) for row in best]
+        edge = [(system.sentences_per_second, system.metrics["BLEU"].mean) for system in best]
         panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
         labels = []
-        for row in rows:
-            look, (x, y) = shown[row.name], (row.sentences_per_second, row.metrics["BLEU"].mean)
+        for system in systems:
+            look, (x, y) = shown[system.name], (system.sentences_per_second, system.metrics["BLEU"].mean)
             seen = {"color": look.colour, "marker": look.marker, "markersize": 8 if look.stands_out else 6}
             panel.plot(x, y, zorder=3 + look.stands_out, markeredgecolor="white", **seen)  # type: ignore[arg-type]
-            labels.append(Label(x, y, row.name, look.colour if look.stands_out else _BEHIND, row in best))
+            labels.append(Label(x, y, system.name, look.colour if look.stands_out else _BEHIND, system in best))
         panel.set(xlabel="sentences generated per second", ylabel="BLEU on the test set")
         panel.margins(x=0.08, y=0.12)
         label_points(panel, labels)
         return png(figure)
 
 
-def front(rows: Sequence[RowSummary]) -> list[RowSummary]:
-    """The rows that no other row beats in speed and BLEU both, by rising speed."""
-    best: list[RowSummary] = []
-    for row in sorted(rows, key=lambda row: (-row.sentences_per_second, -row.metrics["BLEU"].mean)):
-        if not best or row.metrics["BLEU"].mean > best[-1].metrics["BLEU"].mean:
-            best.append(row)
+def front(systems: Sequence[SystemSummary]) -> list[SystemSummary]:
+    """The systems that no other system beats in speed and BLEU both, by rising speed."""
+    best: list[SystemSummary] = []
+    for system in sorted(systems, key=lambda system: (-system.sentences_per_second, -system.metrics["BLEU"].mean)):
+        if not best or system.metrics["BLEU"].mean > best[-1].metrics["BLEU"].mean:
+            best.append(system)
     return best[::-1]

@@ -9,11 +9,11 @@ from subgraft.reporting.data import ReportData
 from subgraft.reporting.numbers import MISSING, count, fixed, probability, signed
 from subgraft.reporting.remarks import remarks
 from subgraft.reporting.spelled import unspelled_caption
-from subgraft.reporting.summary import RowSummary, summarise
+from subgraft.reporting.summary import SystemSummary, summarise
 
 
 def terminal_table(data: ReportData) -> Table:
-    """Each row with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
+    """Each system with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
 
     Bits per character are those of the weights that are kept, as all else is.
     Where forgetting was measured, BLEU on the upstream test set comes last.
@@ -26,29 +26,29 @@ def terminal_table(data: ReportData) -> Table:
     shown = Table(title=data.title, caption=caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD)
     # Eighty columns are enough for two seeds; a narrower terminal folds the names, never a figure.
     shown.padding, shown.pad_edge = (0, 1, 0, 0), False
-    shown.add_column("row", overflow="fold")
+    shown.add_column("system", overflow="fold")
     headings = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
     forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
     for heading in (*headings, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten):
         shown.add_column(heading, justify="right", no_wrap=True)
-    for row in summarise(data):
-        shown.add_row(row.name, *_cells(row, data))
+    for system in summarise(data):
+        shown.add_row(system.name, *_cells(system, data))
     return shown
 
 
-def _cells(row: RowSummary, data: ReportData) -> list[str]:
-    bleu = row.metrics["BLEU"]
+def _cells(system: SystemSummary, data: ReportData) -> list[str]:
+    bleu = system.metrics["BLEU"]
     seeds = [fixed(bleu.by_seed.get(seed)) for seed in data.seeds] if len(data.seeds) > 1 else []
     comparison = bleu.comparison
     against = [signed(comparison.difference), probability(comparison.p_value)] if comparison else [MISSING, MISSING]
     figures = [
-        fixed(row.bits.kept, 3),
-        fixed(row.tokens_per_sentence, 1),
-        fixed(row.sentences_per_second, 1),
+        fixed(system.bits.kept, 3),
+        fixed(system.tokens_per_sentence, 1),
+        fixed(system.sentences_per_second, 1),
     ]
-    upstream = [fixed(row.forgetting.after if row.forgetting else None)] if _with_upstream(data) else []
+    upstream = [fixed(system.forgetting.after if system.forgetting else None)] if _with_upstream(data) else []
     return [*seeds, fixed(bleu.mean), *against, *figures, *upstream]
 
 
 def _with_upstream(data: ReportData) -> bool:
-    return any(row.forgetting is not None for row in data.rows)
+    return any(system.forgetting is not None for system in data.systems)

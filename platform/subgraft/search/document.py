@@ -30,7 +30,7 @@ from subgraft.search.results import SearchData, TrialResult, best, ended
 REFRESH_SECONDS = 15
 ONE_SEED = (
     "Every trial was trained once, and dev BLEU is that of the best of its checkpoints: small differences are luck. "
-    "The test set has had no part in this. To know, run the best rows over several seeds."
+    "The test set has had no part in this. To know, run the best systems over several seeds."
 )
 
 
@@ -80,7 +80,12 @@ def _front(data: SearchData) -> list[Block]:
     chosen = table(
         _columns(data), [_row(data, trial) for trial in best(data.trials, data.objectives)], "The best trials"
     )
-    return [*blocks, chosen, Paragraph(text("As rows of a configuration:")), Paragraph(text(Span(data.rows, "code")))]
+    return [
+        *blocks,
+        chosen,
+        Paragraph(text("As systems of a configuration:")),
+        Paragraph(text(Span(data.systems, "code"))),
+    ]
 
 
 def _parallel(data: SearchData) -> Figure:

@@ -10,7 +10,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.data import Command
 from subgraft.search.document import render
 from subgraft.search.results import SearchData, TrialResult, best
-from subgraft.search.space import as_yaml, searched, template, trial_row, wanted
+from subgraft.search.space import as_yaml, searched, template, trial_system, wanted
 from subgraft.search.study import importances
 
 
@@ -28,19 +28,19 @@ class Page:
         beside.write_text(render(self.data(trials)), encoding="utf-8")
         beside.replace(self.path)
 
-    def rows(self, trials: Mapping[int, TrialResult]) -> str:
-        """The best trials as rows of a configuration; one that is best alone takes the searched row's place."""
-        row, objectives = template(self._pipeline), searched(self._pipeline).objectives
+    def systems(self, trials: Mapping[int, TrialResult]) -> str:
+        """The best trials as systems of a configuration; one that is best alone takes the searched system's place."""
+        system, objectives = template(self._pipeline), searched(self._pipeline).objectives
         chosen = best(tuple(trials.values()), objectives)
-        found = [trial_row(row, trial) for trial in chosen]
-        named = [found[0].model_copy(update={"name": row.name})] if len(found) == 1 else found
+        found = [trial_system(system, trial) for trial in chosen]
+        named = [found[0].model_copy(update={"name": system.name})] if len(found) == 1 else found
         return "".join(f"  - {as_yaml(each)}\n" for each in named)
 
     def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
         experiment, search = self._pipeline.experiment, searched(self._pipeline)
         dashboard = [Command("Ray's dashboard", f"http://{self.dashboard}")] if self.dashboard else []
         found = tuple(trial for _, trial in sorted(trials.items()))
-        rows = self.rows(trials)
+        systems = self.systems(trials)
         return SearchData(
             name=experiment.name,
             languages=(experiment.languages.source, experiment.languages.target),
@@ -49,7 +49,7 @@ class Page:
             wanted=wanted(self._pipeline),
             trials=found,
             importance=importances(search, found),
-            rows=f"rows:\n{rows}" if rows else "",
+            systems=f"systems:\n{systems}" if systems else "",
             commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
             generated=any(part.generated for corpus in experiment.corpora.values() for part in corpus.parts),
         )

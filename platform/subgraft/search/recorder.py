@@ -11,7 +11,7 @@ from subgraft.execution.progress import duration
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.search.ledger import Ledger
 from subgraft.search.results import State, TrialResult, Value, ended
-from subgraft.search.space import template, trial_row, trial_steps, wanted
+from subgraft.search.space import template, trial_steps, trial_system, wanted
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.tracking.tracker import Tracker
@@ -140,10 +140,15 @@ class Recorder:
 
     def _open(self, trial: TrialResult, *, cached: bool) -> None:
         steps = trial_steps(self._pipeline, trial)
-        row = trial_row(template(self._pipeline), trial)
+        system = trial_system(template(self._pipeline), trial)
         prints = {f"fingerprint.{step.stage.name}": step.fingerprint for step in steps.targets}
-        tags: dict[str, str] = {"trial": str(trial.number), "row": row.name, "cached": str(cached).lower(), **prints}
-        params: dict[str, Any] = row.model_dump(mode="json")
+        tags: dict[str, str] = {
+            "trial": str(trial.number),
+            "system": system.name,
+            "cached": str(cached).lower(),
+            **prints,
+        }
+        params: dict[str, Any] = system.model_dump(mode="json")
         self._tracker.begin(trial.name, params, tags)
 
     def _close(self, trial: TrialResult) -> None:

@@ -17,7 +17,7 @@ State = Literal["running", "finished", "stopped", "refused", "failed"]
 class TrialResult:
     """A trial: what was tried, and what came of it so far.
 
-    values: by the row's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
+    values: by the system's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
     evaluation, as far as it was watched.  made: its steps that no other trial had made, with their seconds.  shared:
     how many others it took over.  said: why it was refused or failed, or what
     it went on without.
@@ -35,13 +35,13 @@ class TrialResult:
 
     @property
     def name(self) -> str:
-        """Of the trial's row."""
+        """Of the trial's system."""
         return f"trial-{self.number}"
 
 
 @dataclass(frozen=True)
 class SearchData:
-    """A search as its page shows it. importance: of each parameter, by objective; `rows`: the best as a configuration.
+    """A search as its page shows it. importance: of each parameter, by objective; systems: the best as a configuration.
 
     wanted: how many trials there are to be.
     """
@@ -53,7 +53,7 @@ class SearchData:
     wanted: int
     trials: tuple[TrialResult, ...]
     importance: Mapping[str, Mapping[str, float]]
-    rows: str
+    systems: str
     commands: tuple[Command, ...]
     generated: bool
 

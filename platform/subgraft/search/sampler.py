@@ -16,8 +16,8 @@ from optuna.trial import TrialState
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from subgraft.config.rows import Row
 from subgraft.config.search import SearchSettings
+from subgraft.config.systems import System
 from subgraft.search.ledger import to_do_again
 from subgraft.search.results import TrialResult, Value, ended
 from subgraft.search.space import grid
@@ -34,13 +34,13 @@ class OptunaSearcher(Searcher):
     A grid's are not drawn: one combination comes after the other.
     """
 
-    def __init__(self, search: SearchSettings, row: Row, known: Mapping[int, TrialResult]) -> None:
+    def __init__(self, search: SearchSettings, system: System, known: Mapping[int, TrialResult]) -> None:
         super().__init__()
         self._search = search
-        self._row = row
+        self._system = system
         self._study = study_of(search, known.values())
         self._again = deque(to_do_again(known))
-        self._grid = deque(_untried(search, row, known))
+        self._grid = deque(_untried(search, system, known))
         self._last = max(known, default=0)
         self._asked: dict[str, optuna.Trial] = {}
 
@@ -54,7 +54,7 @@ class OptunaSearcher(Searcher):
                 self._study.enqueue_trial(self._grid.popleft())
             self._last += 1
             number = self._last
-        self._asked[trial_id], values = ask(self._study, self._search, self._row)
+        self._asked[trial_id], values = ask(self._study, self._search, self._system)
         return {"number": number, "values": values}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
@@ -79,12 +79,12 @@ class OptunaSearcher(Searcher):
         return {}
 
 
-def _untried(search: SearchSettings, row: Row, known: Mapping[int, TrialResult]) -> list[dict[str, Value]]:
+def _untried(search: SearchSettings, system: System, known: Mapping[int, TrialResult]) -> list[dict[str, Value]]:
     """The combinations of a grid that no trial has begun; nothing where there is no grid."""
     if search.sampler != "grid":
         return []
     begun = [dict(trial.values) for trial in known.values()]
-    return [values for values in grid(search.space, row) if values not in begun]
+    return [values for values in grid(search.space, system) if values not in begun]
 
 
 def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> TrialScheduler:

@@ -56,22 +56,22 @@ class Found:
     failed: tuple[TrialResult, ...]
 
     @property
-    def rows(self) -> str:
-        """The best trials as rows of a configuration."""
-        return self.page.rows({trial.number: trial for trial in self.trials})
+    def systems(self) -> str:
+        """The best trials as systems of a configuration."""
+        return self.page.systems({trial.number: trial for trial in self.trials})
 
 
 def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
-    """A search for each row that is searched. Raises UserError where the experiment says nothing about any."""
+    """A search for each system that is searched. Raises UserError where the experiment says nothing about any."""
     if experiment.search is None:
         hint = "configs/search.yaml has one."
         raise UserError("the configuration has no section `search`", where=experiment.name, hint=hint)
     require_libraries(experiment.runtime)
-    return [SearchSession(each) for each in _each_row(experiment, base)]
+    return [SearchSession(each) for each in _each_system(experiment, base)]
 
 
 class SearchSession:
-    """A search around one row, in the store of this place."""
+    """A search around one system, in the store of this place."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._search = searched(pipeline)
@@ -81,8 +81,8 @@ class SearchSession:
         self.folder = _folder(self._home, self._pipeline)
 
     @property
-    def row(self) -> str:
-        """The name of the row that is searched."""
+    def system(self) -> str:
+        """The name of the system that is searched."""
         return template(self._pipeline).name
 
     def run(self, console: Console, address: str | None = None) -> Found:
@@ -126,7 +126,7 @@ class SearchSession:
             store,
             experiment.name,
             display.say,
-            name=time.strftime(f"{experiment.name}-search-{self.row}-%Y%m%d-%H%M%S"),
+            name=time.strftime(f"{experiment.name}-search-{self.system}-%Y%m%d-%H%M%S"),
             uri=experiment.runtime.tracking_uri,
             params=experiment.model_dump(mode="json"),
             tags={"kind": "search", "search": self._identity},
@@ -136,8 +136,8 @@ class SearchSession:
         self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
     ) -> None:
         """Make what all trials begin with, by the whole machine and before any of them waits for it."""
-        row = self._pipeline.row(template(self._pipeline), self._pipeline.experiment.seeds[0])
-        targets = [*([row.pretrained] if row.pretrained else []), self._pipeline.downstream_corpus]
+        system = self._pipeline.system(template(self._pipeline), self._pipeline.experiment.seeds[0])
+        targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.downstream_corpus]
         run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
         recorder.shared_by_all(in_order(targets))
 
@@ -172,15 +172,15 @@ def tried(home: Path, experiment: Experiment, base: Path) -> list[Step]:
     """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
     return [
         step
-        for pipeline in _each_row(experiment, base)
+        for pipeline in _each_system(experiment, base)
         for trial in Ledger(_folder(home, pipeline) / LEDGER).trials().values()
         for step in trial_steps(pipeline, trial).targets
     ]
 
 
-def _each_row(experiment: Experiment, base: Path) -> list[Pipeline]:
-    """The experiment once for each row that is searched."""
-    each = experiment.search.each_row() if experiment.search else []
+def _each_system(experiment: Experiment, base: Path) -> list[Pipeline]:
+    """The experiment once for each system that is searched."""
+    each = experiment.search.each_system() if experiment.search else []
     return [Pipeline(experiment.model_copy(update={"search": search}), base) for search in each]
 
 

@@ -1,4 +1,4 @@
-"""A trial as a row of the experiment, and as the steps that judge it."""
+"""A trial as a system of the experiment, and as the steps that judge it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from subgraft import stages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.rows import Row
 from subgraft.config.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
+from subgraft.config.systems import System
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.search.results import TrialResult, Value
@@ -25,21 +25,21 @@ ONLY_TRAINED = ("kd_weight", "generator_steps")
 DIGITS = 3
 
 
-def draw(space: SearchSpace, row: Row, choose: Callable[[str, Any], Value]) -> dict[str, Value]:
+def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]) -> dict[str, Value]:
     """Values of a trial, each chosen by `choose` from what there is; of one that needs no training, not those of it."""
     values: dict[str, Value] = {}
     for name, choices in space.varied.items():  # the initialiser comes first
-        if name not in ONLY_TRAINED or values.get("initialiser", row.generator) in TRAINED:
+        if name not in ONLY_TRAINED or values.get("initialiser", system.generator) in TRAINED:
             value = choose(name, choices)
             values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
     return values
 
 
-def grid(space: SearchSpace, row: Row) -> list[dict[str, Value]]:
+def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
     """Every combination of what there is to choose from, each once: some trials are not asked for everything."""
     found: list[dict[str, Value]] = []
     for combination in product(*space.varied.values()):
-        values = draw(space, row, partial(_of, dict(zip(space.varied, combination, strict=True))))
+        values = draw(space, system, partial(_of, dict(zip(space.varied, combination, strict=True))))
         found += [values] if values not in found else []
     return found
 
@@ -50,24 +50,24 @@ def _of(combination: Mapping[str, Value], name: str, choices: object) -> Value:
 
 
 def rounded(value: float, within: Range) -> float:
-    """To three digits, so that a row can be written down and is still the same."""
+    """To three digits, so that a system can be written down and is still the same."""
     digits = DIGITS - 1 - math.floor(math.log10(value)) if value else 0
     return min(max(round(value, digits), within.min), within.max)
 
 
-def trial_row(row: Row, trial: TrialResult) -> Row:
-    """The searched row with a trial's values. A generator without training has nothing of the row's training either."""
-    fields = {**row.model_dump(), **trial.values, "name": trial.name}
+def trial_system(system: System, trial: TrialResult) -> System:
+    """The searched system with a trial's values. A generator without training has nothing of its training either."""
+    fields = {**system.model_dump(), **trial.values, "name": trial.name}
     if "initialiser" in trial.values:
         fields["starts_from"] = None
     if (fields.get("starts_from") or fields["initialiser"]) not in TRAINED:
         fields |= dict.fromkeys(ONLY_TRAINED)
-    return Row(**fields)
+    return System(**fields)
 
 
-def as_yaml(row: Row) -> str:
-    """The row as a line of a configuration."""
-    fields = row.model_dump(mode="json", exclude_defaults=True)
+def as_yaml(system: System) -> str:
+    """The system as a line of a configuration."""
+    fields = system.model_dump(mode="json", exclude_defaults=True)
     return "{" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in fields.items()) + "}"
 
 
@@ -97,13 +97,13 @@ class TrialSteps:
 
 
 def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:
-    """The steps of a trial's row up to its finetuning, as a run has them; the test set has no part in them."""
-    return _steps(pipeline, trial_row(template(pipeline), trial))
+    """The steps of a trial's system up to its finetuning, as a run has them; the test set has no part in them."""
+    return _steps(pipeline, trial_system(template(pipeline), trial))
 
 
-def _steps(pipeline: Pipeline, row: Row) -> TrialSteps:
+def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
     search = searched(pipeline)
-    finetune = pipeline.row(row, pipeline.experiment.seeds[0]).finetune
+    finetune = pipeline.system(system, pipeline.experiment.seeds[0]).finetune
     if "sentences_per_second" not in search.objectives:
         return TrialSteps(finetune, None)
     settings = pipeline.experiment.evaluation
@@ -119,7 +119,7 @@ def _steps(pipeline: Pipeline, row: Row) -> TrialSteps:
     recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")
     inputs = {"model": finetune, "corpus": pipeline.downstream_corpus}
     labels = {**finetune.labels, TEST_SET: "dev"}
-    return TrialSteps(finetune, Step(stages.EVALUATE, f"speed of {row.name}", recipe, inputs, labels))
+    return TrialSteps(finetune, Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels))
 
 
 def searched(pipeline: Pipeline) -> SearchSettings:
@@ -137,14 +137,14 @@ def wanted(pipeline: Pipeline) -> int:
     return search.trials or DEFAULT_TRIALS
 
 
-def template(pipeline: Pipeline) -> Row:
-    """The row that is varied."""
-    return next(row for row in pipeline.experiment.rows if row.name == searched(pipeline).row)
+def template(pipeline: Pipeline) -> System:
+    """The system that is varied."""
+    return next(system for system in pipeline.experiment.systems if system.name == searched(pipeline).system)
 
 
 def identity(pipeline: Pipeline) -> str:
     """SHA-256 hex of all that decides what its trials are and find; how many there are does not."""
-    without = {"trials", "concurrent", "row", "rows"}
+    without = {"trials", "concurrent", "system", "systems"}
     settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude=without)
     steps = _steps(pipeline, template(pipeline)).targets
     return sha256_of({"search": settings, "steps": [step.fingerprint for step in steps]})

@@ -11,8 +11,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from subgraft.config.rows import Row
 from subgraft.config.search import Range, SearchSettings
+from subgraft.config.systems import System
 from subgraft.search.results import TrialResult, Value, ended
 from subgraft.search.space import draw
 
@@ -32,7 +32,7 @@ def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.St
     return study
 
 
-def ask(study: optuna.Study, search: SearchSettings, row: Row) -> tuple[optuna.Trial, dict[str, Value]]:
+def ask(study: optuna.Study, search: SearchSettings, system: System) -> tuple[optuna.Trial, dict[str, Value]]:
     """A trial of Optuna's and its values, which are those enqueued before any new ones."""
     trial = study.ask()
 
@@ -42,7 +42,7 @@ def ask(study: optuna.Study, search: SearchSettings, row: Row) -> tuple[optuna.T
         chosen: Value = trial.suggest_categorical(name, choices)
         return chosen
 
-    return trial, draw(search.space, row, choose)
+    return trial, draw(search.space, system, choose)
 
 
 def importances(search: SearchSettings, trials: Iterable[TrialResult]) -> dict[str, dict[str, float]]:

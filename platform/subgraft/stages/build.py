@@ -1,4 +1,4 @@
-"""Vocabularies → Model with random weights: what a row without pretraining begins with."""
+"""Vocabularies → Model with random weights: what a system without pretraining begins with."""
 
 from __future__ import annotations
 

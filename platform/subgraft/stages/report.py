@@ -17,17 +17,17 @@ from subgraft.reporting.data import (
     Provenance,
     ReportData,
     Role,
-    RowResult,
     SegmentationExample,
     SpelledText,
     StageSeconds,
     SubwordGap,
+    SystemResult,
     VocabularyFacts,
 )
 from subgraft.reporting.report import write_report
 from subgraft.reporting.words import over_segmented_words
 from subgraft.stages.context import Context, Json
-from subgraft.stages.report_rows import design, flattened, read_lines, read_record, row_result
+from subgraft.stages.report_systems import design, flattened, read_lines, read_record, system_result
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import Spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -37,7 +37,7 @@ def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     del context
     data = collect(recipe, inputs)
     write_report(data, out)
-    return {"rows": len(data.rows), "artifacts": ["report.html", "report.md"]}
+    return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
 def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
@@ -48,13 +48,15 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     references = read_lines(any_result / "references.txt")
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
     languages = experiment["languages"]
-    names = [row["name"] for row in experiment["rows"]]
+    names = [system["name"] for system in experiment["systems"]]
     baselines = [
-        row["name"] for row in experiment["rows"] if row["vocabulary"] == "upstream" and row["pretraining"] == "plain"
+        system["name"]
+        for system in experiment["systems"]
+        if system["vocabulary"] == "upstream" and system["pretraining"] == "plain"
     ]
-    designs = {row["name"]: design(row, experiment) for row in experiment["rows"]}
+    designs = {system["name"]: design(system, experiment) for system in experiment["systems"]}
     order = [f"{name}/{seed}" for name in names for seed in experiment["seeds"]]
-    rows = tuple(row_result(key, inputs, designs[key.rsplit("/", 1)[0]]) for key in order)
+    systems = tuple(system_result(key, inputs, designs[key.rsplit("/", 1)[0]]) for key in order)
     record = read_record(inputs["model"])
     return ReportData(
         title=f"{experiment['name']}: vocabularies compared",
@@ -73,7 +75,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages["target"]),
         baseline=baselines[0] if baselines else None,
-        rows=rows,
+        systems=systems,
         stages=tuple(_seconds(inputs)),
         provenance=Provenance(
             {key: str(value) for key, value in sorted(flattened(experiment).items())},
@@ -81,7 +83,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
             record["provenance"]["git_commit"],
             record["provenance"]["device"],
         ),
-        commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}", rows),
+        commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}", systems),
         speed_batch_size=experiment["evaluation"]["batch_size"],
         bootstrap_samples=experiment["evaluation"]["bootstrap_samples"],
     )
@@ -117,14 +119,14 @@ def _spelled(found: Mapping[str, Any]) -> SpelledText:
 
 
 def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
-    """Seconds of every step among the inputs, each once however many rows share it."""
+    """Seconds of every step among the inputs, each once however many systems share it."""
     seconds: dict[Path, StageSeconds] = {}
     for key, path in inputs.items():
         record = read_record(path)
         parts = key.split("/")
         own = len(parts) == 3 and parts[0] in ("finetune", "evaluate", "likelihood", "upstream_after")
-        row, seed = (parts[1], int(parts[2])) if own else (None, None)
-        seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], row, seed))
+        system, seed = (parts[1], int(parts[2])) if own else (None, None)
+        seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], system, seed))
     return list(seconds.values())
 
 
@@ -136,9 +138,13 @@ def _model_in_words(directory: Path) -> str:
     return f"{config['model_type']}, {layers} of width {config.get('d_model', '?')}"
 
 
-def _commands(name: str, pair: str, rows: Sequence[RowResult]) -> tuple[Command, ...]:
+def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Command, ...]:
     """There is no model to generate with where no finetuning made one."""
     model = f"models:/{name}-{pair}@champion"
     generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
-    found = [Command("generate with the best model on dev", generate)] if any(row.kept_step for row in rows) else []
+    found = (
+        [Command("generate with the best model on dev", generate)]
+        if any(system.kept_step for system in systems)
+        else []
+    )
     return (Command("browse every run", "subgraft tracking"), *found)

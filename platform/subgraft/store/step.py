@@ -24,7 +24,7 @@ TEST_SET = "test_set"
 class Step:
     """One thing to make.
 
-    name and labels are shown to people (labels become tracking tags: row, seed, ...) and are not in the fingerprint.
+    name and labels are shown to people (labels become tracking tags: system, seed, ...) and are not in the fingerprint.
     """
 
     stage: Stage[Any]

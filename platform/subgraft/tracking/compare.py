@@ -1,4 +1,4 @@
-"""Runs side by side: the figures of one kind of stage, a line for each row, seed and run."""
+"""Runs side by side: the figures of one kind of stage, a line for each system, seed and run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from subgraft.errors import UserError
 from subgraft.store.step import TEST_SET
-from subgraft.tracking.server import Server
+from subgraft.tracking.server import Server, TrackedRun
+from subgraft.tracking.tags import system_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,47 +21,50 @@ SINGLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """One stage of one run: its row and seed labels (or its name, where it has none) and its figures."""
+class ComparedSystem:
+    """One stage of one run: its system and seed labels (or its name, where it has none) and its figures."""
 
     run: str
-    row: str
+    system: str
     seed: str
     cached: bool
     figures: dict[str, float]
 
 
-def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedRow]:
+def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedSystem]:
     """The finished stages of that kind in the runs given by name or id, in the order given.
 
-    A row's evaluation on the upstream test set is told from the one on the task's: `patt (upstream)`.
+    A system's evaluation on the upstream test set is told from the one on the task's: `patt (upstream)`.
 
     Raises UserError for a run that is not there, or if none of the runs has such a stage.
     """
-    rows = []
+    systems = []
     for run in map(server.find, runs):
         for child in server.children(run):
             if child.tags.get("stage") == stage and child.metrics:
-                tags = child.tags
-                row, seed = tags.get("row", child.name), tags.get("seed", "")
-                row += f" ({tags[TEST_SET]})" if "row" in tags and TEST_SET in tags else ""
-                rows.append(ComparedRow(run.name, row, seed, tags.get("cached") == "true", dict(child.metrics)))
-    if not rows:
+                seed, cached = child.tags.get("seed", ""), child.tags.get("cached") == "true"
+                systems.append(ComparedSystem(run.name, _name(child), seed, cached, dict(child.metrics)))
+    if not systems:
         raise UserError(f"none of these runs has a finished stage '{stage}'", where=", ".join(runs))
-    return rows
+    return systems
 
 
-def table(rows: Sequence[ComparedRow]) -> Table:
-    """The rows as people read them, and what they do not show; a figure that a row lacks is blank."""
+def _name(stage: TrackedRun) -> str:
+    system, test_set = system_of(stage.tags), stage.tags.get(TEST_SET)
+    return stage.name if system is None else f"{system} ({test_set})" if test_set else system
+
+
+def table(systems: Sequence[ComparedSystem]) -> Table:
+    """The systems as people read them, and what they do not show; a figure that a system lacks is blank."""
     from rich.table import Table
 
-    figures = list(dict.fromkeys(name for row in rows for name in row.figures))
+    figures = list(dict.fromkeys(name for system in systems for name in system.figures))
     shown = Table(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
-    for heading in ("run", "row", "seed"):
+    for heading in ("run", "system", "seed"):
         shown.add_column(heading)
     for heading in figures:
         shown.add_column(heading, justify="right")
-    for row in rows:
-        values = [f"{row.figures[name]:.4g}" if name in row.figures else "" for name in figures]
-        shown.add_row(row.run, row.row, row.seed, *values)
+    for system in systems:
+        values = [f"{system.figures[name]:.4g}" if name in system.figures else "" for name in figures]
+        shown.add_row(system.run, system.system, system.seed, *values)
     return shown

@@ -1,4 +1,4 @@
-"""One row of the report, read from the directories of its steps."""
+"""One system of the report, read from the directories of its steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
-from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, RowResult, TransferSummary
+from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
 from subgraft.stages.fitting import CURVE, LEFT_OUT, kept_weights
 from subgraft.stages.intrinsic import QUALITY
@@ -24,7 +24,7 @@ from subgraft.stages.likelihood import LIKELIHOOD
 _BILLED = ("training_seconds", "translation_seconds")
 
 
-def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResult:
+def system_result(key: str, inputs: Mapping[str, Path], design: Design) -> SystemResult:
     evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     statistics = load_file(evaluated / STATISTICS)
@@ -37,7 +37,7 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
         generator=sum(map(_billed, made)),
         finetuning=_billed(finetuned),
     )
-    return RowResult(
+    return SystemResult(
         name=name,
         seed=int(seed),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
@@ -67,7 +67,7 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
 
 @dataclass(frozen=True)
 class Design:
-    """Where a row stands in a sweep: what it shares with others, and how long its generator was trained.
+    """Where a system stands in a sweep: what it shares with others, and how long its generator was trained.
 
     variant: what of the family is not the initialiser's.
     """
@@ -77,37 +77,37 @@ class Design:
     generator_steps: int | None
 
 
-def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
-    """The design of a row; `avg` is a generator of no steps, as all generators begin as it."""
-    initialiser = row["initialiser"]
-    parts = [initialiser or f"{row['vocabulary']} vocabulary"]
-    parts += [f"from {row['starts_from']}"] if row.get("starts_from") else []
-    parts += [f"λ {row['kd_weight']:g}"] if row["kd_weight"] else []
-    variant = [row["pretraining"]] if row["pretraining"] != "plain" else []
-    variant += [] if row["keep_seen"] else ["no seen rows kept"]
-    variant += [f"tables first {row['tables_first']:g}"] if row["tables_first"] else []
-    variant += ["attached"] if row["attached"] else []
-    variant += _rates(row) + _rare(row)
+def design(system: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
+    """The design of a system; `avg` is a generator of no steps, as all generators begin as it."""
+    initialiser = system["initialiser"]
+    parts = [initialiser or f"{system['vocabulary']} vocabulary"]
+    parts += [f"from {system['starts_from']}"] if system.get("starts_from") else []
+    parts += [f"λ {system['kd_weight']:g}"] if system["kd_weight"] else []
+    variant = [system["pretraining"]] if system["pretraining"] != "plain" else []
+    variant += [] if system["keep_seen"] else ["no seen rows kept"]
+    variant += [f"tables first {system['tables_first']:g}"] if system["tables_first"] else []
+    variant += ["attached"] if system["attached"] else []
+    variant += _rates(system) + _rare(system)
     steps = None
     if initialiser in TRAINED_METHODS:
-        steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
+        steps = system.get("generator_steps") or experiment["generator_training"]["max_steps"]
     elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
         steps = 0
     return Design(", ".join(parts + variant), ", ".join(variant), steps)
 
 
-def _rare(row: Mapping[str, Any]) -> list[str]:
-    """What a row does of its own about rare tokens."""
-    count, rare = row.get("vocabulary_min_count"), row.get("rare_tokens")
+def _rare(system: Mapping[str, Any]) -> list[str]:
+    """What a system does of its own about rare tokens."""
+    count, rare = system.get("vocabulary_min_count"), system.get("rare_tokens")
     told = [f"pieces used {count} times"] if count else []
     if rare is not None:
         told.append(f"tokens below {rare['below']} at ×{rare['learning_rate_factor']:g}, pulled at {rare['pull']:g}")
     return told
 
 
-def _rates(row: Mapping[str, Any]) -> list[str]:
-    """The learning rates that a row has of its own."""
-    whole, tables = row.get("learning_rate"), row.get("embedding_learning_rate")
+def _rates(system: Mapping[str, Any]) -> list[str]:
+    """The learning rates that a system has of its own."""
+    whole, tables = system.get("learning_rate"), system.get("embedding_learning_rate")
     told = [f"learning rate {whole:g}"] if whole is not None else []
     if tables is not None:
         told.append(f"tables at {tables:g}" if tables else "tables frozen")

@@ -1,4 +1,4 @@
-"""What the report says of a row by its settings alone."""
+"""What the report says of a system by its settings alone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
-from subgraft.stages.report_rows import Design, design
+from subgraft.stages.report_systems import Design, design
 
-ROWS = (
-    "rows=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
+SYSTEMS = (
+    "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
     " {name: avg, initialiser: avg}, {name: held, initialiser: avg, vocabulary_min_count: 10,"
     " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
     " {name: avg-attached, initialiser: avg, attached: true},"
@@ -19,9 +19,9 @@ ROWS = (
 )
 
 
-def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(repository: Path) -> None:
-    experiment = load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS]).model_dump(mode="json")
-    assert {row["name"]: design(row, experiment) for row in experiment["rows"]} == {
+def test_systems_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(repository: Path) -> None:
+    experiment = load(repository / "configs" / "quickstart.yaml", Experiment, [SYSTEMS]).model_dump(mode="json")
+    assert {system["name"]: design(system, experiment) for system in experiment["systems"]} == {
         "mean": Design("mean", "", None),
         "attached": Design("mean, attached", "attached", None),
         "avg": Design("avg", "", 0),

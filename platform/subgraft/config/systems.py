@@ -1,4 +1,4 @@
-"""The rows of an experiment: the ways of fitting a vocabulary that there are, and what goes with what."""
+"""The systems of an experiment: the ways of fitting a vocabulary that there are, and what goes with what."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ UNMAPPED = ("word2vec", "cbow")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
 
-class Row(Settings):
+class System(Settings):
     """One way of fitting the vocabulary: a line of the comparison.
 
     kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
-    pretraining: how the model that the row begins with was made: the plain one; one pretrained with sampled
+    pretraining: how the model that the system begins with was made: the plain one; one pretrained with sampled
     segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from nothing.
     keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
     tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
     attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
-    vocabulary_size: of this row's downstream vocabulary, where it is not downstream.vocabulary.size.
+    vocabulary_size: of this system's downstream vocabulary, where it is not downstream.vocabulary.size.
     vocabulary_min_count: likewise, where it is not downstream.vocabulary.min_count.
-    generator_steps: of this row's generator, where it is not generator_training.max_steps.
-    rare_tokens: how new rows of rare tokens are finetuned in this row, where it is not as finetune.rare_tokens says.
+    generator_steps: of this system's generator, where it is not generator_training.max_steps.
+    rare_tokens: how new rows of rare tokens are finetuned in this system, where it is not as finetune.rare_tokens says.
     starts_from: the initialiser whose rows likelihood matching begins with; the mean where not given.
-    learning_rate, embedding_learning_rate: of this row's finetuning, where they are not finetune's; 0 freezes the
+    learning_rate, embedding_learning_rate: of this system's finetuning, where they are not finetune's; 0 freezes the
     tables.
     """
 
@@ -76,17 +76,17 @@ class Row(Settings):
 
     @property
     def generator(self) -> Literal["att", "patt"] | None:
-        """The kind of the generator that the row needs trained."""
+        """The kind of the generator that the system needs trained."""
         kind = self.initialiser if self.starts_from is None else self.starts_from
         return kind if kind in ("att", "patt") else None
 
     @property
     def made_with_its_vocabulary(self) -> bool:
-        """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
+        """Whether the system's model has its vocabulary from the start, so that there is no transfer."""
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
 
     def finetuning(self, training: TrainingSettings) -> TrainingSettings:
-        """The finetuning of all rows, with what this one has of its own, and without what it has no use for."""
+        """The finetuning of all systems, with what this one has of its own, and without what it has no use for."""
         rare = self.rare_tokens or training.rare_tokens
         if self.initialiser is None or (rare is not None and rare.idle):
             rare = None
@@ -95,41 +95,44 @@ class Row(Settings):
         return training.model_copy(update={"rare_tokens": rare, **own})
 
     @model_validator(mode="after")
-    def _consistent(self) -> Row:
+    def _consistent(self) -> System:
         if self.made_with_its_vocabulary and (self.initialiser is not None or self.vocabulary == "upstream"):
             raise ValueError(
                 f"with `pretraining: {self.pretraining}` the model is made with its vocabulary: "
                 "give neither an initialiser nor `vocabulary: upstream`"
             )
         if self.initialiser is None and not (self.keep_seen and self.tables_first == 0):
-            raise ValueError("keep_seen and tables_first are for rows with an initialiser: the others get no new rows")
+            raise ValueError("keep_seen and tables_first need an initialiser: systems without one get no new rows")
         if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
-            raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
+            raise ValueError("an initialiser belongs to exactly the systems with `vocabulary: downstream`")
         if self.attached and (self.initialiser not in MIXING or self.tables_first):
-            raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
+            raise ValueError(
+                f"attached is for systems that mix upstream rows ({', '.join(MIXING)}), without tables_first"
+            )
         if self.kd_weight is not None and self.generator is None:
             raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
         if self.initialiser in DISTILLED and not self.keep_seen:
             raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")
         if self.starts_from is not None and self.initialiser != "likelihood-matching":
-            raise ValueError("starts_from is for rows of likelihood-matching")
+            raise ValueError("starts_from is for systems of likelihood-matching")
         return self
 
     @model_validator(mode="after")
-    def _swept(self) -> Row:
+    def _swept(self) -> System:
         if self.generator_steps is not None and self.generator is None:
             raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} is of a downstream vocabulary, which this row does not get")
+                    raise ValueError(f"{name} is of a downstream vocabulary, which this system does not get")
         if self.rare_tokens is not None and self.initialiser is None:
-            raise ValueError("rare_tokens is about new rows, which only rows with an initialiser get")
+            raise ValueError("rare_tokens is about new rows, which only systems with an initialiser get")
         return self
 
 
-def require_trained_tables(row: Row, embedding_learning_rate: float | None) -> None:
-    """Raises ValueError where a row's finetuning would leave tables as they are that it is there to train."""
-    if embedding_learning_rate == 0 and (row.attached or row.tables_first):
-        what = "attached" if row.attached else "tables_first"
-        raise ValueError(f"row {row.name}: {what} is about training tables, which `embedding_learning_rate: 0` freezes")
+def require_trained_tables(system: System, embedding_learning_rate: float | None) -> None:
+    """Raises ValueError where a system's finetuning would leave tables as they are that it is there to train."""
+    if embedding_learning_rate == 0 and (system.attached or system.tables_first):
+        what = "attached" if system.attached else "tables_first"
+        frozen = "`embedding_learning_rate: 0` freezes"
+        raise ValueError(f"system {system.name}: {what} is about training tables, which {frozen}")
