@@ -137,7 +137,10 @@ def test_runs_are_compared(store: Store) -> None:
         tracker.close()
     tracker = Tracker(store, "demo", print, name="forgetful")
     own = {"system": "patt", "seed": "1"}
-    for name, labels in (("patt", own), ("after", own | {TEST_SET: "upstream"}), ("bert", {TEST_SET: "upstream"})):
+    earlier = {"row": "avg", "seed": "1"}  # as versions wrote it that called a system a row
+    after = own | {TEST_SET: "upstream"}
+    told = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}, "avg": earlier}
+    for name, labels in told.items():
         step = Step(EVALUATE, f"evaluate {name}", Recipe(system=name), labels=labels)
         tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
     tracker.close()
@@ -149,7 +152,8 @@ def test_runs_are_compared(store: Store) -> None:
         ("monday", "att", 20.0),
         ("monday", "patt", 20.0),
     ]
-    assert [system.system for system in compare(server, ["forgetful"])] == ["patt", "patt (upstream)", "evaluate bert"]
+    found = [system.system for system in compare(server, ["forgetful"])]
+    assert found == ["patt", "patt (upstream)", "evaluate bert", "avg"]
     console = Console(width=100, record=True, file=(store.home / "printed").open("w"))
     console.print(table(systems))
     shown = console.export_text()

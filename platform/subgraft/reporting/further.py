@@ -41,7 +41,7 @@ def sweeps(data: ReportData) -> list[Section]:
     if step_series(systems):
         about = (
             "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
-            "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars are 95 % intervals."
+            "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
         )
         blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
     return [Section("Sweeps", tuple(blocks))] if blocks else []
