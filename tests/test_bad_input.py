@@ -312,7 +312,7 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: likelihood-matching}\nsides: [encoder, decoder]",
-        ["likelihood-matching learn what a decoder predicts", "sides: [decoder]"],
+        ["likelihood-matching learns what a decoder predicts", "sides: [decoder]"],
     ),
     (
         "initialiser: avg}",
@@ -370,8 +370,8 @@ CONFIGURED = [
         ["system avg: attached is about training tables, which `embedding_learning_rate: 0` freezes"],
     ),
     (
-        "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
-        "finetune: {embedding_learning_rate: 0}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
+        "finetune: {embedding_learning_rate: 0}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
         ["system avg: tables_first is about training tables"],
     ),
     (
@@ -385,9 +385,9 @@ CONFIGURED = [
         ["evaluate_at 10 is beyond max_steps 9"],
     ),
     (
-        "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
-        "finetune: {evaluate_at: [5]}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first makes two trainings"],
+        "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
+        "finetune: {evaluate_at: [5]}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        ["system avg: finetune.evaluate_at means nothing to"],
     ),
     ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: only finetune"]),
     ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["systems.0.learning_rate", "greater than 0"]),
