@@ -31,6 +31,7 @@ SAID = {
     "CONTRIBUTING.md": "How to work on Subgraft, and the way of a sentence and of an embedding through the rooms.",
     "CHANGELOG.md": "What changed, and what that means for stores and configurations of before.",
     "pyproject.toml": "Dependencies, and the settings of ruff, mypy and pytest.",
+    "report.html.j2": "The report's page.",
     "constraints.txt": "The versions that were tested together; `make setup` installs them.",
 }
 
@@ -38,7 +39,7 @@ SAID = {
 def tree() -> str:
     """Every file, with the first sentence it says of itself."""
     lines = ["# Every file", "", MADE_BY, "A folder's line is its `__init__.py`'s. Tests mirror the package, so they "]
-    lines[-1] += "are named by folder."
+    lines[-1] += "are not named here, only what they share."
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True).stdout
     paths = [Path(path) for path in listed.splitlines() if (ROOT / path).exists() and _is_shown(Path(path))]
     folder: Path | None = None
@@ -55,13 +56,13 @@ def tree() -> str:
 def _is_shown(path: Path) -> bool:
     if path.parts[0].startswith(".") or (path.suffix in (".png", "") and path.name != "Makefile"):
         return path.name == "Dockerfile"
-    return path.name not in ("__init__.py", "py.typed") and (path.parts[0] != "tests" or len(path.parts) <= 3)
+    return path.name not in ("__init__.py", "py.typed") and not path.name.startswith("test_")
 
 
 def _says(path: Path) -> str:
     """The first sentence of a docstring, a first comment, or a title."""
-    if path.as_posix() in SAID:
-        return SAID[path.as_posix()]
+    if path.name in SAID:
+        return SAID[path.name]
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix == ".py":
         told = ast.get_docstring(ast.parse(text)) or ""
@@ -71,7 +72,7 @@ def _says(path: Path) -> str:
         comment = re.search(r"(?:^(?:#(?!!)|\{#).*\n?)+", text, flags=re.MULTILINE)
         told = re.sub(r"^(#|\{#)\s?|#\}$", "", comment[0], flags=re.MULTILINE) if comment else ""
     told = " ".join(told.split("\n\n")[0].split())
-    sentence = re.match(r".*?(?<!et al)(?<!e\.g)[.:](?=\s|$)", told)
+    sentence = re.match(r".*?(?<!et al)(?<!e\.g)[.](?=\s|$)", told)
     return (sentence[0].rstrip(":.") if sentence else told) + "."
 
 
