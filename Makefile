@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 
 setup: $(VENV)/.complete
 
-$(VENV)/.complete: pyproject.toml
+$(VENV)/.complete: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: setup
@@ -22,8 +22,8 @@ test-all: setup
 	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest
 
 lint: setup
-	$(BIN)/ruff check platform jobs tests benchmarks studies
-	$(BIN)/ruff format --check platform jobs tests benchmarks studies
+	$(BIN)/ruff check platform jobs tests benchmarks studies docs
+	$(BIN)/ruff format --check platform jobs tests benchmarks studies docs
 	$(BIN)/mypy
 
 bench: setup
