@@ -11,7 +11,7 @@ import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"errors", "files"},
+    {"errors", "files", "jsonlines", "locks"},
     {"config"},
     {"text"},
     {"vocabulary"},

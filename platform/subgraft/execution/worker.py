@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
-from subgraft.store.claim import Claim
+from subgraft.locks import Lock
 from subgraft.store.disk import space_needed
 from subgraft.store.events import EVENTS, EventLog, StageContext
 from subgraft.store.provenance import Provenance
@@ -54,7 +54,7 @@ def perform(job: Job) -> Record:
         work.mkdir(parents=True, exist_ok=True)
         log = EventLog(work / EVENTS)
         store = Store(job.home, lambda line: log.append("warned", line=line))
-        with Claim.wait(work.with_name(f"{work.name}.claim"), lambda: log.append("progress", **ELSEWHERE)):
+        with Lock.wait(work.with_name(f"{work.name}.claim"), lambda: log.append("progress", **ELSEWHERE)):
             found = store.find(job.step)
             if found is not None:
                 return found

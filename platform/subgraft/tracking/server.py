@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.store.claim import Claim
+from subgraft.locks import Lock
 from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
 from subgraft.tracking.registry import Registry
 
@@ -85,7 +85,7 @@ class Server:
         if not self.is_file:
             yield
             return
-        with Claim.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), lambda: None, seconds=0.05):
+        with Lock.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), lambda: None, seconds=0.05):
             yield
 
     @contextlib.contextmanager
