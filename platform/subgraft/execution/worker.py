@@ -96,9 +96,8 @@ def limit_threads(cpus: int) -> None:
 
 
 def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
     from ray.train.torch import TorchConfig, TorchTrainer
-    from ray.train.v2.api.exceptions import WorkerGroupError
 
     # Ray Train would load what it wrote in an earlier attempt, and die of it where that is damaged.
     own = job.home / "work" / job.step.fingerprint / RAY_TRAIN
