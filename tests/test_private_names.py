@@ -82,11 +82,8 @@ def test_the_release_is_pinned(repository: Path) -> None:
 
 
 def test_no_other_private_name_is_used(repository: Path) -> None:
-    known = {(user, name.replace(":", ".")) for _, name, _, user in NAMES}
-    roots = [
-        repository / "platform" / "subgraft",
-        *(repository / name for name in ("tests", "jobs", "benchmarks", "studies")),
-    ]
+    known = {(name.user, str(name)) for name in NAMES}
+    roots = [repository / name for name in ("platform/subgraft", "tests", "jobs", "benchmarks", "studies")]
     used = {
         (path.relative_to(root).as_posix(), name)
         for root in roots
