@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"errors", "files"},
+    {"errors", "files", "jsonlines", "locks"},
     {"config"},
     {"text"},
     {"vocabulary"},
@@ -58,13 +60,15 @@ def _modules(repository: Path) -> Iterator[tuple[Path, str]]:
         yield path, relative.parts[0].removesuffix(".py")
 
 
-def _imports(path: Path) -> Iterator[str]:
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
+    found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return tuple(found)
 
 
 def test_platform_is_no_package(repository: Path) -> None:
@@ -83,6 +87,16 @@ def test_imports_run_one_way(repository: Path) -> None:
             if parts[0] == "subgraft" and len(parts) > 1 and parts[1] in height and height[parts[1]] > height[room]:
                 wrong.append(f"{path.name} ({room}) imports {name}")
     assert not wrong
+
+
+def test_no_two_modules_of_a_room_import_each_other(repository: Path) -> None:
+    """Not for types either."""
+    package = _package(repository)
+    modules = {
+        ".".join(("subgraft", *path.relative_to(package).with_suffix("").parts)): path for path in package.rglob("*.py")
+    }
+    graph = {name: {one for one in _imports(path) if one in modules and one != name} for name, path in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
 
 
 def test_every_room_has_its_floor(repository: Path) -> None:

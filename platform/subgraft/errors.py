@@ -1,4 +1,4 @@
-"""The two ways a command ends badly: the user's mistake, and the world's."""
+"""How a command ends badly: the user's mistake, the world's failure, or the wish of whoever sends SIGTERM."""
 
 from __future__ import annotations
 
@@ -37,3 +37,9 @@ class OperationalError(SubgraftError):
     """The world failed (disk, network, process): exit code 1, and the same command carries on."""
 
     exit_code = 1
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as from `timeout`, a scheduler or `ray job stop`: an interrupt with the exit code of that signal."""
+
+    exit_code = 143

@@ -20,8 +20,8 @@ from subgraft.errors import OperationalError
 from subgraft.experiment.collection import in_use, needed_by, remove, surplus
 from subgraft.experiment.inventory import UNREADABLE, artifacts, work_directories
 from subgraft.experiment.pipeline import Pipeline
+from subgraft.locks import Lock
 from subgraft.stages.stage import Stage
-from subgraft.store.claim import Claim
 from subgraft.store.record import RECORD, Record
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
@@ -118,10 +118,10 @@ def test_what_is_young_stays(store: Store) -> None:
 
 def test_a_step_that_a_living_process_is_at_is_left_alone(store: Store) -> None:
     busy, idle = step(store, "busy"), step(store, "idle")
-    claim = Claim.take(store.home / "work" / f"{busy.fingerprint}.claim")
+    claim = Lock.take(store.home / "work" / f"{busy.fingerprint}.claim")
     found = surplus(store.home, set())
     assert found.claimed == ("busy",) and [one.name for one in found.artifacts] == ["idle"]
-    late = Claim.take(store.home / "work" / f"{idle.fingerprint}.claim")  # after it was found
+    late = Lock.take(store.home / "work" / f"{idle.fingerprint}.claim")  # after it was found
     assert remove(store.home, found) == 0 and left(store) == {"busy", "idle"}
     for each in (claim, late):
         each.release()

@@ -36,7 +36,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         environment.delenv("RAY_ADDRESS", raising=False)
         environment.setenv(TRACES, str(folder))
         # Ray's processes import this module's stages; pytest's own path does not reach them.
-        environment.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}", prepend=os.pathsep)
+        environment.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent / 'support'}", prepend=os.pathsep)
         with cluster(Runtime()):
             yield folder
 

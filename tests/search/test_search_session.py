@@ -18,10 +18,10 @@ from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError, UserError
 from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.experiment.pipeline import Pipeline
+from subgraft.locks import Lock
 from subgraft.search.ledger import Ledger
 from subgraft.search.results import TrialResult
 from subgraft.search.session import Found, SearchSession, sessions, tried
-from subgraft.store.claim import Claim
 from subgraft.store.store import Store
 from subgraft.tracking.server import Server
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_is_told_and_the_search_goes_on(one_core: None, place: Pa
 def test_one_process_at_a_time(place: Path) -> None:
     folder = session(place).folder
     folder.mkdir(parents=True)
-    claim = Claim.take(folder / "claim")
+    claim = Lock.take(folder / "claim")
     assert claim is not None
     with claim, pytest.raises(OperationalError, match="another process is at this search"):
         searched(place)

@@ -138,7 +138,7 @@ def test_the_same_text_gives_the_same_vocabulary_in_another_process() -> None:
         environment = os.environ | {
             "PYTHONHASHSEED": threads,
             "RAYON_NUM_THREADS": threads,
-            "PYTHONPATH": str(Path(__file__).parent.parent),
+            "PYTHONPATH": str(Path(__file__).parent.parent / "support"),
         }
         command = [sys.executable, "-c", PROGRAM]
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout

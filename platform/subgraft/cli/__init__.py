@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from subgraft import __version__
 from subgraft.cli import corpora, doctor, experiments, grafts, models, registry, search, store, vocabularies
 from subgraft.cli.arguments import Parser
-from subgraft.errors import SubgraftError
+from subgraft.errors import SubgraftError, Terminated
 
 GROUPS = (experiments, search, corpora, vocabularies, grafts, models, registry, store, doctor)
 
@@ -33,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SubgraftError as error:
         print(f"subgraft: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("subgraft: stopped; run the same command again and it carries on", file=sys.stderr)
-        return 130
+        return stop.exit_code if isinstance(stop, Terminated) else 130
     except BrokenPipeError:
         # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from subgraft.config.runtime import Runtime
-from subgraft.errors import OperationalError
-
-if TYPE_CHECKING:
-    from ray._private.worker import BaseContext
+from subgraft.errors import OperationalError, Terminated
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 ENVIRONMENT = {
@@ -42,7 +41,7 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
 
     Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine
     only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError when no
-    cluster is to be had.
+    cluster is to be had. While it is up, SIGTERM raises Terminated in the main thread.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -54,25 +53,61 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
     if ray.is_initialized():
         yield ""
         return
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        context = ray.init(address, log_to_driver=False, logging_level=logging.ERROR) if address else _start(runtime)
+        dashboard = _connect(address) if address else _start(runtime)
     except Exception as error:  # a node that does not come up in time is no more than an Exception
         hint = "Run the same command again; a busy machine may have been too slow."
         raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", hint=hint) from error
+    with _terminated(before):
+        try:
+            yield dashboard
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _terminated(before: Any) -> Iterator[None]:
+    """SIGTERM, while the block lasts, is an interrupt like that of a keyboard; then it is handled as `before`.
+
+    Ray has set handlers of its own. They print a trace and abort the process while it clears up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received = False
+
+    def terminate(number: int, frame: object) -> None:
+        nonlocal received
+        if not received:  # a second one must not break off the clearing up
+            received = True
+            raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
-        yield context.dashboard_url or ""
+        yield
+    except KeyboardInterrupt:
+        if received:  # Ray's waiting makes a plain KeyboardInterrupt of whatever a handler raises
+            raise Terminated from None
+        raise
     finally:
-        ray.shutdown()
+        signal.signal(signal.SIGTERM, before)
 
 
-def _start(runtime: Runtime) -> BaseContext:
+def _connect(address: str) -> str:
+    import ray
+
+    return ray.init(address, log_to_driver=False, logging_level=logging.ERROR).dashboard_url or ""
+
+
+def _start(runtime: Runtime) -> str:
     import ray
 
     # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
     # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it.
     if not runtime.dashboard:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    return ray.init(
+    context = ray.init(
         "local",
         include_dashboard=runtime.dashboard,
         dashboard_host="127.0.0.1",
@@ -80,3 +115,4 @@ def _start(runtime: Runtime) -> BaseContext:
         logging_level=logging.ERROR,
         log_to_driver=False,
     )
+    return context.dashboard_url or ""

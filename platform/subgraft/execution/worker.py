@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
-from subgraft.store.claim import Claim
+from subgraft.locks import Lock
 from subgraft.store.disk import space_needed
 from subgraft.store.events import EVENTS, EventLog, StageContext
 from subgraft.store.provenance import Provenance
@@ -54,7 +54,7 @@ def perform(job: Job) -> Record:
         work.mkdir(parents=True, exist_ok=True)
         log = EventLog(work / EVENTS)
         store = Store(job.home, lambda line: log.append("warned", line=line))
-        with Claim.wait(work.with_name(f"{work.name}.claim"), lambda: log.append("progress", **ELSEWHERE)):
+        with Lock.wait(work.with_name(f"{work.name}.claim"), lambda: log.append("progress", **ELSEWHERE)):
             found = store.find(job.step)
             if found is not None:
                 return found
@@ -96,9 +96,8 @@ def limit_threads(cpus: int) -> None:
 
 
 def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
     from ray.train.torch import TorchConfig, TorchTrainer
-    from ray.train.v2.api.exceptions import WorkerGroupError
 
     # Ray Train would load what it wrote in an earlier attempt, and die of it where that is damaged.
     own = job.home / "work" / job.step.fingerprint / RAY_TRAIN

@@ -7,7 +7,6 @@ alone. An artifact is renamed away in one piece before it is deleted, so that no
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 import time
@@ -17,9 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from subgraft import jsonlines
 from subgraft.errors import OperationalError
 from subgraft.experiment.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
-from subgraft.store.claim import Claim
+from subgraft.locks import Lock
 from subgraft.store.step import Step, in_order
 from subgraft.tracking.tracker import PARENT
 
@@ -125,7 +125,7 @@ def _claimed_by_us(home: Path, fingerprint: str) -> Iterator[bool]:
     """Whether the step is ours while the block lasts."""
     path = _claim_file(home, fingerprint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    claim = Claim.take(path)
+    claim = Lock.take(path)
     try:
         yield claim is not None
     finally:
@@ -141,7 +141,7 @@ def _is_claimed(path: Path) -> bool:
     """Whether a living process holds it; a claim that nobody holds is cleared away."""
     if not path.exists():
         return False
-    claim = Claim.take(path)
+    claim = Lock.take(path)
     if claim is None:
         return True
     claim.release()
@@ -157,14 +157,6 @@ def _born(claim: Path) -> float:
 
 
 def _named_in(outbox: Path) -> Iterator[str]:
-    try:
-        lines = outbox.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:  # delivered meanwhile
-        return
-    for line in lines:
-        try:
-            operation = json.loads(line)
-        except ValueError:
-            continue
+    for operation, _ in jsonlines.logged(outbox):  # none where it has been delivered meanwhile
         for key in ("run", "directory", "evaluation"):
             yield Path(str(operation.get(key, ""))).name

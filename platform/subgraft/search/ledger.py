@@ -6,13 +6,12 @@ when it ends. One that only began, or failed, is done again, under its number an
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from subgraft import jsonlines
 from subgraft.search.results import TrialResult, ended
 from subgraft.store.disk import space_needed
 
@@ -25,24 +24,13 @@ class Ledger:
 
     def trials(self) -> dict[int, TrialResult]:
         """What is known of every trial, by its number; a line torn by a kill is passed over."""
-        try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return {}
-        found = (_parse(line) for line in lines)
+        found = (_trial(fields) for fields, _ in jsonlines.logged(self.path))
         return {trial.number: trial for trial in found if trial is not None}
 
     def note(self, trial: TrialResult) -> None:
         """Remember a trial as it stands, so that it lasts. Raises OperationalError when the disk is full."""
-        with space_needed(self.path.parent), self.path.open("ab") as stream:
-            if stream.tell() and not self._is_whole():
-                stream.write(b"\n")
-            stream.write(json.dumps(asdict(trial), ensure_ascii=False).encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-
-    def _is_whole(self) -> bool:
-        return self.path.read_bytes().endswith(b"\n")
+        with space_needed(self.path.parent):
+            jsonlines.append(self.path, asdict(trial), lasting=True)
 
 
 def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
@@ -51,9 +39,8 @@ def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
     return [trial for number, trial in sorted(trials.items()) if number not in done]
 
 
-def _parse(line: str) -> TrialResult | None:
+def _trial(fields: Mapping[str, Any]) -> TrialResult | None:
     try:
-        fields: dict[str, Any] = json.loads(line)
         return TrialResult(**{**fields, "curve": tuple((int(at), float(bleu)) for at, bleu in fields["curve"])})
     except (ValueError, KeyError, TypeError):
         return None

@@ -24,12 +24,12 @@ from subgraft.execution.runner import run
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.session import further_commands
+from subgraft.locks import Lock
 from subgraft.search.ledger import Ledger
 from subgraft.search.page import Page
 from subgraft.search.recorder import Recorder
 from subgraft.search.results import TrialResult, best, ended
 from subgraft.search.space import identity, searched, template, trial_steps, wanted
-from subgraft.store.claim import Claim
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store, default_home
@@ -88,7 +88,7 @@ class SearchSession:
     def run(self, console: Console, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        claim = Claim.take(self.folder / "claim")
+        claim = Lock.take(self.folder / "claim")
         if claim is None:
             hint = "Wait for it, or change what is searched for."
             raise OperationalError("another process is at this search", where=str(self.folder), hint=hint)

@@ -5,13 +5,13 @@ So a slow terminal or an unreachable tracking server never holds up a training, 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from subgraft import jsonlines
 from subgraft.config.runtime import Runtime
 
 EVENTS = "events.jsonl"
@@ -66,16 +66,10 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        if _is_torn(path):
-            self._write("\n")
 
     def append(self, kind: str, **fields: Any) -> None:
         """kind: a key of KINDS, with that class's fields but time."""
-        self._write(json.dumps({"kind": kind, **fields, "time": round(time.time(), 3)}) + "\n")
-
-    def _write(self, text: str) -> None:
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(text)
+        jsonlines.append(self._path, {"kind": kind, **fields, "time": round(time.time(), 3)})
 
 
 class EventTail:
@@ -87,16 +81,13 @@ class EventTail:
 
     def read(self) -> list[Event]:
         """The complete new lines; a line torn by a kill is skipped."""
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                content = stream.read()
-        except FileNotFoundError:
-            return []
-        whole = content[: content.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        events = (_parse(line) for line in whole.splitlines())
-        return [event for event in events if event is not None]
+        events = []
+        for fields, end in jsonlines.logged(self._path, self._offset):
+            self._offset = end
+            event = _event(fields)
+            if event is not None:
+                events.append(event)
+        return events
 
 
 @dataclass
@@ -128,18 +119,8 @@ class StageContext:
         self.log.append("warned", line=line)
 
 
-def _is_torn(path: Path) -> bool:
-    """Whether the last writer was killed within a line."""
-    if not path.exists() or path.stat().st_size == 0:
-        return False
-    with path.open("rb") as stream:
-        stream.seek(-1, 2)
-        return stream.read() != b"\n"
-
-
-def _parse(line: bytes) -> Event | None:
+def _event(fields: dict[str, Any]) -> Event | None:
     try:
-        fields = json.loads(line)
         return KINDS[fields.pop("kind")](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError):
         return None

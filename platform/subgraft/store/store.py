@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import sync, sync_tree
-from subgraft.store.claim import Claim
+from subgraft.locks import Lock
 from subgraft.store.disk import space_needed
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
@@ -130,7 +130,7 @@ class Store:
     def sweep(self) -> None:
         """Remove what dead processes left half-written."""
         for partial in {path.with_suffix("") for path in (self.home / "store" / ".partial").glob("*")}:
-            claim = Claim.take(partial.with_suffix(WRITER))
+            claim = Lock.take(partial.with_suffix(WRITER))
             if claim is not None:
                 shutil.rmtree(partial, ignore_errors=True)
                 claim.release()
@@ -142,7 +142,7 @@ class Store:
         while claim is None:
             partial = self.home / "store" / ".partial" / f"{step.fingerprint[:12]}-{secrets.token_hex(6)}"
             partial.parent.mkdir(parents=True, exist_ok=True)
-            claim = Claim.take(partial.with_suffix(WRITER))
+            claim = Lock.take(partial.with_suffix(WRITER))
         try:
             partial.mkdir()
             yield partial

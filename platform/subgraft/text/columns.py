@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from subgraft import jsonlines
 from subgraft.config.base import Split
 from subgraft.config.corpora import ColumnFiles
 from subgraft.errors import UserError
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.resolved import PairFilesSource
+
+# A line by its columns: numbers from 1, or names.
+Cells: TypeAlias = Mapping[Any, object]
 
 
 def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
@@ -21,10 +25,10 @@ def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
     Of a field that holds a list the first item is taken. Raises UserError naming file and line for a line that lacks
     a column, or is no JSON object of texts.
     """
-    row = _json_fields if columns.named else _tab_separated
+    lines = reading.lines(path)
+    rows: Iterable[Cells] = jsonlines.objects(lines, path) if columns.named else map(_tab_separated, lines)
     source, target = columns.sides
-    for number, line in enumerate(reading.lines(path), 1):
-        cells = row(line, f"{path}:{number}")
+    for number, cells in enumerate(rows, 1):
         texts = [
             columns.separator.join(_cell(cells, column, f"{path}:{number}") for column in side)
             for side in (source, target)
@@ -32,22 +36,11 @@ def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
         yield tuple(texts)
 
 
-def _tab_separated(line: str, where: str) -> Mapping[int | str, object]:
-    del where
+def _tab_separated(line: str) -> Cells:
     return dict(enumerate(line.split("\t"), 1))
 
 
-def _json_fields(line: str, where: str) -> Mapping[int | str, object]:
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"not JSON: {error.msg}", where=where, hint="One JSON object a line is expected.") from None
-    if not isinstance(found, dict):
-        raise UserError("not a JSON object with named fields", where=where)
-    return found
-
-
-def _cell(cells: Mapping[int | str, object], column: int | str, where: str) -> str:
+def _cell(cells: Cells, column: int | str, where: str) -> str:
     if column not in cells:
         what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
         has = ", ".join(map(str, cells)) if isinstance(column, str) else f"{len(cells)} columns"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from subgraft.config.corpora import UrlFile
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
+from subgraft.locks import Lock
 
 MAX_BYTES = 4 * 1024**3
 TIMEOUT_SECONDS = 30.0
@@ -56,7 +56,8 @@ def fetch(
         return target
     _require_web(file.url)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder / f"{file.sha256}.lock"):
+    # Two runs that want the same file: the second waits and then finds it.
+    with Lock.wait(folder / f"{file.sha256}.lock", lambda: None):
         if not _is_whole(target, file.sha256):
             target.unlink(missing_ok=True)
             _download(file, target, _Limits(max_bytes, timeout), progress or (lambda done, total: None))
@@ -173,11 +174,3 @@ def _network(url: str) -> Iterator[None]:
         raise OperationalError(what, where=url, hint=again) from None
     except (OSError, HTTPException, ValueError) as error:
         raise OperationalError(f"the download broke off: {error}", where=url, hint=again) from None
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    # Two runs that want the same file: the second waits and then finds it.
-    with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

@@ -7,7 +7,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from subgraft.tracking.outbox import Delivered, EndRun, LogMetrics, Operation, Outbox, StartRun
+from subgraft.tracking.outbox import (
+    Delivered,
+    EndRun,
+    LogArtifacts,
+    LogMetrics,
+    Operation,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
+from subgraft.tracking.registry import Registry
 from subgraft.tracking.server import Server, is_refusal
 
 LOOK_SECONDS = 1.0
@@ -75,7 +86,7 @@ class Delivery:
         delivered = outbox.delivered()
         for operation, offset in merged(outbox.read(delivered.offset)):
             try:
-                server.apply(operation, delivered.runs)
+                carry_out(operation, server, delivered.runs)
             except Exception as error:
                 if not is_refusal(error):
                     raise
@@ -93,11 +104,29 @@ class Delivery:
             delivered = self._deliver(left, server)
             now = int(time.time() * 1000)
             for run in reversed(delivered.open):  # its process was killed
-                server.apply(EndRun(run, "KILLED", now), delivered.runs)
+                carry_out(EndRun(run, "KILLED", now), server, delivered.runs)
         except Exception:
             left.keep()
             raise
         left.remove()
+
+
+def carry_out(operation: Operation, server: Server, runs: dict[str, str]) -> None:
+    """`runs` maps the outbox's names of runs to the server's ids; a StartRun adds to it."""
+    match operation:
+        case StartRun(run, parent, experiment, name, tags, params, time):
+            runs[run] = server.start(experiment, name, time, params, tags, None if parent is None else runs[parent])
+        case LogMetrics(run, points):
+            server.log_metrics(runs[run], points)
+        case SetTags(run, tags):
+            server.set_tags(runs[run], tags)
+        case LogArtifacts(run, directory, files):
+            server.log_artifacts(runs[run], Path(directory), files)
+        case RegisterModel(run):
+            with server.alone():
+                Registry(server).register(runs[run], operation)
+        case EndRun(run, status, time):
+            server.end(runs[run], status, time)
 
 
 def merged(operations: Sequence[tuple[Operation, int]]) -> Iterator[tuple[Operation, int]]:

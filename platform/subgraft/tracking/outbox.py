@@ -17,9 +17,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from subgraft.store.claim import Claim
+from subgraft import jsonlines
+from subgraft.locks import Lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +105,17 @@ class Delivered:
 class Outbox:
     """One process's operations. Appending is safe from several threads; delivering is one thread's part."""
 
-    def __init__(self, path: Path, claim: Claim) -> None:
+    def __init__(self, path: Path, claim: Lock) -> None:
         self.path = path
         self._claim = claim
-        self._lock = threading.Lock()
+        self._appending = threading.Lock()
 
     @classmethod
     def create(cls, folder: Path) -> Outbox:
         """A new one, claimed by this process."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}.jsonl"
-        claim = Claim.take(path.with_suffix(".claim"))
+        claim = Lock.take(path.with_suffix(".claim"))
         path.touch()
         if claim is None:
             raise RuntimeError(f"{path} is another's")
@@ -124,7 +125,7 @@ class Outbox:
     def left_behind(cls, folder: Path) -> Iterator[Outbox]:
         """The outboxes of processes that are gone, oldest first, claimed one at a time."""
         for path in sorted(folder.glob("*.jsonl")):
-            claim = Claim.take(path.with_suffix(".claim"))
+            claim = Lock.take(path.with_suffix(".claim"))
             if claim is not None:
                 if path.exists():
                     yield cls(path, claim)
@@ -133,24 +134,13 @@ class Outbox:
 
     def append(self, operation: Operation) -> None:
         """Add an operation at the end."""
-        line = json.dumps({"kind": type(operation).__name__, **asdict(operation)}, ensure_ascii=False) + "\n"
-        with self._lock, self.path.open("a", encoding="utf-8") as stream:
-            stream.write(line)
+        with self._appending:
+            jsonlines.append(self.path, {"kind": type(operation).__name__, **asdict(operation)})
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
         """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""
-        with self.path.open("rb") as stream:
-            stream.seek(offset)
-            content = stream.read()
-        found = []
-        for line in content.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            offset += len(line)
-            operation = _parse(line)
-            if operation is not None:
-                found.append((operation, offset))
-        return found
+        found = ((_operation(fields), end) for fields, end in jsonlines.logged(self.path, offset))
+        return [(operation, end) for operation, end in found if operation is not None]
 
     def delivered(self) -> Delivered:
         """As last noted."""
@@ -177,9 +167,8 @@ class Outbox:
         self._claim.release()
 
 
-def _parse(line: bytes) -> Operation | None:
+def _operation(fields: dict[str, Any]) -> Operation | None:
     try:
-        fields = json.loads(line)
         return OPERATIONS[fields.pop("kind")](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError):
         return None

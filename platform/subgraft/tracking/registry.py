@@ -14,15 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
 from subgraft.store.record import FileEntry, content_digest, file_entries
-
-if TYPE_CHECKING:
-    from subgraft.tracking.outbox import RegisterModel
-    from subgraft.tracking.server import Server
+from subgraft.tracking.outbox import RegisterModel
+from subgraft.tracking.server import Server
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 CARD = "README.md"

@@ -1,4 +1,4 @@
-"""The tracking server: the only file that imports MLflow. The model registry (registry.py) speaks through it.
+"""The tracking server: the only file that imports MLflow. Registry and delivery speak through it.
 
 By default both are an SQLite file, <home>/mlflow.db, with artifacts under <home>/mlartifacts. Models are plain
 directories (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
@@ -12,16 +12,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.store.claim import Claim
-from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Operation, RegisterModel, SetTags, StartRun
-from subgraft.tracking.registry import Registry
+from subgraft.locks import Lock
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -85,7 +83,7 @@ class Server:
         if not self.is_file:
             yield
             return
-        with Claim.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), lambda: None, seconds=0.05):
+        with Lock.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), lambda: None, seconds=0.05):
             yield
 
     @contextlib.contextmanager
@@ -99,23 +97,6 @@ class Server:
             said = str(error).splitlines()[0]
             hint = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
             raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
-
-    def apply(self, operation: Operation, runs: dict[str, str]) -> None:
-        """Carry out an operation; `runs` maps an outbox's names of runs to ours, and StartRun adds to it."""
-        match operation:
-            case StartRun():
-                runs[operation.run] = self._start(operation, runs)
-            case LogMetrics():
-                self._log_metrics(runs[operation.run], operation)
-            case SetTags():
-                self._set_tags(runs[operation.run], operation.tags)
-            case LogArtifacts():
-                self._log_artifacts(runs[operation.run], operation)
-            case RegisterModel():
-                with self.alone():
-                    Registry(self).register(runs[operation.run], operation)
-            case EndRun():
-                self.client.set_terminated(runs[operation.run], operation.status, operation.time)
 
     def find(self, run: str) -> TrackedRun:
         """A parent run by id, or the newest one by name, over all experiments. Raises UserError with what there is."""
@@ -164,20 +145,25 @@ class Server:
                 shutil.move(fetched, target)
         return target
 
-    def _start(self, operation: StartRun, runs: Mapping[str, str]) -> str:
+    def start(
+        self,
+        experiment: str,
+        name: str,
+        time: int,
+        params: Mapping[str, str],
+        tags: Mapping[str, str],
+        parent: str | None = None,
+    ) -> str:
+        """Begin a run, below its parent if there is one; its id. time: in milliseconds, as in all that follows."""
         from mlflow.entities import Param
 
-        tags = dict(operation.tags)
-        if operation.parent is not None:
-            tags[PARENT] = runs[operation.parent]
+        tags = dict(tags) if parent is None else {**tags, PARENT: parent}
         first = dict(list(tags.items())[: BATCH["tags"]])
-        created = self.client.create_run(
-            self._experiment(operation.experiment), operation.time, first, run_name=operation.name
-        )
+        created = self.client.create_run(self._experiment(experiment), time, first, run_name=name)
         run_id: str = created.info.run_id
-        params = [Param(name, value[:LONGEST_VALUE]) for name, value in operation.params.items()]
-        for start in range(0, len(params), BATCH["params"]):
-            self.client.log_batch(run_id, params=params[start : start + BATCH["params"]])
+        values = [Param(name, value[:LONGEST_VALUE]) for name, value in params.items()]
+        for start in range(0, len(values), BATCH["params"]):
+            self.client.log_batch(run_id, params=values[start : start + BATCH["params"]])
         return run_id
 
     def _experiment(self, name: str) -> str:
@@ -190,24 +176,31 @@ class Server:
                 self._experiments[name] = self.client.create_experiment(name, artifact_location=location)
         return self._experiments[name]
 
-    def _log_metrics(self, run_id: str, operation: LogMetrics) -> None:
+    def log_metrics(self, run_id: str, points: Iterable[tuple[str, float, int, int]]) -> None:
+        """Points (name, value, time, step) of a run's curves."""
         from mlflow.entities import Metric
 
-        points = [Metric(str(name), float(value), int(time), int(step)) for name, value, time, step in operation.points]
-        for start in range(0, len(points), BATCH["metrics"]):
-            self.client.log_batch(run_id, metrics=points[start : start + BATCH["metrics"]])
+        values = [Metric(str(name), float(value), int(time), int(step)) for name, value, time, step in points]
+        for start in range(0, len(values), BATCH["metrics"]):
+            self.client.log_batch(run_id, metrics=values[start : start + BATCH["metrics"]])
 
-    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+    def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Tags added to a run."""
         from mlflow.entities import RunTag
 
         values = [RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()]
         for start in range(0, len(values), BATCH["tags"]):
             self.client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
 
-    def _log_artifacts(self, run_id: str, operation: LogArtifacts) -> None:
-        for name in operation.files:
+    def log_artifacts(self, run_id: str, directory: Path, files: Iterable[str]) -> None:
+        """Copy files of a directory to the run's artifacts."""
+        for name in files:
             folder = Path(name).parent.as_posix()
-            self.client.log_artifact(run_id, str(Path(operation.directory) / name), None if folder == "." else folder)
+            self.client.log_artifact(run_id, str(directory / name), None if folder == "." else folder)
+
+    def end(self, run_id: str, status: str, time: int) -> None:
+        """status: FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(run_id, status, time)
 
 
 def serve(home: Path, port: int, uri: str | None = None) -> None:

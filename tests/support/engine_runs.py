@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-WORKER = Path(__file__).parent / "training" / "engine_worker.py"
+WORKER = Path(__file__).with_name("engine_worker.py")
 STEPS = 6
 
 
 def run_workers(kind: str, workers: int, out: Path, steps: int = STEPS, task: str = "pretraining") -> dict[int, float]:
-    """Losses by step of `training/engine_worker.py`, which says what kind and task are."""
+    """Losses by step of `engine_worker.py`, which says what kind and task are."""
     out.mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -27,7 +27,6 @@ def run_workers(kind: str, workers: int, out: Path, steps: int = STEPS, task: st
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(WORKER.parent.parent), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, str(WORKER), task, kind, str(out), str(steps)]
     logs = [out / f"worker-{rank}.log" for rank in range(workers)]

@@ -99,7 +99,7 @@ def head(*options: str, environment: Mapping[str, str] = {}, port: int | None = 
 
 def own_address() -> str:
     """Of this machine, as Ray's nodes know it."""
-    from ray._private.services import get_node_ip_address
+    from ray.util import get_node_ip_address
 
     return str(get_node_ip_address())
 
