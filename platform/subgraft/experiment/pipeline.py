@@ -42,9 +42,9 @@ class RowSteps:
     seed: int
     pretrained: Step | None
     generator: Step | None
-    transfer: Step | None
-    finetune: Step
-    evaluate: Step
+    transfer: Step[TransferRecipe] | None
+    finetune: Step[FinetuneRecipe]
+    evaluate: Step[EvaluateRecipe]
     forgetting: Mapping[Moment, Step]
     intrinsic: Step | None
     likelihood: Step | None
@@ -248,20 +248,19 @@ class Pipeline(Beginnings):
             found["upstream_before"] = evaluated(pretrained)
         return found
 
-    def _intrinsic(self, row: Row, transfer: Step) -> Step | None:
+    def _intrinsic(self, row: Row, transfer: Step[TransferRecipe]) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
         sample = self.experiment.intrinsic
         if sample is None or row.initialiser in DISTILLED_METHODS:  # there, only new tokens' rows are learnt
             return None
         made = transfer.recipe
-        assert isinstance(made, TransferRecipe)
         recipe = IntrinsicRecipe(
             method=made.method, sides=made.sides, max_similar=made.max_similar, seed=made.seed, sample=sample
         )
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)
         return Step(stages.INTRINSIC, name, recipe, transfer.inputs, transfer.labels)
 
-    def _transfer(self, row: Row, seed: int, model: Step, generator: Step | None) -> Step:
+    def _transfer(self, row: Row, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = row.initialiser or ""
         seeded = method in SEEDED_METHODS
         recipe = TransferRecipe(

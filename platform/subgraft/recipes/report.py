@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgraft.config.base import Settings
 from subgraft.config.experiment import Experiment
+from subgraft.recipes.recipe import Recipe
 
 
-class ReportRecipe(Settings):
+class ReportRecipe(Recipe):
     """What the report says about the experiment as a whole; everything else is read from the inputs."""
 
     experiment: dict[str, Any]
