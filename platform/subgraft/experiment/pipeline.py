@@ -13,6 +13,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.rows import Row
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
+from subgraft.experiment.manifest import manifest
 from subgraft.initialisers.methods import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
@@ -27,6 +28,7 @@ from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.store.step import TEST_SET, Step
 
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]
 
 
@@ -50,10 +52,10 @@ class RowSteps:
     likelihood: Step | None
 
     @property
-    def static(self) -> dict[str, Step]:
+    def static(self) -> dict[SideName, Step]:
         """The static embeddings that the row rests on, by side."""
-        inputs = self.transfer.inputs if self.transfer else {}
-        return {key.removeprefix("static/"): step for key, step in inputs.items() if key.startswith("static/")}
+        found = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
+        return {side: step for side, step in found.items() if step}
 
     @property
     def distilled(self) -> Step | None:
@@ -81,7 +83,7 @@ class Pipeline(Beginnings):
         return tuple(self.row(row, seed) for row in self.experiment.rows for seed in self.experiment.seeds)
 
     @cached_property
-    def report(self) -> Step:
+    def report(self) -> Step[ReportRecipe]:
         """What everything leads to."""
         inputs = {
             "upstream_corpus": self.upstream_corpus,
@@ -90,18 +92,8 @@ class Pipeline(Beginnings):
             "vocabulary": self.vocabularies["decoder"],
             "gap": self.gap,
         }
-        for steps in self.rows:
-            key = f"{steps.row.name}/{steps.seed}"
-            inputs |= {f"finetune/{key}": steps.finetune, f"evaluate/{key}": steps.evaluate}
-            inputs |= {f"pretrained/{key}": steps.pretrained} if steps.pretrained else {}
-            inputs |= {f"transfer/{key}": steps.transfer} if steps.transfer else {}
-            inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
-            inputs |= {f"static/{side}/{key}": step for side, step in steps.static.items()}
-            inputs |= {f"distilled/{key}": steps.distilled} if steps.distilled else {}
-            inputs |= {f"{moment}/{key}": step for moment, step in steps.forgetting.items()}
-            inputs |= {f"intrinsic/{key}": steps.intrinsic} if steps.intrinsic else {}
-            inputs |= {f"likelihood/{key}": steps.likelihood} if steps.likelihood else {}
-        return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
+        recipe, of_systems = manifest(self.experiment, self.rows)
+        return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
 
     def _generator(self, row: Row, pretrained: Step) -> Step | None:
         experiment = self.experiment
