@@ -15,7 +15,7 @@ import time
 import torch
 
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.presets import PRESETS
+from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
@@ -56,7 +56,7 @@ def main() -> None:
 
 def _prepare(sentences: int) -> tuple[Simulator, GeneratorLoss, TrainingSettings]:
     bundle, examples = small_model(sentences)
-    settings = TrainingSettings(**PRESETS["small"]["generator_training"])
+    settings = TrainingSettings(**preset("small")["generator_training"])
     simulator = Simulator(examples, bundle.decoder, "decoder", ResegmentationSettings(), 10, 1, bundle.padding)
     sides = {"encoder": side(bundle.model, "encoder"), "decoder": side(bundle.model, "decoder")}
     generator = Generator("patt", int(bundle.model.config.d_model))

@@ -7,7 +7,7 @@ import itertools
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
-from subgraft.config.presets import PRESETS
+from subgraft.config.presets import preset
 from subgraft.errors import UserError
 from subgraft.models.build import build_marian
 from subgraft.models.bundle import Bundle
@@ -33,7 +33,7 @@ def small_model(sentences: int) -> tuple[Bundle, Translation]:
     pairs = list(itertools.islice(whole, sentences))
     source = learn((pair[0] for pair in pairs), kind="unigram", size=6000)
     target = learn((pair[1] for pair in pairs), kind="unigram", size=8000)
-    shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **PRESETS["small"]["model"]}
+    shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **preset("small")["model"]}
     model: PreTrainedModel = build_marian(source, target, seed=1, **shape)
     bundle = Bundle(model, source, target)
     return bundle, Translation(pairs, source, target, bundle.sequence_format(LANGUAGES), MAX_LENGTH)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subgraft.config.presets import PRESETS
+from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.models.sides import side
@@ -74,7 +74,7 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ENVIRONMENT})
     torch.set_num_threads(given.threads)
     bundle, examples = small_model(given.sentences)
-    data, settings = Seq2SeqData(examples, *bundle.padding), TrainingSettings(**PRESETS["small"]["pretrain"])
+    data, settings = Seq2SeqData(examples, *bundle.padding), TrainingSettings(**preset("small")["pretrain"])
     batches = BatchPlan(data.lengths, settings.batch_size, seed=1).epoch(0)[: WARMUP + given.steps]
     steps = {variant: _step(variant, bundle.model, data, settings) for variant in VARIANTS}
     seconds: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from subgraft.config.presets import PRESETS
+from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
@@ -46,7 +46,7 @@ def main() -> None:
 
 def _train(batches: int) -> None:
     bundle, examples = small_model(40000)
-    settings = TrainingSettings(**PRESETS["small"]["pretrain"])
+    settings = TrainingSettings(**preset("small")["pretrain"])
     data, module = Seq2SeqData(examples, *bundle.padding), Seq2SeqLoss(bundle.model, 0.1)
     engine = PlainEngine(module, settings, torch.device("cpu"))
     module.train()

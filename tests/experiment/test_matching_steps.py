@@ -10,7 +10,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.estimates.estimate import estimates
 from subgraft.execution.plan import make_plan
-from subgraft.experiment.pipeline import Pipeline, SystemSteps
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 

@@ -10,7 +10,8 @@ from subgraft.config.base import SideName
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline, SystemSteps
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.store.step import Step, in_order
 
 STRATEGIES = (

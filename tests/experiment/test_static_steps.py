@@ -9,7 +9,8 @@ import pytest
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline, SystemSteps
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
 METHODS = ("mean", "word2vec", "word2vec-mapped", "focus", "wechsel", "omp")

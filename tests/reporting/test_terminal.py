@@ -13,7 +13,7 @@ from subgraft.reporting.terminal import terminal_table
 
 def rendered(data: ReportData, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(terminal_table(data))
+    console.print(terminal_table(data).rich())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgraft.config.base import Settings
+from subgraft.config.corpora import Languages
+from subgraft.config.training import TrainingSettings
+from subgraft.recipes.finetune import FinetuneRecipe
+from subgraft.recipes.trained import TrainedRecipe
 from subgraft.search.trial import Watcher
 from subgraft.stages import FINETUNE, PRETRAIN
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.step import Step
 
+TRAINING = TrainingSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
+LANGUAGES = Languages(source="en", target="de")
+TUNED = Step(FINETUNE, "finetune", FinetuneRecipe(languages=LANGUAGES, training=TRAINING, seed=1))
+PRETRAINED = Step(PRETRAIN, "pretrain", TrainedRecipe(training=TRAINING, seed=1))
+
 
 def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() -> None:
     heard: list[dict[str, Any]] = []
     watcher = Watcher(heard.append)
-    finetune, pretrain = Step(FINETUNE, "finetune", Settings()), Step(PRETRAIN, "pretrain", Settings())
 
     def scored(step: Step, at: int, bleu: float) -> None:
         watcher.progress(step, Progress(at, 30, "loss", 0.0))
@@ -22,13 +29,13 @@ def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() 
         watcher.metrics(step, Metrics(at, {"dev_bleu": bleu}, 0.0))
 
     for at, bleu in ((0, 1.0), (10, 5.0), (10, 5.0), (20, 4.0), (30, 9.0)):  # 10 again: after a kill
-        scored(pretrain, at, 50.0)
-        scored(finetune, at, bleu)
+        scored(PRETRAINED, at, 50.0)
+        scored(TUNED, at, bleu)
     assert heard == [{"evaluation": 1, "best_dev_bleu": 5.0}, {"evaluation": 2, "best_dev_bleu": 5.0}]
 
 
 def test_warnings_are_no_evaluations_and_are_kept_for_the_end() -> None:
     heard: list[dict[str, Any]] = []
     watcher = Watcher(heard.append)
-    watcher.warned(Step(PRETRAIN, "pretrain", Settings()), Warned("step-20 is damaged", 0.0))
+    watcher.warned(PRETRAINED, Warned("step-20 is damaged", 0.0))
     assert heard == [] and watcher.warnings == ["pretrain: step-20 is damaged"]

@@ -9,7 +9,8 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.execution.worker import Job, perform
-from subgraft.experiment.pipeline import Pipeline, SystemSteps
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.generators.generator import load_generator
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order

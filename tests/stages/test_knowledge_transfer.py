@@ -14,7 +14,8 @@ from subgraft.config.configfile import load
 from subgraft.config.domains import MaskingSettings
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline, SystemSteps
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.generators.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side

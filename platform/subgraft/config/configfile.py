@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from subgraft.config.renamed import renamed
 from subgraft.config.yamltree import Mistake, PathTo, Tree, parse
 from subgraft.errors import UserError
 
@@ -38,13 +39,17 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
     a number in quotes is text. Lists are handed to the settings as tuples.
     Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
     field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
-    fields, keys given twice, broken YAML, a missing file, broken UTF-8.
+    fields, keys given twice, broken YAML, a missing file, broken UTF-8. Of a file with keys of an earlier version,
+    these alone are told, each with the line to write.
     """
     tree = parse(_read(path), str(path))
     broken = bool(tree.mistakes) and not tree.places
     for override in () if broken else overrides:
         _override(tree, override)
-    if not broken:
+    old = [] if broken else list(renamed(tree, lambda path: path[-1] in _field_names(model, path[:-1])))
+    tree.mistakes += old
+    # What stands beside keys of an earlier version is judged when these are mended.
+    if not broken and not old:
         settings = _validate(tree, model)
         if settings is not None and not tree.mistakes:
             return settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -42,6 +43,10 @@ class Tree:
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, "")
+
+    def at(self, path: PathTo) -> Any:
+        """The value at a path that is there."""
+        return reduce(lambda data, part: data[part], path, self.data)
 
     def put(self, path: PathTo, branch: Tree) -> None:
         """Replace what stands at `path`; mappings on the way are made where there are none.

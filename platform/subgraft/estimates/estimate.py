@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
-from subgraft import stages
 from subgraft.config.runtime import Runtime, ZeroStage
 from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, state_bytes
-from subgraft.estimates.model_forecast import model_config, training_parameters
+from subgraft.estimates.model_forecast import trained_model, training_parameters
 from subgraft.estimates.throughput import Pace, pace
 from subgraft.estimates.workload import Workload, workload
 from subgraft.execution.plan import Plan
 from subgraft.models.parameter_count import Parameters
+from subgraft.recipes.trained import TrainedRecipe
+from subgraft.store.step import Step, made_by
 from subgraft.store.store import Store
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.store.step import Step
-
-TRAININGS = (stages.PRETRAIN, stages.GENERATOR, stages.DISTILLATION, stages.MATCHING, stages.FINETUNE)
 UNKNOWN = "unknown"
 
 
@@ -32,7 +30,7 @@ class Estimate:
     memory: bytes on each worker by ZeRO stage, activations included if their number is known. devices: that it uses.
     """
 
-    step: Step
+    step: Step[TrainedRecipe]
     parameters: Parameters
     memory: Mapping[ZeroStage, int]
     workload: Workload
@@ -49,10 +47,10 @@ class Estimate:
 
 def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
     """Of all trainings that a run would do, in the plan's order."""
-    return [_estimate(store, step, runtime) for step in plan.to_run if step.stage in TRAININGS]
+    return [_estimate(store, step, runtime) for step in made_by(TrainedRecipe, plan.to_run)]
 
 
-def _estimate(store: Store, step: Step, runtime: Runtime) -> Estimate:
+def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Estimate:
     parameters, work = training_parameters(store, step), workload(store, step)
     activations = _activations(store, step, runtime, work)
     # What is offloaded depends on the stage: stages that cannot offload it are told without.
@@ -64,16 +62,16 @@ def _estimate(store: Store, step: Step, runtime: Runtime) -> Estimate:
     return Estimate(step, parameters, memory, work, pace(store, step, runtime, parameters, work.tokens), devices)
 
 
-def _activations(store: Store, step: Step, runtime: Runtime, work: Workload) -> int:
+def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work: Workload) -> int:
     """Of the largest micro-batch of a worker; nothing where its tokens are not known."""
-    recipe: Any = step.recipe
-    training = recipe.training
+    training = step.recipe.training
     if work.tokens is None:
         return 0
     part = 1 / runtime.workers if training.micro_batch_size is None else training.micro_batch_size / training.batch_size
-    config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
     tokens = int(work.tokens * min(1.0, part))
-    return activation_bytes(Dimensions.of(config), tokens, training.precision, runtime.activation_checkpointing)
+    return activation_bytes(
+        Dimensions.of(trained_model(store, step)), tokens, training.precision, runtime.activation_checkpointing
+    )
 
 
 def table(found: list[Estimate], runtime: Runtime) -> Table:

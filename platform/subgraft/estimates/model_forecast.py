@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
-from subgraft import stages
 from subgraft.config.base import SideName
 from subgraft.estimates.memory_estimate import Dimensions
 from subgraft.models.hub import read_config, resolve_model
@@ -19,69 +19,77 @@ from subgraft.models.parameter_count import (
     vocabulary_sizes,
     with_vocabularies,
 )
+from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithVocabularies
+from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.store import Store
 
 if TYPE_CHECKING:
+    from subgraft.recipes.trained import TrainedRecipe
     from subgraft.store.step import Step
 
 Config = Mapping[str, Any]
-# Rows of weights that a generator has, by its kind: one for all similar tokens, or one for each of the six relations.
-GENERATOR_ROWS = {"att": 1, "patt": 6}
 
 
 def model_config(store: Store, step: Step) -> Config:
     """config.json of the model that a step makes; of one that is not made yet, in all that parameters depend on."""
     if store.find(step) is not None:
         return read_config(store.path(step))
-    recipe: Any = step.recipe
-    if step.stage is stages.CHECKPOINT:
-        return read_config(resolve_model(recipe.model))
-    if step.stage in (stages.PRETRAIN, stages.BUILD):
-        sizes = [vocabulary_size(store, step.inputs[side]) for side in ("encoder", "decoder")]
-        return described(recipe.model, *sizes)
-    before = model_config(store, step.inputs["model"])
-    if step.stage is stages.ASSEMBLE:
-        return as_both_sides(before)
-    if step.stage is stages.TRANSFER:
-        new = {side: vocabulary_size(store, step.inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-        return with_vocabularies(before, new)
-    return before
+    match step.recipe.model_change:
+        case TakenOver(checkpoint):
+            return read_config(resolve_model(checkpoint))
+        case Made(settings):
+            return described(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
+        case OnBothSides():
+            return as_both_sides(model_config(store, step.inputs["model"]))
+        case WithVocabularies(sides):
+            new = {side: vocabulary_size(store, step, f"vocabulary/{side}") for side in sides}
+            return with_vocabularies(model_config(store, step.inputs["model"]), new)
+        case Unchanged():
+            return model_config(store, step.inputs["model"])
+        case change:
+            assert_never(change)
 
 
-def vocabulary_size(store: Store, vocabulary: Step) -> int:
-    """Of a vocabulary that is there, or as many as it is to have."""
+def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
+    """config.json of the model that a training holds: the one that it is given, or the one that it makes."""
+    return model_config(store, step.inputs.get("model", step))
+
+
+def vocabulary_size(store: Store, step: Step, role: str) -> int:
+    """Tokens of a vocabulary that a step is given, or as many as it is to have."""
+    vocabulary = step.input(role, VocabularyRecipe)
     record = store.find(vocabulary)
-    recipe: Any = vocabulary.recipe
-    return int(record.summary["size"]) if record is not None else int(recipe.settings.size)
+    return int(record.summary["size"]) if record is not None else vocabulary.recipe.settings.size
 
 
-def training_parameters(store: Store, step: Step) -> Parameters:
-    """What a training step holds and what of that it trains.
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of what a training step is given (see `KnownSizes`)."""
 
-    Of distillations, as if all tokens of the new vocabulary were new: that is known only when they are compared.
-    """
-    recipe: Any = step.recipe
-    config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
-    frozen = recipe.fast_tables if recipe.training.embedding_learning_rate == 0 else ()
-    model, width = counted(config, frozen), Dimensions.of(config).width
-    if step.stage is stages.GENERATOR:
-        added = GENERATOR_ROWS[recipe.kind] * width
-        return Parameters(model.total + added, added)
-    if step.stage is stages.DISTILLATION:
-        added = max(vocabulary_size(store, step.inputs[f"vocabulary/{side}"]) for side in recipe.sides) * width
-        return Parameters(model.total + added, added)
-    if step.stage is stages.MATCHING:
-        # The student's tables stand beside the model's, and what is added to them is trained, a bias with them.
-        size, tied = vocabulary_size(store, step.inputs["vocabulary/decoder"]), config.get("tie_word_embeddings", True)
-        added = size * (width * (1 if tied else 2) + 1)
-        return Parameters(model.total + 2 * added, added)
-    if step.stage is stages.FINETUNE and recipe.attached:
-        # Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for.
-        upstream = model_config(store, step.inputs["upstream"])
-        old = sum(vocabulary_sizes(upstream)[side] for side in recipe.attached) * width
-        new = sum(vocabulary_sizes(config)[side] for side in recipe.attached) * width
-        return Parameters(model.total + old + new, model.trained + old)
-    return model
+    store: Store
+    step: Step[TrainedRecipe]
+    model: Config
+
+    @property
+    def width(self) -> int:
+        return Dimensions.of(self.model).width
+
+    @property
+    def tied(self) -> bool:
+        return bool(self.model.get("tie_word_embeddings", True))
+
+    def vocabulary(self, side: SideName) -> int:
+        return vocabulary_size(self.store, self.step, f"vocabulary/{side}")
+
+    def tables(self, role: str) -> Mapping[SideName, int]:
+        return vocabulary_sizes(model_config(self.store, self.step.inputs[role]))
+
+
+def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Parameters:
+    """What a training step holds and what of that it trains."""
+    recipe, config = step.recipe, trained_model(store, step)
+    model, beside = counted(config, recipe.frozen_tables), recipe.beside_model(_Sizes(store, step, config))
+    return Parameters(model.total + beside.held, beside.trained + (0 if recipe.frozen_model else model.trained))
 
 
 def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:

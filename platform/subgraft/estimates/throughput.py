@@ -13,6 +13,7 @@ from subgraft.store.record import Record
 from subgraft.store.store import Store
 
 if TYPE_CHECKING:
+    from subgraft.recipes.trained import TrainedRecipe
     from subgraft.store.step import Step
 
 # What a step's time depends on, of the settings of its training.
@@ -28,7 +29,9 @@ class Pace(NamedTuple):
     known: str
 
 
-def pace(store: Store, step: Step, runtime: Runtime, parameters: Parameters, tokens: int | None) -> Pace | None:
+def pace(
+    store: Store, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters, tokens: int | None
+) -> Pace | None:
     """The best that is known; None where nothing was measured and `runtime.device_flops` is not given."""
     begun = _of_events(store, step)
     if begun is not None:
@@ -59,11 +62,10 @@ def _of_events(store: Store, step: Step) -> float | None:
     return None
 
 
-def _alike(record: Record, step: Step, runtime: Runtime, parameters: Parameters) -> Iterator[float]:
+def _alike(record: Record, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters) -> Iterator[float]:
     """Seconds of an update of a finished step, if that is of the same shape and was made on the same kind of device."""
-    recipe: Any = step.recipe
     before = record.recipe.get("training", {})
-    wanted = recipe.training.model_dump(mode="json")
+    wanted = step.recipe.training.model_dump(mode="json")
     device = "cuda" if runtime.gpus_per_worker else "cpu"
     if any(before.get(key) != wanted.get(key) for key in SHAPE) or not record.provenance.device.startswith(device):
         return

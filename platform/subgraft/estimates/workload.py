@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from subgraft import stages
 from subgraft.config.base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.recipes.recipe import TakenOver
 from subgraft.store.store import Store
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
@@ -18,6 +18,7 @@ from subgraft.training.schedule import planned_steps
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from subgraft.recipes.trained import TrainedRecipe
     from subgraft.store.step import Step
 
 # So many pairs, evenly spaced, tell how long sentences are in tokens.
@@ -31,13 +32,11 @@ class Workload(NamedTuple):
     tokens: int | None
 
 
-def workload(store: Store, step: Step) -> Workload:
+def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     """Exact where batches are counted in characters, or steps are given; else as a sample of the text has it."""
-    recipe: Any = step.recipe
-    training: TrainingSettings = recipe.training
-    corpus = step.inputs["corpus"]
-    chosen = step.stage in (stages.DISTILLATION, stages.MATCHING)  # which read what has new tokens
-    if store.find(corpus) is None or chosen:
+    recipe, corpus = step.recipe, step.inputs["corpus"]
+    training = recipe.training
+    if store.find(corpus) is None or recipe.new_tokens_only:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
     sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
@@ -47,8 +46,7 @@ def workload(store: Store, step: Step) -> Workload:
         lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
         updates = planned_steps(training, np.array(evenly_spaced(lengths, training.pairs)), recipe.seed)
     else:
-        alone = getattr(recipe, "objective", "translation") != "translation"
-        updates = _by_tokens(training, sample, alone, recipe.seed)
+        updates = _by_tokens(training, sample, recipe.sides_alone, recipe.seed)
     return Workload(updates, _known_tokens(training, sample))
 
 
@@ -100,7 +98,7 @@ def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | Non
     own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
     if own is not None:
         return Tokenizer.load(store.path(own)) if store.find(own) is not None else None
-    if step.stage is stages.CHECKPOINT:
-        recipe: Any = step.recipe
-        return load_tokenizers(recipe.model).get(side)
+    change = step.recipe.model_change
+    if isinstance(change, TakenOver):
+        return load_tokenizers(change.checkpoint).get(side)
     return known_tokenizer(store, step.inputs["model"], side)

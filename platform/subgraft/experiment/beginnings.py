@@ -38,7 +38,7 @@ class Beginnings:
         self._base = base.absolute()
 
     @cached_property
-    def upstream_corpus(self) -> Step:
+    def upstream_corpus(self) -> Step[CorpusRecipe]:
         upstream = self.experiment.upstream
         translating = upstream.objective == "translation"
         # A denoising model is not judged on dev while it is pretrained.
@@ -49,7 +49,7 @@ class Beginnings:
         return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, purpose, pairs=translating)
 
     @cached_property
-    def downstream_corpus(self) -> Step:
+    def downstream_corpus(self) -> Step[CorpusRecipe]:
         experiment = self.experiment
         return self._corpus(experiment.downstream.corpus, experiment.languages, ("train", "dev", "test"), pairs=True)
 
@@ -175,7 +175,7 @@ class Beginnings:
 
     def _corpus(
         self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool
-    ) -> Step:
+    ) -> Step[CorpusRecipe]:
         """pairs: whether the corpus must have two sides."""
         experiment = self.experiment
         source = experiment.corpora[name]

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from subgraft.experiment.pipeline import Pipeline, SystemSteps
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.metrics.scores import METRICS
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
@@ -19,7 +20,7 @@ from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
 from subgraft.stages.fitting import KeptWeights
 from subgraft.store.record import Record
-from subgraft.store.step import Step, in_order
+from subgraft.store.step import A, Step, in_order, made_by
 from subgraft.store.store import Store
 from subgraft.text.licences import licences
 from subgraft.tracking.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
@@ -118,9 +119,8 @@ class Chosen:
     def _data(self) -> Iterator[str]:
         yield "## Data\n"
         rows = []
-        for step, record in self._of_stage("corpus"):
+        for step, record in self._made_by(CorpusRecipe):
             recipe = step.recipe
-            assert isinstance(recipe, CorpusRecipe)
             sizes = record.summary.get("sizes", {}) if record else {}
             told = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
             codes = f"{recipe.languages.source}-{recipe.languages.target}"
@@ -130,11 +130,9 @@ class Chosen:
     def _vocabularies(self) -> Iterator[str]:
         yield "## Vocabulary\n"
         rows = []
-        for step, record in self._of_stage("vocabulary"):
-            recipe = step.recipe
-            assert isinstance(recipe, VocabularyRecipe)
+        for step, record in self._made_by(VocabularyRecipe):
             size = count(int(record.summary["size"])) if record else MISSING
-            rows.append((step.name, recipe.settings.kind, size, _digest(record)))
+            rows.append((step.name, step.recipe.settings.kind, size, _digest(record)))
         yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
 
     def _made(self) -> Iterator[str]:
@@ -155,11 +153,13 @@ class Chosen:
         yield "`record.json` beside this file has every setting.\n"
 
     def _steps(self) -> list[tuple[Step, Record | None]]:
-        steps = in_order([self.steps.finetune, self.steps.evaluate])
-        return [(step, self.records.get(step.fingerprint)) for step in steps]
+        return [(step, self.records.get(step.fingerprint)) for step in self._in_order()]
 
-    def _of_stage(self, stage: str) -> list[tuple[Step, Record | None]]:
-        return [(step, record) for step, record in self._steps() if step.stage.name == stage]
+    def _made_by(self, recipe: type[A]) -> list[tuple[Step[A], Record | None]]:
+        return [(step, self.records.get(step.fingerprint)) for step in made_by(recipe, self._in_order())]
+
+    def _in_order(self) -> list[Step]:
+        return in_order([self.steps.finetune, self.steps.evaluate])
 
 
 def _digest(record: Record | None) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from subgraft import stages
 from subgraft.config.base import SideName
@@ -13,6 +11,8 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
+from subgraft.experiment.manifest import manifest
+from subgraft.experiment.system_steps import Moment, SystemSteps
 from subgraft.initialisers.methods import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
@@ -26,39 +26,6 @@ from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.store.step import TEST_SET, Step
-
-Moment = Literal["upstream_before", "upstream_after"]
-
-
-@dataclass(frozen=True)
-class SystemSteps:
-    """The steps that one system takes under one seed; pretraining, generator and transfer only where it has them.
-
-    forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
-    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.
-    """
-
-    system: System
-    seed: int
-    pretrained: Step | None
-    generator: Step | None
-    transfer: Step | None
-    finetune: Step
-    evaluate: Step
-    forgetting: Mapping[Moment, Step]
-    intrinsic: Step | None
-    likelihood: Step | None
-
-    @property
-    def static(self) -> dict[str, Step]:
-        """The static embeddings that the system rests on, by side."""
-        inputs = self.transfer.inputs if self.transfer else {}
-        return {key.removeprefix("static/"): step for key, step in inputs.items() if key.startswith("static/")}
-
-    @property
-    def distilled(self) -> Step | None:
-        """The training of the system's new tokens on the task's text."""
-        return self.transfer.inputs.get("distilled") if self.transfer else None
 
 
 class Pipeline(Beginnings):
@@ -81,7 +48,7 @@ class Pipeline(Beginnings):
         return tuple(self.system(system, seed) for system in self.experiment.systems for seed in self.experiment.seeds)
 
     @cached_property
-    def report(self) -> Step:
+    def report(self) -> Step[ReportRecipe]:
         """What everything leads to."""
         inputs = {
             "upstream_corpus": self.upstream_corpus,
@@ -90,18 +57,8 @@ class Pipeline(Beginnings):
             "vocabulary": self.vocabularies["decoder"],
             "gap": self.gap,
         }
-        for steps in self.systems:
-            key = f"{steps.system.name}/{steps.seed}"
-            inputs |= {f"finetune/{key}": steps.finetune, f"evaluate/{key}": steps.evaluate}
-            inputs |= {f"pretrained/{key}": steps.pretrained} if steps.pretrained else {}
-            inputs |= {f"transfer/{key}": steps.transfer} if steps.transfer else {}
-            inputs |= {f"generator/{key}": steps.generator} if steps.generator else {}
-            inputs |= {f"static/{side}/{key}": step for side, step in steps.static.items()}
-            inputs |= {f"distilled/{key}": steps.distilled} if steps.distilled else {}
-            inputs |= {f"{moment}/{key}": step for moment, step in steps.forgetting.items()}
-            inputs |= {f"intrinsic/{key}": steps.intrinsic} if steps.intrinsic else {}
-            inputs |= {f"likelihood/{key}": steps.likelihood} if steps.likelihood else {}
-        return Step(stages.REPORT, "report", ReportRecipe.of(self.experiment), inputs)
+        recipe, of_systems = manifest(self.experiment, self.systems)
+        return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
 
     def _generator(self, system: System, pretrained: Step) -> Step | None:
         experiment = self.experiment
@@ -250,20 +207,19 @@ class Pipeline(Beginnings):
             found["upstream_before"] = evaluated(pretrained)
         return found
 
-    def _intrinsic(self, system: System, transfer: Step) -> Step | None:
+    def _intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
         sample = self.experiment.intrinsic
         if sample is None or system.initialiser in DISTILLED_METHODS:  # there, only new tokens' rows are learnt
             return None
         made = transfer.recipe
-        assert isinstance(made, TransferRecipe)
         recipe = IntrinsicRecipe(
             method=made.method, sides=made.sides, max_similar=made.max_similar, seed=made.seed, sample=sample
         )
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)
         return Step(stages.INTRINSIC, name, recipe, transfer.inputs, transfer.labels)
 
-    def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step:
+    def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = system.initialiser or ""
         seeded = method in SEEDED_METHODS
         recipe = TransferRecipe(

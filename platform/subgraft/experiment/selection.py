@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from subgraft.experiment.pipeline import SystemSteps
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.reporting.numbers import fixed
 from subgraft.stages.fitting import KeptWeights, kept_weights
 from subgraft.store.store import Store

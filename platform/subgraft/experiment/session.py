@@ -20,9 +20,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.experiment.unspelled import unspelled
-from subgraft.recipes.report import ReportRecipe
-from subgraft.reporting.terminal import terminal_table
-from subgraft.stages.report import collect
+from subgraft.reporting.main_table import MainTable
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
 from subgraft.tracking.tracker import Tracker
@@ -115,13 +113,10 @@ class Session:
         return f"{self.experiment.name}-{languages.source}-{languages.target}"
 
     def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
-        report = self.pipeline.report
-        inputs = {role: store.path(step) for role, step in report.inputs.items()}
-        assert isinstance(report.recipe, ReportRecipe)
+        report = store.path(self.pipeline.report)
         name, languages = self.model_name if registered else None, self.experiment.languages
-        table = terminal_table(collect(report.recipe, inputs))
         commands = further_commands(name, languages, tracker.name, self.experiment.runtime.tracking_uri)
-        return Finished(table, store.path(report) / "report.html", commands)
+        return Finished(MainTable.read(report).rich(), report / "report.html", commands)
 
 
 def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from subgraft.config.base import SideName
 from subgraft.estimates.workload import known_tokenizer
@@ -16,6 +16,7 @@ from subgraft.vocabulary.spelling import spelling, unspelled_characters
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from subgraft.recipes.corpus import CorpusRecipe
     from subgraft.store.step import Step
     from subgraft.store.store import Store
 
@@ -24,7 +25,7 @@ SAMPLE = 2000
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
-def unspelled(store: Store, pretrained: Step, corpus: Step) -> list[str]:
+def unspelled(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
     """A line for each side of the upstream model, a checkpoint or what a pretraining makes.
 
     Nothing of a vocabulary that is not learnt yet; nothing at all where the task's text is neither in the store nor on
@@ -36,12 +37,12 @@ def unspelled(store: Store, pretrained: Step, corpus: Step) -> list[str]:
     return [_line(side, tokenizer, texts[side]) for side, tokenizer in known.items() if tokenizer and side in texts]
 
 
-def _sample(store: Store, corpus: Step) -> Iterator[tuple[str, ...]]:
+def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...]]:
     """Pairs of the training text, cleaned where it is in the store, else as its files have it."""
     if store.find(corpus) is not None:
         text = Corpus.open(store.path(corpus))
         return islice(text.pairs("train"), 0, None, max(1, text.size("train") // SAMPLE))
-    recipe: Any = corpus.recipe
+    recipe = corpus.recipe
     pairing = MarkedAnswer(recipe.questions) if recipe.questions else None
     source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing)
     if not source.on_disk:

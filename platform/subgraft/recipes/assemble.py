@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from subgraft.config.base import Settings
+from subgraft.recipes.recipe import OnBothSides, Recipe
 
 
-class AssembleRecipe(Settings):
+class AssembleRecipe(Recipe):
     """seed: of the weights that are new, the decoder's attention to the encoder."""
 
     seed: int
+
+    @property
+    def model_change(self) -> OnBothSides:
+        return OnBothSides()

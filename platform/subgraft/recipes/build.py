@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from subgraft.config.base import Settings
 from subgraft.config.training import ModelSettings
+from subgraft.recipes.recipe import Made, Recipe
 
 
-class BuildRecipe(Settings):
+class BuildRecipe(Recipe):
     model: ModelSettings
     seed: int
+
+    @property
+    def model_change(self) -> Made:
+        return Made(self.model)

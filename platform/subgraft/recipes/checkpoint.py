@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from subgraft.config.base import Settings
+from subgraft.recipes.recipe import Recipe, TakenOver
 
 
-class CheckpointRecipe(Settings):
+class CheckpointRecipe(Recipe):
     """digest: of the checkpoint's files, or the hub id with its revision; where a directory lies does not count."""
 
     digest: str
     model: str = Field(exclude=True)
+
+    @property
+    def model_change(self) -> TakenOver:
+        return TakenOver(self.model)

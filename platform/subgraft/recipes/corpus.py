@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import Field
 
-from subgraft.config.base import Settings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.recipes.recipe import Recipe
 
 
-class CorpusRecipe(Settings):
+class CorpusRecipe(Recipe):
     """identity: digests or parameters of the source, which is what the corpus is; where it lies does not count.
 
     questions: how pairs are made of questions; left out of the fingerprint where the source holds none.

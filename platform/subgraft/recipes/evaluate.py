@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from subgraft.config.base import Settings
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.recipes.recipe import Recipe
 
 
-class EvaluateRecipe(Settings):
+class EvaluateRecipe(Recipe):
     """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
 
     Both are left out of the fingerprint where they are as they are without saying.

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.training import TrainingSettings
+from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
 
 class FirstPhase(Settings):
@@ -25,7 +25,7 @@ class NewRows(Settings):
     keep_seen: bool = Field(default=True, exclude_if=bool)
 
 
-class FinetuneRecipe(Settings):
+class FinetuneRecipe(TrainedRecipe):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
     of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for.  new_rows:
     where those are that `training.rare_tokens` is for; `upstream` tells what is new.  All are left out of the
@@ -33,9 +33,18 @@ class FinetuneRecipe(Settings):
     """
 
     languages: Languages
-    training: TrainingSettings
-    seed: int
     first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @property
+    def frozen_tables(self) -> tuple[SideName, ...]:
+        return self.fast_tables if self.training.embedding_learning_rate == 0 else ()
+
+    def beside_model(self, sizes: KnownSizes) -> Beside:
+        """Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for."""
+        if not self.attached:
+            return Beside()
+        old, new = (sum(sizes.tables(role)[side] for side in self.attached) for role in ("upstream", "model"))
+        return Beside(held=(old + new) * sizes.width, trained=old * sizes.width)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from subgraft.config.base import Settings
+from subgraft.recipes.recipe import Recipe
 
 
-class GapRecipe(Settings):
+class GapRecipe(Recipe):
     """words: how many of the most over-segmented words to show."""
 
     words: int = 20

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from subgraft.config.base import Settings, SideName
+from subgraft.config.base import SideName
 from subgraft.config.evaluation import IntrinsicSettings
+from subgraft.recipes.recipe import Recipe
 
 
-class IntrinsicRecipe(Settings):
+class IntrinsicRecipe(Recipe):
     """seed: of the random initialisers, as a transfer has it; the sample has its own."""
 
     method: str

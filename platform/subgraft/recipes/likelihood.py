@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from subgraft.config.base import Settings
 from subgraft.config.corpora import Languages
+from subgraft.recipes.recipe import Recipe
 
 
-class LikelihoodRecipe(Settings):
+class LikelihoodRecipe(Recipe):
     """test_sentences: the first ones of the test set; all where it is None."""
 
     languages: Languages

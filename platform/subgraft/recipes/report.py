@@ -1,18 +1,80 @@
-"""The recipe of the stage report."""
+"""The recipe of the stage report: a manifest of the systems compared, and what is said of the experiment as a whole."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from subgraft.config.base import Settings
-from subgraft.config.experiment import Experiment
+from pydantic import Field
+
+from subgraft.config.base import Settings, SideName
+from subgraft.config.corpora import Languages
+from subgraft.recipes.recipe import Recipe
 
 
-class ReportRecipe(Settings):
-    """What the report says about the experiment as a whole; everything else is read from the inputs."""
+class Design(Settings):
+    """Where a system stands in a sweep: what it shares with others, and how long its generator was trained.
 
-    experiment: dict[str, Any]
+    family: what the system shares with others of a sweep, in words.  variant: what of that is not the initialiser's.
+    generator_steps: 0 for `avg`, which is what every generator begins as; None without a generator.
+    """
 
-    @classmethod
-    def of(cls, experiment: Experiment) -> ReportRecipe:
-        return cls(experiment=experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search"}))
+    family: str
+    variant: str = ""
+    generator_steps: int | None = None
+
+
+class SystemInputs(Settings):
+    """Of one system under one seed: what it was made by and measured by, as keys of the report's inputs.
+
+    pretrained: the model it begins with, where that was pretrained.  distilled: a training of its new rows.
+    upstream_before, upstream_after: the upstream test set, translated before and after finetuning.
+    """
+
+    finetune: str
+    evaluate: str
+    pretrained: str | None = None
+    transfer: str | None = None
+    generator: str | None = None
+    static: dict[SideName, str] = Field(default_factory=dict)
+    distilled: str | None = None
+    upstream_before: str | None = None
+    upstream_after: str | None = None
+    intrinsic: str | None = None
+    likelihood: str | None = None
+
+    @property
+    def new_rows(self) -> tuple[str, ...]:
+        """What new rows were made with: a generator, static embeddings, or a training of their own."""
+        return tuple(key for key in (self.generator, *self.static.values(), self.distilled) if key)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """What no other system or seed has part in."""
+        return tuple(key for key in (self.finetune, self.evaluate, self.upstream_after, self.likelihood) if key)
+
+
+class ReportedSystem(Settings):
+    """A system under one seed."""
+
+    name: str
+    seed: int
+    design: Design
+    inputs: SystemInputs
+
+
+class ReportRecipe(Recipe):
+    """systems: in the order in which they are shown.  baseline: the one that the others are compared with.
+
+    upstream, downstream: names of the corpora.  settings: all that was set, to be shown. The step's further inputs are
+    `upstream_corpus`, `downstream_corpus`, `model`, `vocabulary` and `gap`.
+    """
+
+    name: str
+    languages: Languages
+    upstream: str
+    downstream: str
+    systems: tuple[ReportedSystem, ...]
+    baseline: str | None
+    speed_batch_size: int
+    bootstrap_samples: int
+    settings: dict[str, Any]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from subgraft.config.base import Settings, SideName
+from typing import ClassVar
+
+from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import TokenDistillationSettings
-from subgraft.config.training import TrainingSettings
+from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
 
-class TokenDistillationRecipe(Settings):
+class TokenDistillationRecipe(TrainedRecipe):
+    frozen_model: ClassVar[bool] = True
+    new_tokens_only: ClassVar[bool] = True
+
     languages: Languages
     sides: tuple[SideName, ...]
     distillation: TokenDistillationSettings
-    training: TrainingSettings
-    seed: int
+
+    def beside_model(self, sizes: KnownSizes) -> Beside:
+        """As if all tokens were new, which is known only when vocabularies are compared; sides are learnt in turn."""
+        rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
+        return Beside(held=rows, trained=rows)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from subgraft.config.base import Settings, SideName
+from subgraft.config.base import SideName
+from subgraft.recipes.recipe import Recipe, WithVocabularies
 
 
-class TransferRecipe(Settings):
+class TransferRecipe(Recipe):
     """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
 
     keep_seen, keep_matrices: left out of the fingerprint where they are as they are without saying.  keep_matrices:
@@ -20,3 +21,7 @@ class TransferRecipe(Settings):
     seed: int
     keep_seen: bool = Field(default=True, exclude_if=bool)
     keep_matrices: bool = Field(default=False, exclude_if=lambda given: not given)
+
+    @property
+    def model_change(self) -> WithVocabularies:
+        return WithVocabularies(self.sides)

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from subgraft.config.base import Settings
 from subgraft.config.vocabularies import VocabularySettings
+from subgraft.recipes.recipe import Recipe
 
 
-class VocabularyRecipe(Settings):
+class VocabularyRecipe(Recipe):
     """side: of the corpus, or both for a vocabulary that sides share, which then has a mask token and language codes.
 
     With an input `model`, that model's special tokens and language codes are taken over. With an input `second`, the

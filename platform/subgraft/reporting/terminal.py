@@ -1,18 +1,16 @@
-"""The main table for a terminal."""
+"""The main table, from everything that a report is made of."""
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from subgraft.reporting.data import ReportData
+from subgraft.reporting.main_table import MainTable
 from subgraft.reporting.numbers import MISSING, count, fixed, probability, signed
 from subgraft.reporting.remarks import remarks
 from subgraft.reporting.spelled import unspelled_caption
 from subgraft.reporting.summary import SystemSummary, summarise
 
 
-def terminal_table(data: ReportData) -> Table:
+def terminal_table(data: ReportData) -> MainTable:
     """Each system with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
 
     Bits per character are those of the weights that are kept, as all else is.
@@ -23,17 +21,11 @@ def terminal_table(data: ReportData) -> Table:
     caption += "".join(f"\n{remark}" for remark in remarks(data))
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
-    shown = Table(title=data.title, caption=caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD)
-    # Eighty columns are enough for two seeds; a narrower terminal folds the names, never a figure.
-    shown.padding, shown.pad_edge = (0, 1, 0, 0), False
-    shown.add_column("system", overflow="fold")
-    headings = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
+    seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
     forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
-    for heading in (*headings, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for system in summarise(data):
-        shown.add_row(system.name, *_cells(system, data))
-    return shown
+    figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten)
+    systems = tuple((system.name, *_cells(system, data)) for system in summarise(data))
+    return MainTable(data.title, caption, ("system", *figures), systems)
 
 
 def _cells(system: SystemSummary, data: ReportData) -> list[str]:

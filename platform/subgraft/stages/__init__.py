@@ -40,7 +40,7 @@ INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
 FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, "likelihood", LikelihoodRecipe, accelerated=True)
-REPORT = Stage("report", 5, "report", ReportRecipe)
+REPORT = Stage("report", 6, "report", ReportRecipe)
 
 STAGES = (
     CORPUS,

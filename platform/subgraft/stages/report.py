@@ -25,9 +25,10 @@ from subgraft.reporting.data import (
     VocabularyFacts,
 )
 from subgraft.reporting.report import write_report
+from subgraft.reporting.terminal import terminal_table
 from subgraft.reporting.words import over_segmented_words
 from subgraft.stages.context import Context, Json
-from subgraft.stages.report_systems import design, flattened, read_lines, read_record, system_result
+from subgraft.stages.report_systems import flattened, read_lines, read_record, system_result
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import Spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -37,55 +38,46 @@ def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     del context
     data = collect(recipe, inputs)
     write_report(data, out)
+    terminal_table(data).write(out)
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
 def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     """Everything the report is made of, from the step's inputs."""
-    experiment = recipe.experiment
-    results = {key: path for key, path in inputs.items() if key.startswith("evaluate/")}
-    any_result = next(iter(results.values()))
+    any_result = inputs[recipe.systems[0].inputs.evaluate]
     references = read_lines(any_result / "references.txt")
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
-    languages = experiment["languages"]
-    names = [system["name"] for system in experiment["systems"]]
-    baselines = [
-        system["name"]
-        for system in experiment["systems"]
-        if system["vocabulary"] == "upstream" and system["pretraining"] == "plain"
-    ]
-    designs = {system["name"]: design(system, experiment) for system in experiment["systems"]}
-    order = [f"{name}/{seed}" for name in names for seed in experiment["seeds"]]
-    systems = tuple(system_result(key, inputs, designs[key.rsplit("/", 1)[0]]) for key in order)
+    languages = recipe.languages
+    systems = tuple(system_result(system, inputs) for system in recipe.systems)
     record = read_record(inputs["model"])
     return ReportData(
-        title=f"{experiment['name']}: vocabularies compared",
-        languages=(languages["source"], languages["target"]),
+        title=f"{recipe.name}: vocabularies compared",
+        languages=(languages.source, languages.target),
         corpora=(
-            _corpus("upstream", experiment["upstream"]["corpus"], inputs["upstream_corpus"]),
-            _corpus("downstream", experiment["downstream"]["corpus"], inputs["downstream_corpus"]),
+            _corpus("upstream", recipe.upstream, inputs["upstream_corpus"]),
+            _corpus("downstream", recipe.downstream, inputs["downstream_corpus"]),
         ),
         vocabularies=(
             VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
             VocabularyFacts("downstream", downstream.mark.name.lower(), len(downstream), downstream.fingerprint),
         ),
-        gap=_gap(inputs["gap"] / "gap.json", languages["target"]),
+        gap=_gap(inputs["gap"] / "gap.json", languages.target),
         model=_model_in_words(inputs["model"]),
         sources=read_lines(any_result / "sources.txt"),
         references=references,
-        over_segmented=over_segmented_words(references, upstream, downstream, languages["target"]),
-        baseline=baselines[0] if baselines else None,
+        over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
+        baseline=recipe.baseline,
         systems=systems,
-        stages=tuple(_seconds(inputs)),
+        stages=tuple(_seconds(recipe, inputs)),
         provenance=Provenance(
-            {key: str(value) for key, value in sorted(flattened(experiment).items())},
+            {key: str(value) for key, value in sorted(flattened(recipe.settings).items())},
             record["provenance"]["versions"],
             record["provenance"]["git_commit"],
             record["provenance"]["device"],
         ),
-        commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}", systems),
-        speed_batch_size=experiment["evaluation"]["batch_size"],
-        bootstrap_samples=experiment["evaluation"]["bootstrap_samples"],
+        commands=_commands(recipe.name, f"{languages.source}-{languages.target}", systems),
+        speed_batch_size=recipe.speed_batch_size,
+        bootstrap_samples=recipe.bootstrap_samples,
     )
 
 
@@ -118,14 +110,13 @@ def _spelled(found: Mapping[str, Any]) -> SpelledText:
     return SpelledText(found["role"], found["side"], found["split"], counts, scores)
 
 
-def _seconds(inputs: Mapping[str, Path]) -> list[StageSeconds]:
+def _seconds(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> list[StageSeconds]:
     """Seconds of every step among the inputs, each once however many systems share it."""
+    whose = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
     seconds: dict[Path, StageSeconds] = {}
     for key, path in inputs.items():
         record = read_record(path)
-        parts = key.split("/")
-        own = len(parts) == 3 and parts[0] in ("finetune", "evaluate", "likelihood", "upstream_after")
-        system, seed = (parts[1], int(parts[2])) if own else (None, None)
+        system, seed = whose.get(key, (None, None))
         seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], system, seed))
     return list(seconds.values())
 

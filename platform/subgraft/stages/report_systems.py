@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import load_file
 
-from subgraft.initialisers.methods import TRAINED_METHODS
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
+from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
 from subgraft.stages.fitting import CURVE, LEFT_OUT, kept_weights
@@ -24,22 +24,20 @@ from subgraft.stages.likelihood import LIKELIHOOD
 _BILLED = ("training_seconds", "translation_seconds")
 
 
-def system_result(key: str, inputs: Mapping[str, Path], design: Design) -> SystemResult:
-    evaluated, finetuned = inputs[f"evaluate/{key}"], inputs[f"finetune/{key}"]
+def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
+    """inputs: of the report, by the keys that the system names."""
+    keys, design = system.inputs, system.design
+    evaluated, finetuned = inputs[keys.evaluate], inputs[keys.finetune]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     statistics = load_file(evaluated / STATISTICS)
-    name, seed = key.rsplit("/", 1)
-    pretrained = inputs.get(f"pretrained/{key}")
-    kinds = ("generator", "static/encoder", "static/decoder", "distilled")
-    made = [path for kind in kinds if (path := inputs.get(f"{kind}/{key}"))]
     bill = Bill(
-        upstream=_billed(pretrained) if pretrained else 0.0,
-        generator=sum(map(_billed, made)),
+        upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
+        generator=sum(_billed(inputs[key]) for key in keys.new_rows),
         finetuning=_billed(finetuned),
     )
     return SystemResult(
-        name=name,
-        seed=int(seed),
+        name=system.name,
+        seed=system.seed,
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
@@ -53,65 +51,20 @@ def system_result(key: str, inputs: Mapping[str, Path], design: Design) -> Syste
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
         bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
         cut_outputs=evaluation["cut_outputs"],
-        transfer=_transfer(inputs.get(f"transfer/{key}")),
+        transfer=_transfer(_given(keys.transfer, inputs)),
         family=design.family,
         variant=design.variant,
         vocabulary_size=_vocabulary_size(finetuned),
         generator_steps=design.generator_steps,
-        forgetting=_forgetting(inputs.get(f"upstream_before/{key}"), inputs.get(f"upstream_after/{key}")),
-        intrinsic=_intrinsic(inputs.get(f"intrinsic/{key}")),
-        likelihood=_likelihood(inputs.get(f"likelihood/{key}")),
+        forgetting=_forgetting(_given(keys.upstream_before, inputs), _given(keys.upstream_after, inputs)),
+        intrinsic=_intrinsic(_given(keys.intrinsic, inputs)),
+        likelihood=_likelihood(_given(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
     )
 
 
-@dataclass(frozen=True)
-class Design:
-    """Where a system stands in a sweep: what it shares with others, and how long its generator was trained.
-
-    variant: what of the family is not the initialiser's.
-    """
-
-    family: str
-    variant: str
-    generator_steps: int | None
-
-
-def design(system: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
-    """The design of a system; `avg` is a generator of no steps, as all generators begin as it."""
-    initialiser = system["initialiser"]
-    parts = [initialiser or f"{system['vocabulary']} vocabulary"]
-    parts += [f"from {system['starts_from']}"] if system.get("starts_from") else []
-    parts += [f"λ {system['kd_weight']:g}"] if system["kd_weight"] else []
-    variant = [system["pretraining"]] if system["pretraining"] != "plain" else []
-    variant += [] if system["keep_seen"] else ["no seen rows kept"]
-    variant += [f"tables first {system['tables_first']:g}"] if system["tables_first"] else []
-    variant += ["attached"] if system["attached"] else []
-    variant += _rates(system) + _rare(system)
-    steps = None
-    if initialiser in TRAINED_METHODS:
-        steps = system.get("generator_steps") or experiment["generator_training"]["max_steps"]
-    elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
-        steps = 0
-    return Design(", ".join(parts + variant), ", ".join(variant), steps)
-
-
-def _rare(system: Mapping[str, Any]) -> list[str]:
-    """What a system does of its own about rare tokens."""
-    count, rare = system.get("vocabulary_min_count"), system.get("rare_tokens")
-    told = [f"pieces used {count} times"] if count else []
-    if rare is not None:
-        told.append(f"tokens below {rare['below']} at ×{rare['learning_rate_factor']:g}, pulled at {rare['pull']:g}")
-    return told
-
-
-def _rates(system: Mapping[str, Any]) -> list[str]:
-    """The learning rates that a system has of its own."""
-    whole, tables = system.get("learning_rate"), system.get("embedding_learning_rate")
-    told = [f"learning rate {whole:g}"] if whole is not None else []
-    if tables is not None:
-        told.append(f"tables at {tables:g}" if tables else "tables frozen")
-    return told
+def _given(key: str | None, inputs: Mapping[str, Path]) -> Path | None:
+    return None if key is None else inputs[key]
 
 
 def _vocabulary_size(model: Path) -> int:

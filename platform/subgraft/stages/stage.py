@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from subgraft.config.base import Settings
+from typing_extensions import TypeVar
+
+from subgraft.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Context, Json
 
-R = TypeVar("R", bound=Settings)
+# Where nothing is said of the recipe (`Stage`, `Step`), it can be any.
+R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
 StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]"
 
 
@@ -30,7 +33,7 @@ class Stage(Generic[R]):
     name: str
     revision: int
     work: StageFunction | str
-    recipe: type[R] = Settings  # type: ignore[assignment]
+    recipe: type[R] = Recipe  # type: ignore[assignment]
     distributed: bool = False
     accelerated: bool = False
 

@@ -7,29 +7,33 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, cast
 
-from subgraft.config.base import Settings
+from typing_extensions import TypeVar
+
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.stage import R, Stage
 
 if TYPE_CHECKING:
     from subgraft.stages.context import Json
-    from subgraft.stages.stage import Stage
 
+
+A = TypeVar("A", bound=Recipe)
 
 # A label of evaluations on another test set than the task's own.
 TEST_SET = "test_set"
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class Step(Generic[R]):
     """One thing to make.
 
     name and labels are shown to people (labels become tracking tags: system, seed, ...) and are not in the fingerprint.
     """
 
-    stage: Stage[Any]
+    stage: Stage[R]
     name: str
-    recipe: Settings
+    recipe: R
     inputs: Mapping[str, Step] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,6 +48,18 @@ class Step:
                 "inputs": {role: step.fingerprint for role, step in self.inputs.items()},
             }
         )
+
+    def input(self, role: str, recipe: type[A]) -> Step[A]:
+        """What it reads in a role. Raises TypeError where that is made by another recipe."""
+        found = self.inputs[role]
+        if not isinstance(found.recipe, recipe):
+            raise TypeError(f"{self.name}: its {role} is made by a {type(found.recipe).__name__}")
+        return cast("Step[A]", found)
+
+
+def made_by(recipe: type[A], steps: Iterable[Step]) -> list[Step[A]]:
+    """Those steps that such a recipe asks for, in order."""
+    return [cast("Step[A]", step) for step in steps if isinstance(step.recipe, recipe)]
 
 
 def canonical_json(value: Json) -> str:

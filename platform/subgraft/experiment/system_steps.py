@@ -1,0 +1,48 @@
+"""The steps that a system of an experiment takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from subgraft.config.base import SideName
+from subgraft.config.systems import System
+from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.recipes.finetune import FinetuneRecipe
+from subgraft.recipes.transfer import TransferRecipe
+from subgraft.store.step import Step
+
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+Moment = Literal["upstream_before", "upstream_after"]
+
+
+@dataclass(frozen=True)
+class SystemSteps:
+    """The steps that one system takes under one seed; pretraining, generator and transfer only where it has them.
+
+    forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
+    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.
+    """
+
+    system: System
+    seed: int
+    pretrained: Step | None
+    generator: Step | None
+    transfer: Step[TransferRecipe] | None
+    finetune: Step[FinetuneRecipe]
+    evaluate: Step[EvaluateRecipe]
+    forgetting: Mapping[Moment, Step]
+    intrinsic: Step | None
+    likelihood: Step | None
+
+    @property
+    def static(self) -> dict[SideName, Step]:
+        """The static embeddings that the system rests on, by side."""
+        found = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
+        return {side: step for side, step in found.items() if step}
+
+    @property
+    def distilled(self) -> Step | None:
+        """The training of the system's new tokens on the task's text."""
+        return self.transfer.inputs.get("distilled") if self.transfer else None

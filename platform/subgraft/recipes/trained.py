@@ -1,0 +1,64 @@
+"""What an estimate asks of the recipe of a training: how it reads its text, and what it holds and trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Protocol
+
+from subgraft.config.base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.recipes.recipe import Recipe
+
+
+class KnownSizes(Protocol):
+    """Sizes of what a training step is given, as far as they are known before it runs."""
+
+    @property
+    def width(self) -> int:
+        """Of the model's embeddings."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether the model's output projection is its decoder's table."""
+
+    def vocabulary(self, side: SideName) -> int:
+        """Tokens of the input `vocabulary/SIDE`."""
+
+    def tables(self, role: str) -> Mapping[SideName, int]:
+        """Rows of each side's table of the model that is the input `role`."""
+
+
+class Beside(NamedTuple):
+    """Parameters that a training has beside those of its model: held in memory, and of these trained."""
+
+    held: int = 0
+    trained: int = 0
+
+
+class TrainedRecipe(Recipe):
+    """Base of the recipes of trainings: by `training` and `seed`, on the text of the step's input `corpus`.
+
+    frozen_model: whether the model itself is not trained.  new_tokens_only: whether only text is read that has tokens
+    new to the model, so that nobody knows how much that is before the vocabularies are compared.
+    """
+
+    frozen_model: ClassVar[bool] = False
+    new_tokens_only: ClassVar[bool] = False
+
+    training: TrainingSettings
+    seed: int
+
+    @property
+    def sides_alone(self) -> bool:
+        """Whether each side of a pair is an example of its own."""
+        return False
+
+    @property
+    def frozen_tables(self) -> tuple[SideName, ...]:
+        """Sides of a model that is trained whose tables are not."""
+        return ()
+
+    def beside_model(self, sizes: KnownSizes) -> Beside:
+        """What is held and trained beside the model, counted in parameters."""
+        del sizes
+        return Beside()

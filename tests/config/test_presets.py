@@ -1,0 +1,64 @@
+"""Presets are settings like a user's: every value of every file is taken by the type that it is for, as it stands."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any, get_args
+
+import pytest
+
+from subgraft.config.base import TaskName
+from subgraft.config.experiment import Experiment
+from subgraft.config.presets import PRESETS, preset
+from subgraft.config.yamltree import parse
+
+GIVEN = {
+    "name": "one-of-each",
+    "languages": {"source": "en", "target": "de"},
+    "corpora": {"everyday": {"generated": "everyday"}, "law": {"generated": "law"}},
+    "upstream": {"corpus": "everyday"},
+    "downstream": {"corpus": "law"},
+    # One of each initialiser that has a group of settings of its own.
+    "systems": (
+        {"name": "one", "initialiser": "token-distillation"},
+        {"name": "two", "initialiser": "likelihood-matching"},
+    ),
+}
+QUESTIONS: dict[str, Any] = {"squad": {"train": "a.json", "dev": "b.json", "test": "c.json"}}
+
+
+def experiment(**given: Any) -> dict[str, Any]:
+    return Experiment.model_validate(GIVEN | given, strict=True).model_dump(mode="json")
+
+
+def values(groups: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
+    if not isinstance(groups, dict):
+        return {prefix: groups}
+    return {inner: found for key, value in groups.items() for inner, found in values(value, f"{prefix}.{key}").items()}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_value_of_a_preset_arrives(name: str) -> None:
+    wanted, found = values(dict(preset(name))), values(experiment(preset=name))
+    assert {key: found.get(key) for key in wanted} == wanted
+
+
+def test_every_value_of_a_task_arrives_over_every_preset() -> None:
+    tasks = parse((files("subgraft.config.presets") / "tasks.yaml").read_text(), "tasks").data
+    assert set(tasks) < set(get_args(TaskName))
+    for task, groups in tasks.items():
+        corpora = {"corpora": GIVEN["corpora"] | {"law": QUESTIONS}} if task == "question-generation" else {}
+        for name in PRESETS:
+            found = values(experiment(task=task, preset=name, **corpora))
+            assert {key: found.get(key) for key in values(groups)} == values(groups)
+
+
+@pytest.mark.parametrize("name", [*PRESETS, "tasks"])
+def test_preset_files_are_free_of_mistakes(name: str) -> None:
+    assert not parse((files("subgraft.config.presets") / f"{name}.yaml").read_text(), name).mistakes
+
+
+def test_what_is_given_goes_before_the_preset() -> None:
+    found = experiment(preset="gpu", finetune={"epochs": 3})["finetune"]
+    assert found["epochs"] == 3 and found["batch_size"] == preset("gpu")["finetune"]["batch_size"]
