@@ -29,7 +29,7 @@ from subgraft.errors import SubgraftError, UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.reporting.drawing import SMALL, drawing, png
-from subgraft.stages.fitting import CURVE
+from subgraft.stages.kept_weights import CURVE
 from subgraft.store.store import Store, default_home
 
 # What is measured, as a curve has it: its heading, its digits, and whether less is better.

@@ -14,7 +14,7 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.stages.fitting import CURVE
+from subgraft.stages.kept_weights import CURVE
 from subgraft.store.events import EventLog, StageContext
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store

@@ -187,7 +187,7 @@ def test_what_is_measured_beside_the_task_changes_no_other_step(repository: Path
     for name, steps in plain.items():
         assert measured[name].evaluate.fingerprint == steps.evaluate.fingerprint
         assert steps.forgetting == {} and steps.intrinsic is None
-    recipe = pipeline(repository).report.recipe.model_dump(mode="json")["experiment"]
+    recipe = pipeline(repository).report.recipe.model_dump(mode="json")["settings"]
     assert "intrinsic" not in recipe and "upstream_sentences" not in recipe["evaluation"]
     assert not {"vocabulary_size", "generator_steps"} & set(recipe["systems"][0])
 

@@ -13,7 +13,7 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.selection import Finetuned, Selection
-from subgraft.stages.fitting import CURVE, kept_weights
+from subgraft.stages.kept_weights import CURVE, kept_weights
 
 
 @pytest.fixture(scope="module")

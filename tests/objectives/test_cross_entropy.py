@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from subgraft.objectives import cross_entropy
+from subgraft.objectives import logit_slices
 from subgraft.objectives.cross_entropy import linear_cross_entropy
 
 
@@ -13,7 +13,7 @@ from subgraft.objectives.cross_entropy import linear_cross_entropy
 def test_loss_and_gradients_equal_cross_entropy(
     monkeypatch: pytest.MonkeyPatch, smoothing: float, with_bias: bool
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
+    monkeypatch.setattr(logit_slices, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
     torch.manual_seed(0)
     hidden = torch.randn(37, 8, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(29, 8, dtype=torch.float64, requires_grad=True)
@@ -47,5 +47,5 @@ def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
 
 
 def test_slices_grow_with_the_width_where_the_vocabulary_is_large() -> None:
-    assert cross_entropy.slice_rows(8_000, 256) == cross_entropy.SLICE_ELEMENTS // 8_000
-    assert cross_entropy.slice_rows(250_027, 1024) == 256
+    assert logit_slices.slice_rows(8_000, 256) == logit_slices.SLICE_ELEMENTS // 8_000
+    assert logit_slices.slice_rows(250_027, 1024) == 256

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from subgraft.objectives import cross_entropy
+from subgraft.objectives import logit_slices
 from subgraft.objectives.log_likelihood import linear_log_likelihood
 
 
@@ -13,7 +13,7 @@ from subgraft.objectives.log_likelihood import linear_log_likelihood
 def test_values_and_gradients_equal_those_of_whole_logits(
     monkeypatch: pytest.MonkeyPatch, with_bias: bool, with_members: bool
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
+    monkeypatch.setattr(logit_slices, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
     torch.manual_seed(0)
     hidden = torch.randn(37, 8, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(29, 8, dtype=torch.float64, requires_grad=True)

@@ -19,7 +19,7 @@ from subgraft.config.yamltree import parse
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.search.results import TrialResult, Value
 from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_steps, trial_system
-from subgraft.stages.fitting import CURVE
+from subgraft.stages.kept_weights import CURVE
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
 

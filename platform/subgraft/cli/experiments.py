@@ -80,9 +80,10 @@ def _require_recorded() -> None:
 
 
 def _session(config: Path, overrides: Sequence[str]) -> Session:
-    from subgraft.experiment.session import Session
+    experiment = load_experiment(config, overrides)
+    from subgraft.experiment.session import Session  # after the configuration's mistakes, which need none of it
 
-    return Session(load_experiment(config, overrides), config.absolute().parent)
+    return Session(experiment, config.absolute().parent)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -27,9 +27,10 @@ def search(arguments: argparse.Namespace) -> None:
     """Raises OperationalError where trials failed, once the others are told."""
     from subgraft.cli.experiments import load_experiment
     from subgraft.errors import OperationalError
-    from subgraft.search.session import sessions
 
     experiment = load_experiment(arguments.config, arguments.overrides)
+    from subgraft.search.session import sessions  # after the configuration's mistakes, which need none of it
+
     searches = sessions(experiment, arguments.config.absolute().parent)
     systems = ""
     failed: list[TrialResult] = []

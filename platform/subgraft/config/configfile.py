@@ -39,8 +39,8 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
     a number in quotes is text. Lists are handed to the settings as tuples.
     Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
     field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
-    fields, keys given twice, broken YAML, a missing file, broken UTF-8. Of a file with keys of an earlier version,
-    these alone are told, each with the line to write.
+    fields, keys given twice, broken YAML, a missing file, broken UTF-8. Where there are keys of an earlier version,
+    they alone are told, each with the line to write.
     """
     tree = parse(_read(path), str(path))
     broken = bool(tree.mistakes) and not tree.places

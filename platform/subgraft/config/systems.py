@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings
+from subgraft.config.base import Settings, StaticAlgorithm
 from subgraft.config.training import RareTokenSettings, TrainingSettings
 
 InitialiserName = Literal[
@@ -31,6 +32,18 @@ StartName = Literal["mean", "avg", "att", "patt"]
 MIXING = ("mean", "avg", "att", "patt")
 # Initialisers that learn new tokens' rows from the task's text with the frozen model as teacher.
 DISTILLED = ("token-distillation", "likelihood-matching")
+# Initialisers that need a trained generator, and those whose rows depend on a seed.
+GENERATED = ("att", "patt")
+SEEDED = ("random", "random-matched")
+# Initialisers that need static embeddings of the new vocabulary, and by what these are trained.
+STATIC: Mapping[str, StaticAlgorithm] = {
+    "word2vec": "skip-gram",
+    "word2vec-mapped": "skip-gram",
+    "cbow": "cbow",
+    "focus": "fasttext",
+    "wechsel": "fasttext",
+    "omp": "fasttext",
+}
 # Initialisers that take static embeddings as they are, which must then be as wide as the table.
 UNMAPPED = ("word2vec", "cbow")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]

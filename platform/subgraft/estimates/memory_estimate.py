@@ -14,7 +14,7 @@ from typing import Any, Literal
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.models.parameter_count import Parameters
 from subgraft.models.sides import BERT2BERT
-from subgraft.objectives.cross_entropy import slice_rows
+from subgraft.objectives.logit_slices import slice_rows
 
 FP32 = 4
 MOMENTS = 2

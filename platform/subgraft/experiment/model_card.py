@@ -18,7 +18,7 @@ from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
-from subgraft.stages.fitting import KeptWeights
+from subgraft.stages.kept_weights import KeptWeights
 from subgraft.store.record import Record
 from subgraft.store.step import A, Step, in_order, made_by
 from subgraft.store.store import Store

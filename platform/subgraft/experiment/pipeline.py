@@ -8,12 +8,11 @@ from functools import cached_property
 from subgraft import stages
 from subgraft.config.base import SideName
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.systems import System
+from subgraft.config.systems import DISTILLED, GENERATED, SEEDED, STATIC, System
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.manifest import manifest
 from subgraft.experiment.system_steps import Moment, SystemSteps
-from subgraft.initialisers.methods import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.recipes.gap import GapRecipe
@@ -89,7 +88,7 @@ class Pipeline(Beginnings):
         dimensions = settings.dimensions or experiment.model.d_model
         recipe = StaticEmbeddingsRecipe(
             side="target" if side == "decoder" else "source",
-            algorithm=STATIC_METHODS[method],
+            algorithm=STATIC[method],
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
         inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary}
@@ -210,7 +209,7 @@ class Pipeline(Beginnings):
     def _intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
         sample = self.experiment.intrinsic
-        if sample is None or system.initialiser in DISTILLED_METHODS:  # there, only new tokens' rows are learnt
+        if sample is None or system.initialiser in DISTILLED:  # there, only new tokens' systems are learnt
             return None
         made = transfer.recipe
         recipe = IntrinsicRecipe(
@@ -221,7 +220,7 @@ class Pipeline(Beginnings):
 
     def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = system.initialiser or ""
-        seeded = method in SEEDED_METHODS
+        seeded = method in SEEDED
         recipe = TransferRecipe(
             method=method,
             sides=self.experiment.sides,
@@ -234,14 +233,14 @@ class Pipeline(Beginnings):
         inputs = {"model": model}
         vocabularies = self.vocabularies_of(system)
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-        inputs |= {"generator": generator} if generator and method in TRAINED_METHODS else {}
-        if method in STATIC_METHODS:
+        inputs |= {"generator": generator} if generator and method in GENERATED else {}
+        if method in STATIC:
             inputs |= {
                 f"static/{side}": self._static(method, side, vocabularies[side]) for side in self.experiment.sides
             }
         if method == "likelihood-matching":
             inputs |= {"distilled": self._matched(system, model, vocabularies, generator)}
-        elif method in DISTILLED_METHODS:
+        elif method in DISTILLED:
             inputs |= {"distilled": self._distilled(model, vocabularies)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}

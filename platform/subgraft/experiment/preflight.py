@@ -12,11 +12,6 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.config.systems import UNMAPPED
 from subgraft.errors import UserError
-from subgraft.models.hub import position_limit, read_config
-from subgraft.models.load import require_model
-from subgraft.models.sequence_format import language_code, sequence_format
-from subgraft.models.tokenizers import load_tokenizers
-from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
 
@@ -53,6 +48,11 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
     Raises UserError for one that cannot be loaded, has no encoder, or lacks the tokens of languages or objective.
     """
+    from subgraft.models.hub import position_limit, read_config
+    from subgraft.models.load import require_model
+    from subgraft.models.sequence_format import language_code, sequence_format
+    from subgraft.models.tokenizers import load_tokenizers
+
     directory = require_model(model)
     config, tokenizers = read_config(directory), load_tokenizers(directory)
     family: str = config["model_type"]
@@ -85,6 +85,8 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
+    from subgraft.stages.token_distillation import layer_count
+
     used = {system.initialiser for system in experiment.systems}
     layer = experiment.token_distillation.layer
     depth = min(layer_count(config, side) for side in experiment.sides)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from subgraft.experiment.system_steps import SystemSteps
 from subgraft.reporting.numbers import fixed
-from subgraft.stages.fitting import KeptWeights, kept_weights
+from subgraft.stages.kept_weights import KeptWeights, kept_weights
 from subgraft.store.store import Store
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.estimates.estimate import estimates
-from subgraft.estimates.estimate import table as estimate_table
 from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.progress import display_for
 from subgraft.execution.runner import run
@@ -19,7 +17,6 @@ from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.selection import Finetuned, Selection
-from subgraft.experiment.unspelled import unspelled
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
@@ -53,11 +50,15 @@ class Session:
 
     def estimates(self, plan: Plan) -> Table | None:
         """What the trainings of a plan will need, as far as that is known; None where there are none."""
+        from subgraft.estimates.estimate import estimates, table
+
         found = estimates(Store(self._home), plan, self.experiment.runtime)
-        return estimate_table(found, self.experiment.runtime) if found else None
+        return table(found, self.experiment.runtime) if found else None
 
     def unspelled(self) -> list[str]:
         """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
+        from subgraft.experiment.unspelled import unspelled
+
         return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
 
     def report_directory(self) -> Path:

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.base import StaticAlgorithm
-from subgraft.config.systems import DISTILLED
+from subgraft.config.systems import DISTILLED, GENERATED, SEEDED, STATIC
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.initialisers.distilled_rows import take_distilled
@@ -108,20 +107,11 @@ METHODS: Mapping[str, Initialiser] = {
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
 }
 
-# Those that need a trained generator, and those whose rows depend on a seed.
-TRAINED_METHODS = frozenset({"att", "patt"})
-SEEDED_METHODS = frozenset({"random", "random-matched"})
-# Those that need rows distilled beforehand for this very model and vocabulary.
+# What each needs, as the settings have it.
+TRAINED_METHODS = frozenset(GENERATED)
+SEEDED_METHODS = frozenset(SEEDED)
 DISTILLED_METHODS = frozenset(DISTILLED)
-# Those that need static embeddings of the new vocabulary, and by what these are trained.
-STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
-    "word2vec": "skip-gram",
-    "word2vec-mapped": "skip-gram",
-    "cbow": "cbow",
-    "focus": "fasttext",
-    "wechsel": "fasttext",
-    "omp": "fasttext",
-}
+STATIC_METHODS = STATIC
 
 
 def initialiser(method: str) -> Initialiser:

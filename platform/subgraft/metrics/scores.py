@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
-
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from typing import TYPE_CHECKING, Literal
 
 from subgraft.errors import UserError
 from subgraft.metrics import meteor, rouge
 from subgraft.metrics.words import is_chinese
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
 SacrebleuName = Literal["BLEU", "chrF", "TER"]
 MeanName = Literal["ROUGE-L", "METEOR"]
@@ -78,6 +79,10 @@ def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
 
     Chinese has no words between spaces: BLEU tokenises `zh` instead of 13a, and TER counts characters.
     """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
     if name == "chrF":
         return CHRF()
     if name == "TER":

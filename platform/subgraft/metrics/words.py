@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-
-from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+from collections.abc import Callable
+from functools import cache
 
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
-_WESTERN, _CHINESE = Tokenizer13a(), TokenizerZh()
 
 
 def primary(language: str) -> str:
@@ -23,8 +21,16 @@ def is_chinese(language: str) -> bool:
 
 def tokens(text: str, language: str) -> list[str]:
     """Lowercased words and punctuation, by sacrebleu's tokenizer 13a, or `zh` for Chinese."""
-    split: str = (_CHINESE if is_chinese(language) else _WESTERN)(text.lower())
-    return split.split()
+    return _tokenizer(is_chinese(language))(text.lower()).split()
+
+
+@cache
+def _tokenizer(chinese: bool) -> Callable[[str], str]:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+    from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+    split: Callable[[str], str] = TokenizerZh() if chinese else Tokenizer13a()
+    return split
 
 
 def alphanumeric(text: str, language: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from subgraft.objectives.cross_entropy import slice_rows
+from subgraft.objectives.logit_slices import slice_rows
 
 
 def linear_log_likelihood(

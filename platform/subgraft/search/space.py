@@ -17,7 +17,7 @@ from subgraft.config.systems import System
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.search.results import TrialResult, Value
-from subgraft.stages.fitting import kept_weights
+from subgraft.stages.kept_weights import kept_weights
 from subgraft.store.step import TEST_SET, Step, sha256_of
 from subgraft.store.store import Store
 

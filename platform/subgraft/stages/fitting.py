@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from subgraft.config.corpora import Languages
 from subgraft.config.training import ROWS_IN_PARTS, TrainingSettings
-from subgraft.errors import OperationalError, UserError
+from subgraft.errors import UserError
 from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
@@ -23,6 +23,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.translation import Translation
 from subgraft.stages.context import Context, Json
+from subgraft.stages.kept_weights import CURVE
 from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import out_of_memory_told
@@ -31,7 +32,6 @@ from subgraft.training.loop import Hooks, Outcome, Trainer
 from subgraft.training.row_updates import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
 
-CURVE = "curve.json"
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
 DEV_LENGTH_RATIO = 2.5
 # Among dev scores: references that bits per character leave out.
@@ -142,23 +142,6 @@ def held_out_mean(
         return {told: total / max(count, 1)}
 
     return mean
-
-
-@dataclass(frozen=True)
-class KeptWeights:
-    """What a finetuning kept: the first weights with its best dev BLEU. At step 0 they are those it began with."""
-
-    step: int
-    dev_bleu: float
-
-
-def kept_weights(finetuned: Path) -> KeptWeights:
-    """The step and dev BLEU of a finetuned model's weights, from the curve beside them."""
-    curve = json.loads((finetuned / CURVE).read_text())
-    if not curve:
-        raise OperationalError("a finetuning without dev scores", where=str(finetuned))
-    best = max(curve, key=lambda point: float(point["values"]["bleu"]))
-    return KeptWeights(int(best["step"]), float(best["values"]["bleu"]))
 
 
 class DevScores:

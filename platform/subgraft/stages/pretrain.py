@@ -11,7 +11,8 @@ from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data

@@ -17,8 +17,9 @@ from subgraft.metrics.token_classes import Likelihood
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
-from subgraft.stages.fitting import CURVE, LEFT_OUT, kept_weights
+from subgraft.stages.fitting import LEFT_OUT
 from subgraft.stages.intrinsic import QUALITY
+from subgraft.stages.kept_weights import CURVE, kept_weights
 from subgraft.stages.likelihood import LIKELIHOOD
 
 _BILLED = ("training_seconds", "translation_seconds")

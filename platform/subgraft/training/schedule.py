@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
 from subgraft.text.batches import BatchPlan
-from subgraft.training.engine import Batch
+
+if TYPE_CHECKING:
+    from subgraft.training.engine import Batch
 
 
 class Data(Protocol):

@@ -35,7 +35,7 @@ def _read(name: str) -> Any:
     return parse(text, name).data
 
 
-# Groups that systems with some initialiser alone need. Elsewhere they stay out of the experiment, and of its fingerprints.
+# Groups that systems with some initialiser alone need. Elsewhere they are in no experiment, and in no fingerprint.
 _ONLY_FOR: Mapping[str, str] = {
     "token_distillation_training": "token-distillation",
     "likelihood_matching_training": "likelihood-matching",

@@ -1,0 +1,103 @@
+"""What answers at once imports nothing heavy: help, plans, mistakes in a configuration, and a run with all done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_experiments import TINY, finish, written
+
+HEAVY = ("torch", "transformers", "gensim", "nltk", "sacrebleu", "scipy", "sklearn", "ray", "matplotlib")
+# Runs the command, and tells which modules that took, last of all that it writes.
+WATCHED = """
+import json, sys
+from subgraft.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as end:
+    code = end.code or 0
+print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]), file=sys.stderr)
+"""
+
+
+def ended(folder: Path, *arguments: str | Path) -> tuple[int, set[str], str]:
+    """Exit code, top-level modules and output of a command in a process of its own; the store is folder/home."""
+    import os
+
+    environment = {**os.environ, "SUBGRAFT_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
+    environment.pop("MLFLOW_TRACKING_URI", None)
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *map(str, arguments)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    *told, last = done.stderr.splitlines()
+    code, modules = json.loads(last)
+    return code, set(modules), done.stdout + "\n".join(told)
+
+
+def require_light(modules: set[str], *more: str) -> None:
+    assert "subgraft" in modules
+    assert not modules & {*HEAVY, *more}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("plan", "--help"), ("--version",)])
+def test_help_imports_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    code, modules, _ = ended(tmp_path, *arguments)
+    assert code == 0
+    require_light(modules, "mlflow", "numpy", "rich")
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "search"])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (None, "no such configuration file"),
+        ("name: [", "not YAML"),
+        ("name: x\nlanguages: {source: en, target: de}\nfinetun: {epochs: 2}\n", "did you mean 'finetune'?"),
+        (TINY.replace("initialiser: mean", "initialiser: mea"), "did you mean 'mean'?"),
+        (TINY.replace("d_model: 16", "d_model: 17"), "not divisible by attention_heads"),
+        (TINY.replace("learning_rate", "table_learning_rate") + "preset: large\n", "expected 'small'"),
+    ],
+)
+def test_a_mistake_in_a_configuration_is_told_before_anything_heavy(
+    command: str, text: str | None, complaint: str, tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / "config.yaml").write_text(text)
+    code, modules, told = ended(tmp_path, command, "config.yaml")
+    assert (code, complaint in told) == (2, True), told
+    require_light(modules, "mlflow", "numpy")
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_corpora_that_are_not_there_are_told_before_anything_heavy(command: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(TINY)
+    code, modules, told = ended(tmp_path, command, "config.yaml")
+    assert code == 2 and "upstream" in told
+    require_light(modules, "mlflow")
+
+
+def test_a_plan_of_what_was_never_run_imports_nothing_heavy(tmp_path: Path, repository: Path) -> None:
+    code, modules, told = ended(tmp_path, "plan", repository / "configs" / "quickstart.yaml")
+    assert code == 0 and "to run" in told and "parameters" in told, "with the sizes of every training"
+    require_light(modules, "mlflow")
+
+
+def test_what_is_finished_is_planned_run_and_shown_without_anything_heavy(tmp_path: Path) -> None:
+    """A run with everything there starts no Ray; it is recorded, so that MLflow is what it takes."""
+    finish(written(tmp_path, TINY))
+    code, modules, told = ended(tmp_path, "plan", "config.yaml")
+    assert code == 0 and "cached" in told and "to run" not in told
+    require_light(modules, "mlflow")
+    code, modules, told = ended(tmp_path, "run", "config.yaml")
+    assert code == 0 and "tiny: vocabularies compared" in told and "report.html" in told
+    assert "mlflow" in modules
+    require_light(modules)
