@@ -13,6 +13,8 @@ from ray_heads import Head
 from small_experiments import TINY, written
 from whole_runs import run_config
 
+pytestmark = pytest.mark.ray
+
 Node = dict[str, Any]
 
 
