@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PROCESSES := 2
 
 .PHONY: setup demo test test-all lint bench clean
 
@@ -15,11 +16,16 @@ $(VENV)/.complete: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/subgraft run configs/quickstart.yaml
 
+# Tests that start Ray have the machine to themselves; the others run side by side, a module in one process.
+BESIDE := -n $(PROCESSES) --dist loadfile
+
 test: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not ray"
+	$(BIN)/python -m pytest -m "not slow and ray"
 
 test-all: setup
-	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest
+	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest $(BESIDE) -m "not ray"
+	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest -m ray
 
 lint: setup
 	$(BIN)/ruff check platform jobs tests benchmarks studies docs

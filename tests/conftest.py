@@ -1,8 +1,13 @@
-"""What every test may ask for: the real corpora, where they are at hand, and a tracking server."""
+"""What every test may ask for: the real corpora, where they are at hand, and a tracking server; and where it runs.
+
+Tests that start Ray have the marker `ray`: they want the machine to themselves. All others may run side by side, a
+module in one process, each process with one thread.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +15,8 @@ import pytest
 
 from tracking_servers import TrackingServer
 
+for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when torch is imported
+    os.environ.setdefault(threads, "1")
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -17,6 +24,15 @@ def _find_mirror() -> Path | None:
     named = os.environ.get("SUBGRAFT_DATA")
     candidates = [Path(named)] if named else [REPOSITORY.parent / "shared" / "data"]
     return next((path for path in candidates if (path / "MANIFEST.tsv").is_file()), None)
+
+
+@pytest.fixture(autouse=True)
+def ray_where_it_is_told(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that starts Ray, and does not say so, would do it beside others."""
+    yield
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized() and request.node.get_closest_marker("ray") is None:
+        pytest.fail("this test starts Ray: it needs `pytestmark = pytest.mark.ray`")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from small_experiments import written
+from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
@@ -21,18 +21,18 @@ from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
 
-CONFIG = """
-name: tiny
-languages: {source: en, target: de}
-corpora: {everyday: {folder: upstream}, law: {folder: downstream}}
-upstream: {corpus: everyday, vocabulary: {size: 80, byte_fallback: false}}
-downstream: {corpus: law, vocabulary: {size: 90, byte_fallback: false}}
-model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 24, max_positions: 128}
-pretrain: {epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 2, max_length: 64}
-generator_training: {max_steps: 3, batch_size: 500, precision: fp32, max_length: 64}
-finetune: {epochs: 2, batch_size: 400, precision: fp32, dev_sentences: 2, max_length: 64}
-systems: [{name: mean, initialiser: mean}, {name: patt, initialiser: patt}]
-"""
+CONFIG = tiny(
+    corpora="{everyday: {folder: upstream}, law: {folder: downstream}}",
+    cleaning="{}",
+    upstream="{corpus: everyday, vocabulary: {size: 80, byte_fallback: false}}",
+    downstream="{corpus: law, vocabulary: {size: 90, byte_fallback: false}}",
+    model="{d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 24, max_positions: 128}",
+    pretrain="{epochs: 2, batch_size: 500, precision: fp32, dev_sentences: 2, max_length: 64}",
+    generator_training="{max_steps: 3, batch_size: 500, precision: fp32, max_length: 64}",
+    finetune="{epochs: 2, batch_size: 400, precision: fp32, dev_sentences: 2, max_length: 64}",
+    systems="[{name: mean, initialiser: mean}, {name: patt, initialiser: patt}]",
+    evaluation="{}",
+)
 GPU = Runtime(workers=2, gpus_per_worker=1, zero_stage=2, price_per_device_hour=3.0, device_flops=1e9)
 
 

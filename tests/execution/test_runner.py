@@ -19,6 +19,8 @@ from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 
+pytestmark = pytest.mark.ray
+
 
 class Recipe(Settings):
     text: str = ""

@@ -15,6 +15,8 @@ import pytest
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 
+pytestmark = pytest.mark.ray
+
 DRIVER = """
 import os, sys, time
 from pathlib import Path

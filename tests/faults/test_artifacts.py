@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import finish, written
+from small_experiments import finish, tiny, written
 from subgraft.cli import main
 from subgraft.stages import STAGES
 from subgraft.store.record import RECORD
@@ -17,28 +17,19 @@ from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from toys import publish_bert
 
-CONFIG = """\
-name: tiny
-languages: {source: en, target: de}
-corpora:
-  upstream: {folder: upstream}
-  downstream: {folder: downstream}
-cleaning: {drop_held_out: false}
-upstream: {corpus: upstream, vocabulary: {size: 60, byte_fallback: false}}
-downstream: {corpus: downstream, vocabulary: {size: 75, byte_fallback: false}}
-model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
-pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
-generator_training: {max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}
-token_distillation_training: {max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}
-finetune: {max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}
-systems:
-  - {name: single, pretraining: none}
-  - {name: patt, initialiser: patt}
-  - {name: word2vec, initialiser: word2vec}
-  - {name: distilled, initialiser: token-distillation}
-intrinsic: {tokens: 3}
-evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
-"""
+CONFIG = tiny(
+    pretrain="{max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}",
+    generator_training="{max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}",
+    token_distillation_training="{max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
+    finetune="{max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
+    systems="""
+      - {name: single, pretraining: none}
+      - {name: patt, initialiser: patt}
+      - {name: word2vec, initialiser: word2vec}
+      - {name: distilled, initialiser: token-distillation}
+    """,
+    intrinsic="{tokens: 3}",
+)
 # What the experiment above does not need: a checkpoint, and a BERT that is made into an encoder-decoder.
 BERT = (
     "upstream={corpus: upstream, objective: masked, checkpoint: published}",

@@ -118,6 +118,7 @@ def test_tables_of_the_record_are_made_whole_or_not_at_all(tmp_path: Path) -> No
     assert left == "['mlflow.db']"
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_a_run_on_a_full_disk_carries_on_when_there_is_room(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()

@@ -16,7 +16,7 @@ from interrupted import attempts, await_training, weights
 from ray_heads import Head, head
 from small_experiments import TINY, finish, written
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ import pytest
 from subgraft.training.checkpoint import STATE, TENSORS
 from whole_runs import BUSY, again_if_busy
 
+pytestmark = pytest.mark.ray
+
 STAGES = ("pretrain", "generator", "finetune")
 # What happens to a file of a stage's newest checkpoint after the kill.
 DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {

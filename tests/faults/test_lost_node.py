@@ -14,6 +14,8 @@ from interrupted import attempts, await_training, weights
 from ray_heads import processes_with
 from small_experiments import TINY, finish, written
 
+pytestmark = pytest.mark.ray
+
 
 def _remove_node_of(stage: str, token: str) -> None:
     """Kill, with everything that it runs, the raylet whose worker is at a stage."""

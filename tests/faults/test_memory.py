@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from ray._private.utils import get_system_memory, get_used_memory
 
+pytestmark = pytest.mark.ray
+
 DRIVER = """
 import json, sys, time
 from pathlib import Path

@@ -20,6 +20,8 @@ from small_searches import searchable
 from subgraft.search.ledger import Ledger
 from subgraft.search.results import TrialResult
 
+pytestmark = pytest.mark.ray
+
 PROBE = """
 import json, sys, ray
 from ray.util import placement_group_table

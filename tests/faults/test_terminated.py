@@ -16,6 +16,8 @@ from small_experiments import written
 from subgraft.tracking.server import Server
 from traced_training import CONFIG
 
+pytestmark = pytest.mark.ray
+
 ENDLESS = ("pretrain.epochs=null", "pretrain.max_steps=100000", "pretrain.batch_size=400")
 
 

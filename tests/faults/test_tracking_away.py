@@ -19,6 +19,8 @@ from traced_training import CONFIG
 from tracking_servers import TrackingServer
 from whole_runs import again_if_busy
 
+pytestmark = pytest.mark.ray
+
 AWAY_SECONDS = 60.0
 # So many steps take longer than that by far, and are stopped when enough has been seen.
 ENDLESS = ("pretrain.epochs=null", "pretrain.max_steps=100000", "pretrain.batch_size=400")

@@ -25,6 +25,8 @@ from subgraft.store.step import Step
 from subgraft.store.store import Store
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
+pytestmark = pytest.mark.ray
+
 KILLS = 2
 
 

@@ -25,6 +25,8 @@ from subgraft.search.session import Found, SearchSession, sessions, tried
 from subgraft.store.store import Store
 from subgraft.tracking.server import Server
 
+pytestmark = pytest.mark.ray
+
 IDENTICAL = ("search.space={kd_weight: [0.5], vocabulary_size: [70]}", "search.concurrent=3", "search.trials=3")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from small_experiments import written
+from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
@@ -16,25 +16,17 @@ from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
 
-CONFIG = """\
-name: tiny
-languages: {source: en, target: de}
-corpora:
-  upstream: {folder: upstream}
-  downstream: {folder: downstream}
-cleaning: {drop_held_out: false}
-upstream: {corpus: upstream, vocabulary: {size: 60, byte_fallback: false}}
-downstream: {corpus: downstream, vocabulary: {size: 110, byte_fallback: false}}
-model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
-sides: [encoder, decoder]
-pretrain: {max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
-generator: {resegmentation: {match: downstream}, negatives: batch, initial_weights: normal}
-generator_training: {max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}
-finetune: {max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
-systems:
-  - {name: plain, vocabulary: upstream}
-  - {name: patt, initialiser: patt, kd_weight: 0.5}
-"""
+CONFIG = tiny(
+    downstream="{corpus: downstream, vocabulary: {size: 110, byte_fallback: false}}",
+    sides="[encoder, decoder]",
+    pretrain="{max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}",
+    generator="{resegmentation: {match: downstream}, negatives: batch, initial_weights: normal}",
+    generator_training="{max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}",
+    systems="""
+      - {name: plain, vocabulary: upstream}
+      - {name: patt, initialiser: patt, kd_weight: 0.5}
+    """,
+)
 MASKED = (
     "upstream={corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
     "downstream={corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from small_experiments import finish, written
+from small_experiments import finish, tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.domains import MaskingSettings
 from subgraft.config.experiment import Experiment
@@ -25,25 +25,20 @@ from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.alignment import align
 from toys import english, german, marian, publish_bert
 
-CONFIG = """\
-name: tiny
-languages: {source: en, target: de}
-corpora:
-  upstream: {folder: upstream}
-  downstream: {folder: downstream}
-cleaning: {drop_held_out: false}
-upstream: {corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}
-downstream: {corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}
-model: {family: bert, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
-pretrain: {max_steps: 4, batch_size: 500, precision: fp32}
-generator_training: {max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}
-finetune: {max_steps: 4, batch_size: 500, max_length: 40, precision: fp32, dev_sentences: 2}
-systems:
-  - {name: without, vocabulary: upstream}
-  - {name: mean, initialiser: mean}
-  - {name: patt+kd, initialiser: patt, kd_weight: 0.5}
-evaluation: {beam: 2, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
-"""
+CONFIG = tiny(
+    upstream="{corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
+    downstream="{corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
+    model="{family: bert, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
+    pretrain="{max_steps: 4, batch_size: 500, precision: fp32}",
+    generator_training="{max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}",
+    finetune="{max_steps: 4, batch_size: 500, max_length: 40, precision: fp32, dev_sentences: 2}",
+    systems="""
+      - {name: without, vocabulary: upstream}
+      - {name: mean, initialiser: mean}
+      - {name: patt+kd, initialiser: patt, kd_weight: 0.5}
+    """,
+    evaluation="{beam: 2, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}",
+)
 OTHERS = (
     "systems=[{name: without, vocabulary: upstream}, {name: single, pretraining: none},"
     " {name: task, pretraining: downstream-vocabulary},"

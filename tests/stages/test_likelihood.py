@@ -26,11 +26,11 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]:
     """Both systems; the task's German has digits and brackets that no upstream text has."""
     place = tmp_path_factory.mktemp("spelled")
-    config = written(place, TINY.replace("test_sentences: 3", "test_sentences: 4"))
+    config = written(place, TINY)
     for path in (place / "downstream").glob("*.de"):
         lines = path.read_text().splitlines()
         path.write_text("".join(f"{line} (7)\n" if i % 2 else f"{line}\n" for i, line in enumerate(lines)))
-    return finish(config, "pretrain.epochs=1", "downstream.vocabulary.size=85")
+    return finish(config, "pretrain.epochs=1", "downstream.vocabulary.size=85", "evaluation.test_sentences=4")
 
 
 def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:

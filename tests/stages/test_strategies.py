@@ -7,43 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import finish, written
+from small_experiments import finish, tiny, written
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.models.bundle import Bundle
 from subgraft.store.record import Record
 from subgraft.store.store import Store
 
-CONFIG = """\
-name: tiny
-languages: {source: en, target: de}
-corpora:
-  upstream: {folder: upstream}
-  downstream: {folder: downstream}
-cleaning: {drop_held_out: false}
-upstream: {corpus: upstream, vocabulary: {size: 60, byte_fallback: false}}
-downstream: {corpus: downstream, vocabulary: {size: 75, byte_fallback: false}}
-joint_vocabulary: {size: 68, byte_fallback: false, weighing: equal}
-model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
-pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}
-generator_training: {max_steps: 2, precision: fp32}
-token_distillation_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}
-likelihood_matching: {text: own-translations}
-likelihood_matching_training: {epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}
-finetune: {epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2}
-systems:
-  - {name: plain, vocabulary: upstream}
-  - {name: single, pretraining: none}
-  - {name: task, pretraining: downstream-vocabulary}
-  - {name: joint, pretraining: joint-vocabulary}
-  - {name: sampled, vocabulary: upstream, pretraining: sampled}
-  - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
-  - {name: attached, initialiser: mean, attached: true}
-  - {name: distilled, initialiser: token-distillation}
-  - {name: matched, initialiser: likelihood-matching, starts_from: patt}
-intrinsic: {tokens: 3}
-evaluation:
-  {upstream_sentences: 2, beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
-"""
+CONFIG = tiny(
+    joint_vocabulary="{size: 68, byte_fallback: false, weighing: equal}",
+    pretrain="{epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}",
+    generator_training="{max_steps: 2, precision: fp32}",
+    token_distillation_training="{epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}",
+    likelihood_matching="{text: own-translations}",
+    likelihood_matching_training="{epochs: 1, max_steps: 3, precision: fp32, dev_sentences: 2}",
+    systems="""
+      - {name: plain, vocabulary: upstream}
+      - {name: single, pretraining: none}
+      - {name: task, pretraining: downstream-vocabulary}
+      - {name: joint, pretraining: joint-vocabulary}
+      - {name: sampled, vocabulary: upstream, pretraining: sampled}
+      - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
+      - {name: attached, initialiser: mean, attached: true}
+      - {name: distilled, initialiser: token-distillation}
+      - {name: matched, initialiser: likelihood-matching, starts_from: patt}
+    """,
+    intrinsic="{tokens: 3}",
+    evaluation="""
+      {upstream_sentences: 2, beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
+    """,
+)
 
 
 @pytest.fixture(scope="module", params=["marian", "mbart"])

@@ -10,8 +10,10 @@ import pytest
 
 from fake_clusters import fake_cluster
 from ray_heads import Head
-from small_experiments import TINY, written
+from small_experiments import tiny, written
 from whole_runs import run_config
+
+pytestmark = pytest.mark.ray
 
 Node = dict[str, Any]
 
@@ -22,7 +24,7 @@ def _workers(up: Head) -> list[Node]:
 
 @pytest.mark.slow
 def test_workers_come_for_a_run_and_go_after_it(repository: Path, tmp_path: Path) -> None:
-    config = written(tmp_path, TINY + "seeds: [1, 2]\n")
+    config = written(tmp_path, tiny(seeds="[1, 2]"))
     with fake_cluster(repository / "cluster.yaml", idle_minutes=0.5) as up:
         assert _workers(up) == []
         settings = ("pretrain.epochs=1", "runtime.gpus_per_worker=1", "--address", up.gcs)

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ray_heads import Head, head
 from small_experiments import TINY, written
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 TEXTS = (("sources", "en"), ("references", "de"))
 # As much as takes dev BLEU above the 0.00 that it begins with: else no model is registered.

@@ -9,6 +9,8 @@ import pytest
 
 from whole_runs import run_config
 
+pytestmark = pytest.mark.ray
+
 SMALL = (
     "corpora.everyday.limit={train: 800, dev: 20, test: 20}",
     "corpora.law.limit={train: 300, dev: 20, test: 20}",

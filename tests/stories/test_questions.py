@@ -10,6 +10,8 @@ import pytest
 from task_files import SPLITS, write_everyday, write_task
 from whole_runs import run_config
 
+pytestmark = pytest.mark.ray
+
 SMALL = (
     "corpora.everyday={files: {train: [everyday.txt]}}",
     "corpora.squad={squad: {train: train.json, dev: dev.json, test: test.json}}",

@@ -14,6 +14,8 @@ from subgraft.execution.runner import run
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.store.store import Store
 
+pytestmark = pytest.mark.ray
+
 SETTINGS = (
     "corpora.everyday.limit={train: 600, dev: 20, test: 20}",
     "upstream.vocabulary.size=400",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from area_under_curve import MEASURES, area, as_markdown, cells, main
-from small_experiments import TINY, written
+from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
@@ -19,8 +19,9 @@ from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
 
-CONFIG = TINY.replace("epochs: 40", "epochs: 1").replace(
-    "finetune: {epochs: 1, max_steps: 4,", "finetune: {epochs: null, max_steps: 5, evaluate_at: [1, 3],"
+CONFIG = tiny(
+    pretrain="{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2}",
+    finetune="{epochs: null, max_steps: 5, evaluate_at: [1, 3], batch_size: 500, precision: fp32, dev_sentences: 2}",
 )
 
 

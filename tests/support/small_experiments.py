@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
+from textwrap import dedent
+
+from ruamel.yaml import YAML
 
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
@@ -32,6 +36,15 @@ systems:
 evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, bootstrap_samples: 20}
 """
 """Two systems; pretraining lasts for some seconds, everything else for as little as it can."""
+
+
+def tiny(**sections: str) -> str:
+    """TINY with these sections, each as YAML, in place of its own or beside them."""
+    yaml = YAML(typ="safe")
+    whole = yaml.load(TINY) | {name: yaml.load(dedent(section)) for name, section in sections.items()}
+    text = StringIO()
+    yaml.dump(whole, text)
+    return text.getvalue()
 
 
 def written(place: Path, config: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from small_experiments import written
+from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
@@ -27,21 +27,15 @@ from subgraft.training.schedule import dropout_seed
 TRACES = "TRACES"
 EXAMPLES = 120
 SEED, STEPS = 1, 1000
-CONFIG = """\
-name: traced
-languages: {source: en, target: de}
-corpora:
-  upstream: {folder: upstream}
-  downstream: {folder: downstream}
-cleaning: {drop_held_out: false}
-upstream: {corpus: upstream, vocabulary: {size: 90, byte_fallback: false}}
-downstream: {corpus: downstream, vocabulary: {size: 90, byte_fallback: false}}
-model: {d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16, dropout: 0.1}
-pretrain: {epochs: 2, batch_size: 60, precision: fp32, dev_sentences: 2}
-finetune: {max_steps: 1}
-systems:
-  - {name: old, vocabulary: upstream}
-"""
+CONFIG = tiny(
+    name="traced",
+    upstream="{corpus: upstream, vocabulary: {size: 90, byte_fallback: false}}",
+    downstream="{corpus: downstream, vocabulary: {size: 90, byte_fallback: false}}",
+    model="{d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16, dropout: 0.1}",
+    pretrain="{epochs: 2, batch_size: 60, precision: fp32, dev_sentences: 2}",
+    finetune="{max_steps: 1}",
+    systems="[{name: old, vocabulary: upstream}]",
+)
 
 
 @dataclass(frozen=True)
