@@ -43,7 +43,7 @@ evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, b
 BERT = (
     "upstream={corpus: upstream, objective: masked, checkpoint: published}",
     "downstream.vocabulary={kind: wordpiece, size: 200}",
-    "model.family=bert",
+    "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
     "rows=[{name: mean, initialiser: mean}]",
     "intrinsic=null",
     "finetune.max_length=40",

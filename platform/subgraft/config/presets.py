@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
+
 # On tatoeba's 1.6 million target tokens the paper's 4,000 warm-up steps of 25,000 tokens are some 70 epochs;
 # `small` warms up over a third of an epoch, `gpu` over some four of its fifteen. docs/results.md has what was measured.
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -16,6 +18,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "d_model": 512,
             "encoder_layers": 6,
             "decoder_layers": 6,
+            "layers": 6,
             "attention_heads": 8,
             "ffn_dim": 2048,
             "dropout": 0.3,
@@ -73,6 +76,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "d_model": 512,
             "encoder_layers": 6,
             "decoder_layers": 6,
+            "layers": 6,
             "attention_heads": 8,
             "ffn_dim": 2048,
             "dropout": 0.2,
@@ -126,6 +130,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "d_model": 256,
             "encoder_layers": 3,
             "decoder_layers": 2,
+            "layers": 3,
             "attention_heads": 4,
             "ffn_dim": 512,
             "dropout": 0.1,
@@ -201,8 +206,17 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     for group, defaults in (preset | _named(TASKS, given.get("task"))).items():
         if group in given or group not in _ONLY_FOR or _has_row(given, _ONLY_FOR[group]):
             own = given.get(group, {})
-            filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
+            beneath = _of_family(defaults, own) if group == "model" else defaults
+            filled[group] = {**beneath, **own} if isinstance(own, Mapping) else own
     return filled
+
+
+def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
+    """Of a preset's model, what the configuration's family has settings for; a stack that is alone has `layers`."""
+    family = own.get("family", DEFAULT_FAMILY) if isinstance(own, Mapping) else DEFAULT_FAMILY
+    settings = SETTINGS_OF_FAMILY.get(family) if isinstance(family, str) else None
+    known = () if settings is None else settings.model_fields
+    return {"family": family} | {name: value for name, value in defaults.items() if name in known}
 
 
 def _named(table: Mapping[str, Mapping[str, Mapping[str, Any]]], name: object) -> dict[str, Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from subgraft.config.base import Settings
-from subgraft.config.training import ModelSettings
+from subgraft.config.models import ModelSettings
 
 
 class BuildRecipe(Settings):

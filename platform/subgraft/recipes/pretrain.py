@@ -7,7 +7,8 @@ from pydantic import Field
 from subgraft.config.base import Settings, UpstreamObjective
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MaskingSettings, NoiseSettings
-from subgraft.config.training import ModelSettings, TrainingSettings
+from subgraft.config.models import ModelSettings
+from subgraft.config.training import TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 
 
