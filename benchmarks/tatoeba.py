@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from transformers import PreTrainedModel
-
 from subgraft.config.corpora import Languages
+from subgraft.config.models import MarianSettings
 from subgraft.config.presets import preset
 from subgraft.errors import UserError
-from subgraft.models.build import build_marian
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_named
 from subgraft.objectives.translation import Translation
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
@@ -33,7 +32,7 @@ def small_model(sentences: int) -> tuple[Bundle, Translation]:
     pairs = list(itertools.islice(whole, sentences))
     source = learn((pair[0] for pair in pairs), kind="unigram", size=6000)
     target = learn((pair[1] for pair in pairs), kind="unigram", size=8000)
-    shape = {"attention_dropout": 0.0, "activation_dropout": 0.0, "max_positions": 512, **preset("small")["model"]}
-    model: PreTrainedModel = build_marian(source, target, seed=1, **shape)
+    sizes = {name: size for name, size in preset("small")["model"].items() if name in MarianSettings.model_fields}
+    model = family_named("marian").build(MarianSettings(**sizes), source, target, seed=1)
     bundle = Bundle(model, source, target)
     return bundle, Translation(pairs, source, target, bundle.sequence_format(LANGUAGES), MAX_LENGTH)

@@ -66,7 +66,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     ),
     "masked": (
         *SHORT,
-        "model.family=bert",
+        "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
         "upstream.objective=masked",
         "upstream.vocabulary={kind: wordpiece, size: 100}",
         "downstream.vocabulary={kind: wordpiece, size: 120}",

@@ -122,3 +122,84 @@ def test_nothing_is_unpickled_and_no_archive_unpacked(repository: Path) -> None:
         assert not re.search(r"extractall\(|unpack_archive|import (tarfile|zipfile)", text)
         assert "torch.load(" not in text
         assert "yaml.load(" not in text
+
+
+# Who may tell families of models apart.
+KNOW_FAMILIES = ("models/families/", "config/models.py")
+ABOUT_FAMILIES = {"model_type", "family"}
+
+
+def _compared(node: ast.AST) -> list[ast.expr]:
+    """What an expression compares or looks up, where it is one of those that choose."""
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.Match):
+        return [node.subject]
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+        return [node.slice]
+    return []
+
+
+def _names_family(expression: ast.expr) -> bool:
+    return any(
+        (isinstance(part, ast.Attribute) and part.attr in ABOUT_FAMILIES)
+        or (isinstance(part, ast.Name) and part.id in ABOUT_FAMILIES)
+        or (isinstance(part, ast.Subscript) and _is_text(part.slice, ABOUT_FAMILIES))
+        for part in ast.walk(expression)
+    )
+
+
+def _is_text(node: ast.expr, values: set[str]) -> bool:
+    return isinstance(node, ast.Constant) and node.value in values
+
+
+def _from_transformers(tree: ast.AST) -> set[str]:
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "transformers"
+        for alias in node.names
+    } | {"transformers"}
+
+
+def _tells_families_apart(path: Path) -> Iterator[int]:
+    """Lines that compare a model type or a family, or ask whether something is of a class of transformers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = _from_transformers(tree)
+    for node in ast.walk(tree):
+        if any(_names_family(expression) for expression in _compared(node)):
+            yield node.lineno  # type: ignore[attr-defined]
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            names = {part.id for argument in node.args[1:] for part in ast.walk(argument) if isinstance(part, ast.Name)}
+            if names & (classes - {"PreTrainedModel"}):
+                yield node.lineno
+
+
+def test_only_families_tell_families_apart(repository: Path) -> None:
+    found = {
+        f"{path.relative_to(_package(repository)).as_posix()}:{line}"
+        for path, _ in _modules(repository)
+        if not path.relative_to(_package(repository)).as_posix().startswith(KNOW_FAMILIES)
+        for line in _tells_families_apart(path)
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if config["model_type"] == "bert": pass',
+        'x = model.family in ("a", "b")',
+        "x = TABLE[model.config.model_type]",
+        "from transformers import BertModel\nx = isinstance(model, BertModel | int)",
+        "import transformers\nx = isinstance(model, transformers.BertModel)",
+        "match config.family:\n    case 'bert': pass",
+    ],
+)
+def test_telling_families_apart_is_noticed(line: str, tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(line, encoding="utf-8")
+    assert list(_tells_families_apart(tmp_path / "module.py"))

@@ -462,9 +462,9 @@ def test_weights_that_do_not_fit_are_refused(
     assert f"{tmp_path / 'model'}: the weights cannot be loaded" in message
 
     config = json.loads((workshop / "marian" / "config.json").read_text())
-    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "model_type": "llama"}))
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "model_type": "xlnet"}))
     message = refusal(workshop, capsys, "generate", "--model", str(tmp_path / "model"), "--input", "text.txt")
-    assert "'llama' are not known" in message and "marian" in message
+    assert "'xlnet' are not known" in message and "marian" in message
 
 
 def test_the_console_script_exits_with_2(workshop: Path) -> None:

@@ -13,10 +13,9 @@ from transformers import MBartConfig
 from engine_runs import run_workers
 from subgraft.config.runtime import ZeroStage
 from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, state_bytes
-from subgraft.models.build import build_marian
 from subgraft.models.parameter_count import Parameters, count_parameters
 from subgraft.objectives.seq2seq import Seq2SeqBatch, top_states
-from toys import SHAPE, english_tokenizer, german_tokenizer
+from toys import SHAPE, build_marian, english_tokenizer, german_tokenizer
 
 GIBIBYTE = 2**30
 

@@ -11,13 +11,12 @@ from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.generators.generator import Generator, GeneratorKind, mix
 from subgraft.generators.generator_loss import GeneratorLoss, extended_cross_entropy, without_twins
 from subgraft.generators.simulation import GeneratorBatch, Simulator
-from subgraft.models.build import build_marian
 from subgraft.models.hidden_states import decoder_states_beside
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqBatch
 from subgraft.objectives.translation import Translation
-from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
+from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
@@ -26,7 +25,7 @@ def _simulator(
     name: SideName, merge_rate: float = 0.4, max_positions: int | None = None, negatives: Negatives = "sentence"
 ) -> Simulator:
     source, target = english_tokenizer(), german_tokenizer()
-    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
     examples = Translation(pairs, source, target, form, max_length=40)
     tokenizer = target if name == "decoder" else source
@@ -38,7 +37,7 @@ def _simulator(
 def _matched(name: SideName, rate: float = 0.5) -> Simulator:
     """Tokens like those that a larger vocabulary of the same language has."""
     source, target = english_tokenizer(), german_tokenizer()
-    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
     examples = Translation(pairs, source, target, form, max_length=40)
     tokenizer, larger = (target, german_tokenizer(200)) if name == "decoder" else (source, english_tokenizer(200))

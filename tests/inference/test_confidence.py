@@ -23,7 +23,7 @@ def translator(family: str, beam: int) -> tuple[Translator, PreTrainedModel, Tok
     model = mbart(3) if family == "mbart" else marian(3)
     if family == "marian":
         model.final_logits_bias[0, target.special["eos"]] += 1.5
-    form = sequence_format(family, source, target, LANGUAGES)
+    form = sequence_format({"model_type": family}, source, target, LANGUAGES)
     made = Translator(
         model, source, target, form, beam=beam, max_length_ratio=1.0, max_positions=SHAPE["max_positions"]
     )
@@ -35,7 +35,7 @@ def translator(family: str, beam: int) -> tuple[Translator, PreTrainedModel, Tok
 def test_probabilities_are_those_of_the_model_token_by_token(family: str, beam: int) -> None:
     translate, model, target = translator(family, beam)
     source = english_tokenizer() if family == "marian" else multilingual_tokenizer()
-    form = sequence_format(family, source, target, LANGUAGES)
+    form = sequence_format({"model_type": family}, source, target, LANGUAGES)
     texts = english(7, seed=5)
     outputs = translate.with_probabilities(texts, batch_size=3)
     assert sum(len(output.tokens) for output in outputs) > 20

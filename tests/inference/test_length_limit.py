@@ -34,7 +34,7 @@ def test_an_endless_output_is_cut_by_bytes_and_counted(beam: int) -> None:
     model = marian()
     longest = max(range(len(target)), key=lambda i: int(piece_bytes(target)[i]))
     model.final_logits_bias[0, longest] = 1e3
-    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     settings = {"beam": beam, "max_length_ratio": 0.5, "max_positions": SHAPE["max_positions"]}
     translate = Translator(model, source, target, form, **settings)  # type: ignore[arg-type]
     outputs = translate(SOURCES)

@@ -9,10 +9,9 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.translate import Translator
-from subgraft.models.build import build_marian
 from subgraft.models.sequence_format import sequence_format
 from subgraft.vocabulary.learn import learn
-from toys import SHAPE, english, english_tokenizer, german, marian, mbart, multilingual_tokenizer
+from toys import SHAPE, build_marian, english, english_tokenizer, german, marian, mbart, multilingual_tokenizer
 
 
 @pytest.mark.parametrize("build", [marian, mbart])
@@ -39,7 +38,7 @@ def test_a_translation_is_one_line_whatever_it_spells() -> None:
     source, target = english_tokenizer(), learn(german(), kind="unigram", size=350, byte_fallback=True)
     model = build_marian(source, target, seed=1, **SHAPE)
     model.final_logits_bias[0, target.byte_ids[ord("\n")]] = 1e3
-    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     translate = Translator(model, source, target, form, beam=1, max_length_ratio=1.0, max_positions=20)
     assert all("\n" not in text for text in translate(english(2)))
     assert all("\n" not in output.text for output in translate.with_probabilities(english(2)))

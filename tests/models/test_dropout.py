@@ -7,6 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.models.dropout import without_dropout
+from subgraft.models.sides import side_names
 from toys import gpt2, marian, mbart
 
 
@@ -14,7 +15,7 @@ from toys import gpt2, marian, mbart
 def test_training_mode_computes_what_evaluation_mode_does(build: Callable[[], PreTrainedModel]) -> None:
     model = build()
     ids = torch.arange(5, 17).reshape(2, 6)
-    inputs = {"input_ids": ids} if model.config.model_type == "gpt2" else {"input_ids": ids, "decoder_input_ids": ids}
+    inputs = {"input_ids": ids} | ({"decoder_input_ids": ids} if "encoder" in side_names(model) else {})
     expected = model(**inputs).logits
     assert not torch.equal(model.train()(**inputs).logits, expected), "the toys have dropout"
     assert torch.equal(without_dropout(model).train()(**inputs).logits, expected)

@@ -15,8 +15,8 @@ from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.inference.translate import Translator
-from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
+from subgraft.models.families.bert2bert import assemble
 from subgraft.models.load import load_model, save_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.stages.transfer import transfer
@@ -91,7 +91,7 @@ def test_pickled_weights_are_refused(saved: Path) -> None:
 def test_an_unknown_family_is_refused_and_the_known_ones_are_listed(saved: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
-    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, marian, mbart, split_mbart"):
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, marian, mbart, split_mbart"):
         load_model(saved)
 
 

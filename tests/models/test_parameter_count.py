@@ -1,75 +1,136 @@
-"""What a configuration says of a model's parameters is what the model has."""
+"""What the formulas say of a model's parameters is what the model has, constructed without memory."""
 
 from __future__ import annotations
 
-import pytest
-from transformers import MBartConfig, PreTrainedModel
+from collections.abc import Iterable
+from typing import Any
 
-from subgraft.config.training import ModelSettings
-from subgraft.models.bert2bert import assemble
-from subgraft.models.build import build_bert, build_marian, build_mbart
+import pytest
+import torch
+from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
+
+from subgraft.config.base import SideName
+from subgraft.config.models import BertSettings, GPT2Settings, LlamaSettings, MarianSettings, MBartSettings
+from subgraft.models.families import family_of
 from subgraft.models.parameter_count import (
     Parameters,
     as_both_sides,
     count_parameters,
     described,
+    vocabulary_sizes,
     with_vocabularies,
 )
+from subgraft.models.sides import tables_of
 from subgraft.transplanting.transplant import Method, transplant
-from toys import SHAPE, cased_tokenizer, english_tokenizer, fitted_tokenizer, german_tokenizer, multilingual_tokenizer
+from toys import (
+    SHAPE,
+    bert2bert,
+    cased_tokenizer,
+    fitted_tokenizer,
+    german_tokenizer,
+    gpt2,
+    llama,
+    marian,
+    mbart,
+    multilingual_tokenizer,
+)
+
+WIDTHS: dict[str, Any] = {"d_model": 24, "attention_heads": 2, "ffn_dim": 40, "max_positions": 33}
+TWO = {**WIDTHS, "encoder_layers": 3, "decoder_layers": 1}
+ONE = {**WIDTHS, "layers": 3}
+UNTIED = {"tie_word_embeddings": False}
+MARIAN = described(MarianSettings(**TWO), 90, 70)
+MBART = described(MBartSettings(**TWO), 80, 80)
+BERT = described(BertSettings(**ONE), 75, 75)
+GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
+LLAMA = described(LlamaSettings(**ONE), 65, 65)
+SHARED = {**MARIAN, "share_encoder_decoder_embeddings": True, "vocab_size": 70}
+CONFIGS = {
+    "marian": MARIAN,
+    "marian, untied": MARIAN | UNTIED,
+    "marian, one table": SHARED,
+    "marian, one vocabulary, untied": SHARED | UNTIED,
+    "marian, other vocabulary": with_vocabularies(SHARED, {"decoder": 44}),
+    "marian, sides of other shape": {**MARIAN, "encoder_ffn_dim": 16, "decoder_layers": 4},
+    "mbart": MBART,
+    "mbart, untied": MBART | UNTIED,
+    "mbart, other vocabulary": with_vocabularies(MBART, {"decoder": 44}),
+    "mbart, other vocabulary, untied": with_vocabularies(MBART | UNTIED, {"encoder": 51}),
+    "mbart, twice another": with_vocabularies(with_vocabularies(MBART, {"decoder": 44}), {"decoder": 52}),
+    "bert": BERT,
+    "bert, untied": BERT | UNTIED,
+    "bert, other vocabulary": with_vocabularies(BERT, {"encoder": 44, "decoder": 44}),
+    "bert, one segment": {**BERT, "type_vocab_size": 1},
+    "bert2bert": as_both_sides(BERT),
+    "bert2bert, untied": as_both_sides(BERT | UNTIED),
+    "bert2bert, other vocabulary": with_vocabularies(as_both_sides(BERT), {"decoder": 44}),
+    "gpt2": GPT2_MODEL,
+    "gpt2, untied": GPT2_MODEL | UNTIED,
+    "gpt2, inner width of its own": {**GPT2_MODEL, "n_inner": None},
+    "gpt2, other vocabulary": with_vocabularies(GPT2_MODEL, {"decoder": 44}),
+    "llama": LLAMA,
+    "llama, tied": described(LlamaSettings(**ONE, tied=True), 65, 65),
+    "llama, grouped": described(LlamaSettings(**ONE, key_value_heads=1), 65, 65),
+    "llama, biases and wide heads": {**LLAMA, "attention_bias": True, "mlp_bias": True, "head_dim": 32},
+    "llama, other vocabulary": with_vocabularies(LLAMA, {"decoder": 44}),
+}
 
 
-def _has(model: PreTrainedModel) -> Parameters:
-    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    return Parameters(model.num_parameters(), trained)
+def without_memory(config: dict[str, Any]) -> PreTrainedModel:
+    family = family_of(config)
+    kind: Any = family.model_class()
+    with torch.device("meta"):
+        model: PreTrainedModel = kind(kind.config_class.from_dict(dict(config)))
+    family.put_right(model)
+    return model
 
 
-def test_new_models() -> None:
-    source, target, one, cased = english_tokenizer(), german_tokenizer(), multilingual_tokenizer(), cased_tokenizer()
-    marian = ModelSettings(family="marian", **SHAPE)
-    assert count_parameters(described(marian, len(source), len(target))) == _has(
-        build_marian(source, target, seed=1, **SHAPE)
-    )
-    mbart = ModelSettings(family="mbart", **SHAPE)
-    assert count_parameters(described(mbart, len(one), len(one))) == _has(build_mbart(one, seed=1, **SHAPE))
-    shape = SHAPE | {"decoder_layers": 1}
-    bert = described(ModelSettings(family="bert", **shape), len(cased), len(cased))
-    built = build_bert(cased, seed=1, **shape)
-    assert count_parameters(bert) == _has(built)
-    assert count_parameters(as_both_sides(bert)) == _has(assemble(built, cased, seed=1))  # type: ignore[arg-type]
+def counted(model: PreTrainedModel, frozen: Iterable[SideName] = ()) -> Parameters:
+    for table in tables_of(model, frozen).values():
+        table.requires_grad_(False)
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    return Parameters(sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained))
 
 
-@pytest.mark.parametrize("family", ["marian", "mbart", "bert"])
-def test_transferred_models(family: str) -> None:
+@pytest.mark.parametrize("name", CONFIGS)
+def test_formulas_count_what_is_constructed(name: str) -> None:
+    config = CONFIGS[name]
+    sides = family_of(config).sides
+    for frozen in ((), *((side,) for side in sides), sides):
+        assert count_parameters(config, frozen) == counted(without_memory(config), frozen)
+    model = without_memory(config)
+    rows = {side: len(family_of(config).input_table(model, side).weight) for side in sides}
+    assert vocabulary_sizes(config) == rows
+
+
+@pytest.mark.parametrize("build", [marian, mbart, bert2bert, gpt2, llama])
+def test_transferred_models(build: Any) -> None:
     """By the configuration of the model itself, as it is written to disk."""
-    old = multilingual_tokenizer()
-    if family == "bert":
-        old = cased_tokenizer()
-        model: PreTrainedModel = assemble(build_bert(old, seed=1, **SHAPE), old, seed=1)  # type: ignore[arg-type]
-        new = german_tokenizer(120, "wordpiece")
-    else:
-        model = build_mbart(old, seed=1, **SHAPE) if family == "mbart" else build_marian(old, old, seed=1, **SHAPE)
-        new = fitted_tokenizer()
-    config = model.config.to_dict()
-    expected = count_parameters(with_vocabularies(config, {"decoder": len(new)}))
-    assert expected == _has(transplant(model, {"decoder": old}, {"decoder": new}, Method("mean")).model)
+    old = {marian: german_tokenizer, gpt2: german_tokenizer, llama: german_tokenizer, bert2bert: cased_tokenizer}
+    upstream = old.get(build, multilingual_tokenizer)()
+    new = german_tokenizer(120, "wordpiece") if build is bert2bert else fitted_tokenizer()
+    model: PreTrainedModel = build()
+    expected = count_parameters(with_vocabularies(model.config.to_dict(), {"decoder": len(new)}))
+    made = transplant(model, {"decoder": upstream}, {"decoder": new}, Method("mean")).model
+    assert expected == counted(made) == count_parameters(made.config.to_dict())
 
 
-@pytest.mark.parametrize("family", ["marian", "mbart"])
-def test_frozen_tables_are_held_and_not_trained(family: str) -> None:
-    """A table that is input and output, or both sides', counts once."""
-    source, target = english_tokenizer(), german_tokenizer()
-    one = multilingual_tokenizer()
-    model = build_marian(source, target, seed=1, **SHAPE) if family == "marian" else build_mbart(one, seed=1, **SHAPE)
-    whole = _has(model)
-    rows = len(target) if family == "marian" else len(one)
-    frozen = count_parameters(model.config.to_dict(), ["decoder"])
-    assert frozen == Parameters(whole.total, whole.trained - rows * SHAPE["d_model"])
-
-
-def test_mbart_large_has_its_610_million() -> None:
+def test_published_sizes() -> None:
+    """mBART has its 610 million, GPT-2 124 million, Llama 2 6.74 billion, TinyLlama 1.1 billion."""
     config = MBartConfig(vocab_size=250_027).to_dict()
     assert 610_000_000 < count_parameters(config).total < 611_500_000
     # With a decoder's vocabulary of its own, encoder and decoder have a table each.
     split = count_parameters(with_vocabularies(config, {"decoder": 32_000})).total
     assert split == count_parameters(config).total + 32_000 * 1024
+    assert count_parameters(GPT2Config().to_dict()).total == 124_439_808
+    assert count_parameters(LlamaConfig().to_dict()).total == 6_738_415_616
+    tiny = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_key_value_heads": 4}
+    assert count_parameters(LlamaConfig(**tiny).to_dict()).total == 1_100_048_384
+
+
+def test_frozen_tables_are_held_and_not_trained() -> None:
+    """A table that is input and output, or both sides', counts once."""
+    for model, size in ((marian(), len(german_tokenizer())), (mbart(), len(multilingual_tokenizer()))):
+        whole = counted(model)
+        frozen = count_parameters(model.config.to_dict(), ["decoder"])
+        assert frozen == Parameters(whole.total, whole.trained - size * SHAPE["d_model"])

@@ -8,8 +8,8 @@ from transformers import MarianMTModel, MBartForConditionalGeneration, PreTraine
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
+from subgraft.models.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.sides import Tables, replace_tables, shares_table, side, side_names
-from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from toys import bert, bert2bert, gpt2, marian, mbart
 
 BERT2BERTS = [bert2bert, lambda: bert2bert(tied=False)]
@@ -80,7 +80,7 @@ def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
 
 def test_unknown_families_and_sides_are_refused_with_the_known_ones() -> None:
     config = T5Config(vocab_size=9, d_model=8, d_kv=4, num_layers=1, num_heads=1, d_ff=8)
-    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, marian, mbart, split_mbart"):
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, marian, mbart, split_mbart"):
         side(T5Model(config), "encoder")
     with pytest.raises(UserError, match=r"has no encoder\n.*decoder"):
         side(gpt2(), "encoder")

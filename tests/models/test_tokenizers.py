@@ -53,7 +53,7 @@ def test_what_is_no_model_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no vocabulary here|cannot be read"):
         load_tokenizers(tmp_path)
     write_config(tmp_path, "t5")
-    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, marian, mbart, split_mbart"):
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, marian, mbart, split_mbart"):
         load_tokenizers(tmp_path)
     write_config(tmp_path, "encoder-decoder")
     with pytest.raises(UserError, match="of other parts than two BERTs"):

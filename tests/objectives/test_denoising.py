@@ -13,7 +13,6 @@ from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
-from subgraft.models.build import build_mbart
 from subgraft.models.sequence_format import language_code, sequence_format
 from subgraft.models.sides import side
 from subgraft.objectives.denoising import Denoising
@@ -22,7 +21,7 @@ from subgraft.text import reading
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from subgraft.vocabulary.words import WordBoundaries
-from toys import SHAPE, german
+from toys import SHAPE, build_mbart, german
 
 LINES = german(200)
 
@@ -155,6 +154,6 @@ def test_a_generator_learns_from_an_mbart_s_own_loss(tokenizer: Tokenizer) -> No
 
 
 def test_mbart_is_told_the_languages(tokenizer: Tokenizer) -> None:
-    form = sequence_format("mbart", tokenizer, tokenizer, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "mbart"}, tokenizer, tokenizer, Languages(source="en", target="de"))
     assert form.start == tokenizer.languages["de_DE"]
     assert form.source_ending == (tokenizer.special["eos"], tokenizer.languages["en_XX"])

@@ -24,7 +24,7 @@ LANGUAGES = Languages(source="en", target="de")
 
 def _translation(seed: int | None = 1, max_length: int = 100, **settings: Any) -> Translation:
     source, target = english_tokenizer(), german_tokenizer()
-    form = sequence_format("marian", source, target, LANGUAGES)
+    form = sequence_format({"model_type": "marian"}, source, target, LANGUAGES)
     sampling = None if seed is None else Sampling(SamplingSettings(**settings), seed)
     return Translation(PAIRS, source, target, form, max_length, sampling=sampling)
 

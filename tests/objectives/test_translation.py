@@ -12,7 +12,7 @@ LANGUAGES = Languages(source="en", target="de")
 
 def _marian(max_length: int, **unit: str) -> Translation:
     source, target = english_tokenizer(), german_tokenizer()
-    form = sequence_format("marian", source, target, LANGUAGES)
+    form = sequence_format({"model_type": "marian"}, source, target, LANGUAGES)
     return Translation(PAIRS, source, target, form, max_length, **unit)  # type: ignore[arg-type]
 
 
@@ -27,7 +27,7 @@ def test_marian_examples_end_with_the_end_and_start_from_padding() -> None:
 
 def test_mbart_examples_end_with_their_language_and_start_from_the_target_s() -> None:
     tokenizer = multilingual_tokenizer()
-    form = sequence_format("mbart", tokenizer, tokenizer, LANGUAGES)
+    form = sequence_format({"model_type": "mbart"}, tokenizer, tokenizer, LANGUAGES)
     example = Translation(PAIRS, tokenizer, tokenizer, form, 100).example(0, epoch=0)
     assert example.source[-2:] == [tokenizer.special["eos"], tokenizer.languages["en_XX"]]
     assert example.target[-2:] == [tokenizer.special["eos"], tokenizer.languages["de_DE"]]

@@ -28,7 +28,7 @@ from toys import english, german, marian, publish_bert
 CONFIG = tiny(
     upstream="{corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
     downstream="{corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
-    model="{family: bert, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
+    model="{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
     pretrain="{max_steps: 4, batch_size: 500, precision: fp32}",
     generator_training="{max_steps: 3, batch_size: 300, max_length: 30, precision: fp32}",
     finetune="{max_steps: 4, batch_size: 500, max_length: 40, precision: fp32, dev_sentences: 2}",
@@ -136,7 +136,15 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
     assert plain.pretrained.fingerprint != other.pretrained.fingerprint
     assert plain.generator.recipe.model_dump()["masking"]["share"] == 0.15
     translating = Pipeline(
-        load(config, Experiment, ["upstream.objective=translation", "model.family=marian"]), tmp_path
+        load(
+            config,
+            Experiment,
+            [
+                "upstream.objective=translation",
+                "model={d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
+            ],
+        ),
+        tmp_path,
     )
     assert "masking" not in translating.pretrained.recipe.model_dump()
 
@@ -180,13 +188,16 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        (["upstream.objective=translation"], "objective masked and model.family bert go together"),
-        (["model.family=marian"], "objective masked and model.family bert go together"),
+        (
+            ["upstream.objective=translation"],
+            "upstream.objective translation needs model.family marian or mbart, not bert",
+        ),
+        (["model={family: marian}"], "upstream.objective masked needs model.family bert, not marian"),
         (["upstream.vocabulary.kind=unigram"], "needs upstream.vocabulary.kind wordpiece"),
         (["downstream.vocabulary.kind=bpe", OTHERS], "needs downstream.vocabulary.kind wordpiece"),
         ([JOINT], "needs joint_vocabulary.kind wordpiece"),
-        (["model.decoder_layers=2"], "encoder_layers 1 and decoder_layers 2 must be equal"),
-        (["model.activation_dropout=0.1"], "no activation_dropout"),
+        (["model.decoder_layers=2"], "model.decoder_layers: unknown field; did you mean 'layers'?"),
+        (["model.activation_dropout=0.1"], "model.activation_dropout: unknown field"),
         (["upstream.masking={masked: 0.8, random: 0.3}"], "more than the whole"),
         (["upstream.checkpoint=published", "upstream.objective=translation"], "a bert model was not pretrained with"),
         (["upstream.checkpoint=marian"], "a marian model was not pretrained with the objective masked"),

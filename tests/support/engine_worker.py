@@ -32,7 +32,6 @@ from subgraft.config.training import TrainingSettings
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import GeneratorBatch, Simulator
-from subgraft.models.build import build_marian
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side, tables_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
@@ -41,7 +40,7 @@ from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.schedule import Data
-from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
+from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
 STEPS = 6
 RARE = "generator-rare"
@@ -116,7 +115,7 @@ def _measure(out: Path, engine: Engine, batch: Batch) -> None:
 
 def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
     source, target = english_tokenizer(), german_tokenizer()
-    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     examples = Translation(list(zip(english(120), german(120), strict=True)), source, target, form, max_length=40)
     shape = SHAPE | {"dropout": 0.0}
     return build_marian(source, target, seed=1, **shape), examples, (source.special["pad"], target.special["pad"])

@@ -8,17 +8,19 @@ import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
-from subgraft.models.bert2bert import assemble
-from subgraft.models.build import Shape, build_bert, build_gpt2, build_marian, build_mbart
+from subgraft.config.models import BertSettings, GPT2Settings, LlamaSettings, MarianSettings, MBartSettings
+from subgraft.models.families import FAMILIES
+from subgraft.models.families.bert2bert import assemble
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 
-SHAPE: Shape = {
+SHAPE: dict[str, Any] = {
     "d_model": 16,
     "encoder_layers": 1,
     "decoder_layers": 2,
@@ -81,6 +83,24 @@ def fitted_tokenizer(size: int = 180) -> Tokenizer:
     return learn(german(400, 7), kind="unigram", size=size, like=multilingual_tokenizer())
 
 
+def one_stack(shape: dict[str, Any], layers: str) -> dict[str, Any]:
+    """A shape as settings of one stack; layers: the field that says how many."""
+    absent = ("encoder_layers", "decoder_layers", "activation_dropout")
+    return {"layers": shape[layers], **{name: value for name, value in shape.items() if name not in absent}}
+
+
+def build_marian(encoder: Tokenizer, decoder: Tokenizer, *, seed: int, **shape: Any) -> PreTrainedModel:
+    return FAMILIES["marian"].build(MarianSettings(**shape), encoder, decoder, seed)
+
+
+def build_mbart(tokenizer: Tokenizer, *, seed: int, **shape: Any) -> PreTrainedModel:
+    return FAMILIES["mbart"].build(MBartSettings(**shape), tokenizer, tokenizer, seed)
+
+
+def build_bert(tokenizer: Tokenizer, *, seed: int, **shape: Any) -> PreTrainedModel:
+    return FAMILIES["bert"].build(BertSettings(**one_stack(shape, "encoder_layers")), tokenizer, tokenizer, seed)
+
+
 def marian(seed: int = 1) -> PreTrainedModel:
     return _perturbed(build_marian(english_tokenizer(), german_tokenizer(), seed=seed, **SHAPE))
 
@@ -105,9 +125,15 @@ def bert2bert(seed: int = 1, tied: bool = True) -> PreTrainedModel:
 
 
 def gpt2(seed: int = 1) -> PreTrainedModel:
-    return build_gpt2(
-        german_tokenizer(), d_model=16, layers=2, attention_heads=2, dropout=0.1, max_positions=40, seed=seed
-    ).eval()
+    settings = GPT2Settings(**one_stack(SHAPE, "decoder_layers"))
+    return FAMILIES["gpt2"].build(settings, german_tokenizer(), german_tokenizer(), seed).eval()
+
+
+def llama(seed: int = 1, tied: bool = False) -> PreTrainedModel:
+    shape = one_stack(SHAPE, "decoder_layers")
+    del shape["dropout"]
+    settings = LlamaSettings(**shape, key_value_heads=1, tied=tied)
+    return FAMILIES["llama"].build(settings, german_tokenizer(), german_tokenizer(), seed).eval()
 
 
 def _perturbed(model: PreTrainedModel) -> PreTrainedModel:

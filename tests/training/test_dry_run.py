@@ -38,14 +38,13 @@ HEADROOM = 250 * 2**20
 
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
     from subgraft.config.corpora import Languages
-    from subgraft.models.build import build_marian
     from subgraft.models.sequence_format import sequence_format
     from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
     from subgraft.objectives.translation import Translation
-    from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
+    from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
     source, target = english_tokenizer(), german_tokenizer()
-    form = sequence_format("marian", source, target, Languages(source="en", target="de"))
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     pairs = list(zip(english(60), german(60), strict=True))
     data = Seq2SeqData(Translation(pairs, source, target, form, 40), source.special["pad"], target.special["pad"])
     module = Seq2SeqLoss(build_marian(source, target, seed=1, **SHAPE), 0.1)

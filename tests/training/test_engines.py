@@ -10,8 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from engine_runs import STEPS, run_workers
-from subgraft.models.build import build_marian
-from toys import SHAPE, english_tokenizer, german_tokenizer
+from toys import SHAPE, build_marian, english_tokenizer, german_tokenizer
 
 
 @pytest.fixture(scope="module")

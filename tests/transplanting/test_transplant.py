@@ -18,10 +18,9 @@ from transformers import (
 from subgraft.config.base import SideName, VocabularyKind
 from subgraft.errors import UserError
 from subgraft.initialisers.methods import DISTILLED_METHODS, METHODS, STATIC_METHODS, TRAINED_METHODS
-from subgraft.models.build import build_marian
+from subgraft.models.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import shares_table, side
-from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.transplanting.transplant import Method, Transplant, transplant
 from subgraft.vocabulary.alignment import align
@@ -32,6 +31,7 @@ from toys import (
     SHAPE,
     bert,
     bert2bert,
+    build_marian,
     cased_tokenizer,
     english_tokenizer,
     fitted_tokenizer,

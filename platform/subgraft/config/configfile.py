@@ -134,10 +134,21 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
     place = tree.place(path)
     if kind == "missing":
         return Mistake((*path, last), place, "required, but not given")
+    if kind == "union_tag_invalid":
+        return _unknown_member(tree, path, details["ctx"])
     if kind == "extra_forbidden":
         return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
     found = f", found {_shown(details['input'])}" if kind != "value_error" else ""
     return Mistake(path, place, _expected(details) + found + _nearest_choice(details))
+
+
+def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
+    """Of a union whose member is named by one of its fields."""
+    path = (*path, context["discriminator"].strip("'"))
+    choices = re.findall(r"'([^']+)'", context["expected_tags"])
+    expected = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    told = f"{expected}, found {_shown(context['tag'])}{_nearest(context['tag'], choices)}"
+    return Mistake(path, tree.place(path), told)
 
 
 def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
@@ -162,8 +173,13 @@ def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[
         inner = [
             found for m in models if part in m.model_fields for found in _models(m.model_fields[str(part)].annotation)
         ]
-        models = inner or models
+        models = inner or [m for m in models if _is_named(m, part)] or models
     return list(dict.fromkeys(name for m in models for name in m.model_fields))
+
+
+def _is_named(model: type[BaseModel], part: str | int) -> bool:
+    """Whether `part` is what names this member of a union: the one value that a field of it can have."""
+    return any(get_args(field.annotation) == (part,) for field in model.model_fields.values())
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -180,8 +196,11 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def _nearest_choice(details: ErrorDetails) -> str:
-    choices = re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", "")))
-    near = difflib.get_close_matches(str(details["input"]), choices, n=1)
+    return _nearest(str(details["input"]), re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", ""))))
+
+
+def _nearest(given: str, choices: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, choices, n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

@@ -16,11 +16,12 @@ from subgraft.config.initialisers import (
     StaticEmbeddingSettings,
     TokenDistillationSettings,
 )
+from subgraft.config.models import ModelSettings, families_for
 from subgraft.config.presets import with_preset
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings, require_searchable
 from subgraft.config.systems import DISTILLED, UNMAPPED, System, require_trained_tables
-from subgraft.config.training import ROWS_IN_PARTS, ModelSettings, TrainingSettings
+from subgraft.config.training import ROWS_IN_PARTS, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
 _LEARNING_ROWS = ("token_distillation_training", "likelihood_matching_training")
@@ -204,13 +205,15 @@ class Experiment(Settings):
         """A checkpoint brings a model of its own; one that is made here must bear what it is trained with."""
         if self.upstream.checkpoint is not None:
             return self
-        if self.upstream.objective == "denoising" and self.model.family != "mbart":
-            raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
-        if (self.upstream.objective == "masked") != (self.model.family == "bert"):
-            raise ValueError("upstream.objective masked and model.family bert go together: give both or neither")
+        family, objective, kinds = self.model.family, self.upstream.objective, self.model.vocabulary_kinds
+        if objective not in self.model.objectives:
+            able = " or ".join(families_for(objective))
+            raise ValueError(f"upstream.objective {objective} needs model.family {able}, not {family}")
         for where, kind in self._kinds_it_is_pretrained_with.items():
-            if self.model.family == "bert" and kind != "wordpiece":
-                raise ValueError(f"model.family bert needs {where}.kind wordpiece, which has a mask token")
+            if kind not in kinds:
+                raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
+        if absent := [side for side in self.sides if side not in self.model.sides]:
+            raise ValueError(f"sides: a model of the family {family} has no {absent[0]}")
         longest = max(self.pretrain.max_length, self.longest_after_pretraining)
         if longest > self.model.max_positions:
             raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")
@@ -237,7 +240,7 @@ class Experiment(Settings):
         needed = any(system.initialiser == "token-distillation" for system in self.systems)
         if needed and self.token_distillation_training is None:
             raise ValueError("systems of token-distillation need token_distillation_training")
-        depth = min(getattr(self.model, f"{side}_layers") for side in self.sides)
+        depth = min(self.model.depth(side) for side in self.sides)
         if needed and self.upstream.checkpoint is None and (self.token_distillation.layer or 1) > depth:
             raise ValueError(
                 f"token_distillation.layer {self.token_distillation.layer} is beyond the {depth} layers of a side"

@@ -1,4 +1,4 @@
-"""Settings of a model and of its training."""
+"""Settings of a training."""
 
 from __future__ import annotations
 
@@ -7,43 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings, Share
-
-
-class ModelSettings(Settings):
-    """Size of a Transformer; the vocabularies' sizes come on top.
-
-    A bert is pretrained as an encoder, of encoder_layers. The encoder-decoder made from it begins with its weights on
-    both sides, so decoder_layers must be as many.
-    """
-
-    family: Literal["marian", "mbart", "bert"] = "marian"
-    d_model: Annotated[int, Field(ge=8)]
-    encoder_layers: Annotated[int, Field(ge=1)]
-    decoder_layers: Annotated[int, Field(ge=1)]
-    attention_heads: Annotated[int, Field(ge=1)]
-    ffn_dim: Annotated[int, Field(ge=8)]
-    dropout: Share = 0.1
-    attention_dropout: Share = 0.0
-    activation_dropout: Share = 0.0
-    max_positions: Annotated[int, Field(ge=16)] = 512
-
-    @model_validator(mode="after")
-    def _heads_divide(self) -> ModelSettings:
-        if self.d_model % self.attention_heads:
-            raise ValueError(f"d_model {self.d_model} is not divisible by attention_heads {self.attention_heads}")
-        return self
-
-    @model_validator(mode="after")
-    def _both_sides_of_a_bert_alike(self) -> ModelSettings:
-        if self.family == "bert" and self.encoder_layers != self.decoder_layers:
-            raise ValueError(
-                f"a bert gives its layers to both sides: encoder_layers {self.encoder_layers} and "
-                f"decoder_layers {self.decoder_layers} must be equal"
-            )
-        if self.family == "bert" and self.activation_dropout:
-            raise ValueError("a bert has no activation_dropout")
-        return self
-
 
 # Under DeepSpeed a table lies in parts, in copies that only its own optimizer writes.
 ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table; leave out runtime.zero_stage"

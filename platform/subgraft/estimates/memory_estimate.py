@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from subgraft.config.runtime import Offload, ZeroStage
-from subgraft.models.parameter_count import Parameters
-from subgraft.models.sides import BERT2BERT
+from subgraft.models.families import Parameters, family_of
 from subgraft.objectives.logit_slices import slice_rows
 
 FP32 = 4
@@ -39,7 +38,7 @@ def state_bytes(parameters: Parameters, stage: ZeroStage, workers: int, offload:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Of a model, what its activations depend on. An encoder alone has no decoder layers."""
+    """Of a model, what its activations depend on. decoder_layers: those that also attend to an encoder."""
 
     width: int
     inner: int
@@ -50,16 +49,12 @@ class Dimensions:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Dimensions:
         """By a config.json."""
-        if config["model_type"] == BERT2BERT:
-            part = config["decoder"]
-            layers = config["encoder"]["num_hidden_layers"], part["num_hidden_layers"]
-            return cls(part["hidden_size"], part["intermediate_size"], *layers, part["vocab_size"])
-        if config["model_type"] == "bert":
-            inner, layers = config["intermediate_size"], config["num_hidden_layers"]
-            return cls(config["hidden_size"], inner, layers, 0, config["vocab_size"])
-        inner = max(config["encoder_ffn_dim"], config["decoder_ffn_dim"])
-        vocabulary = config.get("decoder_vocab_size") or config["vocab_size"]
-        return cls(config["d_model"], inner, config["encoder_layers"], config["decoder_layers"], vocabulary)
+        family = family_of(config)
+        encoder, decoder = family.layers(config, "encoder"), family.layers(config, "decoder")
+        # A stack that is alone attends to itself only, as an encoder does.
+        layers = (encoder, decoder) if encoder and decoder else (encoder + decoder, 0)
+        vocabulary = family.vocabulary_sizes(config)["decoder"]
+        return cls(family.width(config), family.inner_width(config), *layers, vocabulary)
 
 
 def activation_bytes(

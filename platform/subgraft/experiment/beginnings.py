@@ -129,8 +129,8 @@ class Beginnings:
     def _both_sides(
         self, settings: VocabularySettings, corpus: Step, second: Step | None = None, *, shared: bool = False
     ) -> dict[SideName, Step]:
-        """What a model is made with: a vocabulary for each side; for an mBART and a BERT one, of both languages."""
-        one = shared or self.experiment.model.family in ("mbart", "bert")
+        """What a model is made with: a vocabulary for each side; where its family has one, of both languages."""
+        one = shared or self.experiment.model.one_vocabulary
         decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
         return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
 
@@ -201,7 +201,7 @@ class Beginnings:
     ) -> Step:
         """second: a corpus to learn from beside the first.  shared: between both sides, and so of both languages."""
         experiment = self.experiment
-        coded = experiment.model.family == "mbart" and experiment.upstream.checkpoint is None
+        coded = experiment.model.needs_language_codes and experiment.upstream.checkpoint is None
         own = experiment.upstream_languages if corpus is self.upstream_corpus else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,

@@ -12,6 +12,9 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.config.systems import UNMAPPED
 from subgraft.errors import UserError
+from subgraft.models.families import family_of, language_code
+from subgraft.models.hub import read_config, require_model
+from subgraft.models.tokenizers import load_tokenizers
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
 
@@ -46,32 +49,26 @@ def require_libraries(runtime: Runtime) -> None:
 def require_checkpoint(model: str, experiment: Experiment) -> Path:
     """The directory of a checkpoint, found or fetched.
 
-    Raises UserError for one that cannot be loaded, has no encoder, or lacks the tokens of languages or objective.
+    Raises UserError for one that cannot be loaded, or that lacks the tokens of languages or objective.
     """
-    from subgraft.models.hub import position_limit, read_config
-    from subgraft.models.load import require_model
-    from subgraft.models.sequence_format import language_code, sequence_format
-    from subgraft.models.tokenizers import load_tokenizers
-
     directory = require_model(model)
     config, tokenizers = read_config(directory), load_tokenizers(directory)
-    family: str = config["model_type"]
-    if "encoder" not in tokenizers:
-        raise UserError(f"a {family} model has no encoder, so it cannot translate", where=str(directory))
-    decoder, languages = tokenizers["decoder"], experiment.upstream_languages
-    for pair in (languages, experiment.languages):
-        sequence_format(family, tokenizers["encoder"], decoder, pair)
-    if experiment.task == "question-generation":
-        require_marks(experiment.question_generation.marks, tokenizers["encoder"], str(directory))
-    if (family == "bert") != (experiment.upstream.objective == "masked"):
+    family, objective = family_of(config), experiment.upstream.objective
+    if objective not in family.objectives:
         raise UserError(
-            f"a {family} model was not pretrained with the objective {experiment.upstream.objective}",
+            f"a {family.model_type} model was not pretrained with the objective {objective}",
             where=str(directory),
-            hint="upstream.objective masked is for BERT, and BERT for nothing else.",
+            hint=f"Say upstream.objective: {' or '.join(sorted(family.objectives))}.",
         )
+    decoder, languages = tokenizers["decoder"], experiment.upstream_languages
+    encoder = tokenizers.get("encoder", decoder)
+    for pair in (languages, experiment.languages):
+        family.sequence_format(config, encoder, decoder, pair)
+    if experiment.task == "question-generation":
+        require_marks(experiment.question_generation.marks, encoder, str(directory))
     _require_size(config, experiment, directory)
     longest = experiment.longest_after_pretraining
-    if longest > (position_limit(config) or longest):
+    if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     if experiment.upstream.objective == "masked" and "mask" not in decoder.special:
         raise UserError("masking needs a mask token, and the vocabulary has none", where=str(directory))
@@ -85,14 +82,14 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
-    from subgraft.stages.token_distillation import layer_count
-
     used = {system.initialiser for system in experiment.systems}
     layer = experiment.token_distillation.layer
-    depth = min(layer_count(config, side) for side in experiment.sides)
+    translating = family_of(config).assembled(config)
+    family = family_of(translating)
+    depth = min(family.layers(translating, side) for side in experiment.sides)
     if "token-distillation" in used and layer is not None and layer > depth:
         raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
-    width = config.get("d_model") or config["hidden_size"]
+    width = family.width(translating)
     vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
     if used & set(UNMAPPED) and vectors != width:
         raise UserError(

@@ -15,7 +15,7 @@ from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import embed_new, extended_loss
 from subgraft.generators.masked_simulation import MaskedGeneratorBatch
 from subgraft.models.dropout import without_dropout
-from subgraft.models.hidden_states import bert_states
+from subgraft.models.hidden_states import stack_states
 from subgraft.models.sides import Side
 
 
@@ -36,7 +36,7 @@ class MaskedGeneratorLoss(nn.Module):
         table, hidden = self._side.input, batch.hidden
         mixing = self.generator.mixing_weights(table.weight, batch.new)
         embedded = embed_new(table, hidden.input_ids, batch.new, mixing)
-        states = bert_states(self.model, inputs_embeds=embedded, attention_mask=hidden.attention_mask)
+        states = stack_states(self.model, inputs_embeds=embedded, attention_mask=hidden.attention_mask)
         predicted = extended_loss(states, self._side, hidden.labels, batch.new, mixing, batch.rivals, self._smoothing)
         losses = {"prediction": predicted}
         if self.weights["distillation"]:
@@ -46,7 +46,7 @@ class MaskedGeneratorLoss(nn.Module):
     def _distance(self, batch: MaskedGeneratorBatch, mixing: Tensor) -> Tensor:
         original, changed = batch.original, batch.resegmented
         with torch.no_grad():
-            teacher = bert_states(self.model, input_ids=original.input_ids, attention_mask=original.attention_mask)
+            teacher = stack_states(self.model, input_ids=original.input_ids, attention_mask=original.attention_mask)
         embedded = embed_new(self._side.input, changed.input_ids, batch.new, mixing)
-        student = bert_states(self.model, inputs_embeds=embedded, attention_mask=changed.attention_mask)
+        student = stack_states(self.model, inputs_embeds=embedded, attention_mask=changed.attention_mask)
         return span_distance(teacher, student, batch.spans, shift=0)

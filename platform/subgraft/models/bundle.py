@@ -9,12 +9,14 @@ from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
-from subgraft.models.hub import position_limit
+from subgraft.models.families import SequenceFormat, family_of
 from subgraft.models.load import load_model, save_model
-from subgraft.models.sequence_format import SequenceFormat, sequence_format
 from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.vocabulary.tokenizer import Tokenizer
+
+# Of models without a limit of positions.
+UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,16 @@ class Bundle:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Padding ids of source and target."""
-        return self.encoder.special["pad"], self.decoder.special["pad"]
+        """Padding ids of source and target; the end where there is none, as in GPT-2, since padding is masked."""
+        special = self.encoder.special, self.decoder.special
+        return special[0].get("pad", special[0]["eos"]), special[1].get("pad", special[1]["eos"])
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence the model takes, in tokens."""
-        limit = position_limit(self.model.config.to_dict())
-        assert limit is not None
-        return limit
+        """The longest sequence the model takes, in tokens; more than any text has where nothing limits it."""
+        limit = family_of(self.model).position_limit(self.model.config.to_dict())
+        return UNLIMITED if limit is None else limit
 
     def sequence_format(self, languages: Languages) -> SequenceFormat:
-        return sequence_format(self.model.config.model_type, self.encoder, self.decoder, languages)
+        config = self.model.config.to_dict()
+        return family_of(self.model).sequence_format(config, self.encoder, self.decoder, languages)

@@ -1,5 +1,4 @@
-# mypy: allow-untyped-calls
-"""Hidden states of a model, family by family the same way, at its top or after one of its layers."""
+"""Hidden states of a model, of every family asked the same way, at its top or after one of its layers."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from subgraft.models.sides import Side
+from subgraft.models.families import Side, family_of
 
 
 def encoder_states(model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
@@ -15,39 +14,21 @@ def encoder_states(model: nn.Module, *, layer: int | None = None, **inputs: Any)
 
     layer: after which layer, counted from 1; the top, with what the model does there, where it is None.
     """
-    return _at(model.get_encoder()(**inputs, output_hidden_states=layer is not None), layer)  # type: ignore[operator]
+    return family_of(model).encoder_states(model, layer=layer, **inputs)
 
 
 def decoder_states_beside(
     model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
 ) -> Tensor:
     """States [B, T, d] of `input_ids` or `inputs_embeds`, beside the encoder's states [B, S, d] and their mask."""
-    decoded = model.get_decoder().base_model(  # type: ignore[operator]
-        encoder_hidden_states=memory,
-        encoder_attention_mask=mask,
-        use_cache=False,
-        output_hidden_states=layer is not None,
-        **inputs,
-    )
-    return _at(decoded, layer)
+    return family_of(model).decoder_states(model, memory, mask, layer=layer, **inputs)
 
 
-def bert_states(model: nn.Module, **inputs: Tensor) -> Tensor:
-    """What a masked language model makes of input_ids or inputs_embeds under an attention_mask [B, T]: [B, T, d]."""
-    states: Tensor = model.base_model(**inputs).last_hidden_state  # type: ignore[operator]
-    return states
+def stack_states(model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
+    """States [B, T, d] of `input_ids` or `inputs_embeds` in a model of one stack: an encoder or a decoder alone."""
+    return family_of(model).stack_states(model, layer=layer, **inputs)
 
 
 def input_scale(model: nn.Module, side: Side) -> float:
-    """What rows of the side's table are multiplied by before they are given as `inputs_embeds`.
-
-    mBART scales inside its embedding module, Marian's decoder whatever it is given; Marian's encoder scales ids alone.
-    """
-    if side.name == "encoder" and model.config.model_type == "marian":  # type: ignore[union-attr]
-        return float(model.get_encoder().embed_scale)  # type: ignore[operator]
-    return float(getattr(side.input, "embed_scale", 1.0))
-
-
-def _at(output: Any, layer: int | None) -> Tensor:
-    states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
-    return states
+    """What rows of the side's table are multiplied by before they are given as `inputs_embeds`."""
+    return family_of(model).input_scale(model, side)

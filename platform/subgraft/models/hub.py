@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.models.sides import BERT2BERT, SIDES_OF_FAMILY, known_family
+from subgraft.models.families import family_of
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 # Never *.bin, *.pt or *.py: nothing is unpickled, and no code is run that is not this package's.
@@ -47,26 +46,6 @@ def _download(hub_id: str) -> Path:
         ) from error
 
 
-def described_family(config: Mapping[str, Any]) -> str:
-    """The family of a model by its config.json. Raises UserError for one that is not known.
-
-    Of encoder-decoders those of two BERTs of one width are known.
-    """
-    family = known_family(config["model_type"])
-    if family == BERT2BERT:
-        parts = [config.get(name) or {} for name in SIDES_OF_FAMILY[family]]
-        if any(part.get("model_type") != "bert" for part in parts) or len({p.get("hidden_size") for p in parts}) != 1:
-            raise UserError("an encoder-decoder of other parts than two BERTs of one width is not known")
-    return family
-
-
-def position_limit(config: Mapping[str, Any]) -> int | None:
-    """The longest sequence that a model takes by its configuration, in tokens; None where that sets no limit."""
-    parts = [config, *(config[name] for name in ("encoder", "decoder") if isinstance(config.get(name), Mapping))]
-    limits = [int(part["max_position_embeddings"]) for part in parts if part.get("max_position_embeddings")]
-    return min(limits, default=None)
-
-
 def read_config(directory: Path) -> dict[str, Any]:
     """config.json of a model directory. Raises UserError where it is missing, broken, or names no model type."""
     try:
@@ -82,3 +61,19 @@ def read_config(directory: Path) -> dict[str, Any]:
             hint="Give a directory that transformers' save_pretrained wrote, or a hub id.",
         )
     return config
+
+
+def require_model(model: Path | str) -> Path:
+    """The directory of a model, nothing of it loaded yet.
+
+    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    """
+    directory = resolve_model(model)
+    family_of(read_config(directory))
+    if not any(directory.glob("*.safetensors")):
+        raise UserError(
+            "no weights in safetensors form here",
+            where=str(directory),
+            hint="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
+        )
+    return directory

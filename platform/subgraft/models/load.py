@@ -10,33 +10,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import (
-    BertForMaskedLM,
-    EncoderDecoderModel,
-    GPT2LMHeadModel,
-    MarianMTModel,
-    MBartForConditionalGeneration,
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
-from subgraft.models.bert2bert import POOLER, without_pooler
-from subgraft.models.hub import described_family, read_config, resolve_model
-from subgraft.models.sides import BERT2BERT, set_padding
-from subgraft.models.split_mbart import SplitMBartForConditionalGeneration
+from subgraft.models.families import family_of
+from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import save_tokenizers
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-CLASS_OF_FAMILY: dict[str, type[PreTrainedModel]] = {
-    "marian": MarianMTModel,
-    "mbart": MBartForConditionalGeneration,
-    "split_mbart": SplitMBartForConditionalGeneration,
-    "gpt2": GPT2LMHeadModel,
-    "bert": BertForMaskedLM,
-    BERT2BERT: EncoderDecoderModel,
-}
 
 
 def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
@@ -46,10 +28,11 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     safetensors, and for weights that do not fit the configuration.
     """
     directory = require_model(model)
-    family: Any = CLASS_OF_FAMILY[read_config(directory)["model_type"]]
+    family = family_of(read_config(directory))
+    kind: Any = family.model_class()
     try:
         with _quietly():
-            loaded, information = family.from_pretrained(
+            loaded, information = kind.from_pretrained(
                 directory,
                 dtype=dtype or "auto",
                 use_safetensors=True,
@@ -58,30 +41,12 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
             )
     except (RuntimeError, AssertionError, ValueError, OSError, SafetensorError) as error:
         raise UserError(f"the weights cannot be loaded: {error}", where=str(directory)) from error
-    missing = sorted(name for name in information["missing_keys"] if not name.startswith(POOLER))
+    missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
     if missing:
         raise UserError(f"{len(missing)} weights are missing, among them {missing[0]}", where=str(directory))
     assert isinstance(loaded, PreTrainedModel)
-    if loaded.config.model_type == BERT2BERT:
-        without_pooler(loaded)
-    set_padding(loaded)
+    family.put_right(loaded)
     return loaded
-
-
-def require_model(model: Path | str) -> Path:
-    """The directory of a model, nothing of it loaded yet.
-
-    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
-    """
-    directory = resolve_model(model)
-    described_family(read_config(directory))
-    if not any(directory.glob("*.safetensors")):
-        raise UserError(
-            "no weights in safetensors form here",
-            where=str(directory),
-            hint="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
-        )
-    return directory
 
 
 def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:

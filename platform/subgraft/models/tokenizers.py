@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.config.base import SideName
-from subgraft.models import marian_layout
-from subgraft.models.hub import described_family, read_config, resolve_model
-from subgraft.models.sides import SIDES_OF_FAMILY
+from subgraft.models.families import family_of
+from subgraft.models.hub import read_config, resolve_model
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -22,13 +21,11 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     Raises UserError where a vocabulary is missing or the model's family is not known.
     """
     directory = resolve_model(model)
-    sides = SIDES_OF_FAMILY[described_family(read_config(directory))]
-    if all((directory / side).is_dir() for side in sides):
-        return {side: Tokenizer.load(directory / side) for side in sides}
-    if marian_layout.is_published(directory):
-        return marian_layout.load(directory)
-    shared = Tokenizer.load(directory)
-    return dict.fromkeys(sides, shared)
+    family = family_of(read_config(directory))
+    if all((directory / side).is_dir() for side in family.sides):
+        return {side: Tokenizer.load(directory / side) for side in family.sides}
+    published = family.published_tokenizers(directory)
+    return published or dict.fromkeys(family.sides, Tokenizer.load(directory))
 
 
 def save_tokenizers(tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:

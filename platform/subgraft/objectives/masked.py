@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.domains import MaskingSettings
-from subgraft.models.hidden_states import bert_states
+from subgraft.models.hidden_states import stack_states
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import IGNORED, pad, projected_loss
 from subgraft.text.sequences import Sequences
@@ -133,5 +133,5 @@ class MaskedLoss(nn.Module):
         self.label_smoothing = label_smoothing
 
     def forward(self, batch: MaskedBatch) -> dict[str, Tensor]:
-        states = bert_states(self.model, input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+        states = stack_states(self.model, input_ids=batch.input_ids, attention_mask=batch.attention_mask)
         return {"loss": projected_loss(states, side(self.model, "decoder"), batch.labels, self.label_smoothing)}

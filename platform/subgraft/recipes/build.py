@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subgraft.config.training import ModelSettings
+from subgraft.config.models import ModelSettings
 from subgraft.recipes.recipe import Made, Recipe
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from subgraft.config.base import UpstreamObjective
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MaskingSettings, NoiseSettings
-from subgraft.config.training import ModelSettings
+from subgraft.config.models import ModelSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.recipes.recipe import Made
 from subgraft.recipes.trained import TrainedRecipe

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from subgraft.config.base import Settings, SideName
-from subgraft.config.training import ModelSettings
+from subgraft.config.models import ModelSettings
 
 
 @dataclass(frozen=True)

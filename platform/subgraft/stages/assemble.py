@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from transformers import BertForMaskedLM
-
 from subgraft.errors import UserError
-from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
 from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.stages.context import Context, Json
 
@@ -22,8 +20,9 @@ def run(recipe: AssembleRecipe, inputs: Mapping[str, Path], out: Path, context: 
 
 
 def assembled(model: Path | str, seed: int) -> Bundle:
-    """The encoder-decoder of a directory or hub id. Raises UserError where that holds no masked language model."""
+    """The encoder-decoder of a directory or hub id. Raises UserError for a model that generates as it is."""
     bundle = Bundle.load(model)
-    if not isinstance(bundle.model, BertForMaskedLM):
-        raise UserError("only a BERT is made into an encoder-decoder", where=str(model))
-    return Bundle(assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
+    family = family_of(bundle.model)
+    if family.generates:
+        raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
+    return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)

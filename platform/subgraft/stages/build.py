@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.config.training import ModelSettings
-from subgraft.models.build import build_bert, build_marian, build_mbart
+from subgraft.config.models import ModelSettings
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_named
 from subgraft.recipes.build import BuildRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -21,12 +21,7 @@ def run(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Con
 
 
 def build(model: ModelSettings, encoder: Path, decoder: Path, seed: int) -> Bundle:
-    """A model over the vocabularies in two directories, which for an mBART and a BERT are one."""
-    source = Tokenizer.load(encoder)
-    target = source if encoder == decoder else Tokenizer.load(decoder)
-    shape = model.model_dump(exclude={"family"})
-    if model.family == "mbart":
-        return Bundle(build_mbart(source, seed=seed, **shape), source, source)
-    if model.family == "bert":
-        return Bundle(build_bert(source, seed=seed, **shape), source, source)
-    return Bundle(build_marian(source, target, seed=seed, **shape), source, target)
+    """A model over the vocabularies in two directories; over the decoder's alone where its family has one."""
+    target = Tokenizer.load(decoder)
+    source = target if model.one_vocabulary or encoder == decoder else Tokenizer.load(encoder)
+    return Bundle(family_named(model.family).build(model, source, target, seed), source, target)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
 from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.stages.context import Context, Json
 
@@ -14,4 +15,4 @@ def run(recipe: CheckpointRecipe, inputs: Mapping[str, Path], out: Path, context
     del inputs, context
     bundle = Bundle.load(recipe.model)
     bundle.save(out)
-    return {"parameters": bundle.model.num_parameters(), "family": bundle.model.config.model_type}
+    return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.metrics.scores import Score
+from subgraft.models.families import family_of
+from subgraft.models.hub import read_config
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.report import ReportRecipe
 from subgraft.reporting.data import (
@@ -122,11 +124,8 @@ def _seconds(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> list[StageSeco
 
 
 def _model_in_words(directory: Path) -> str:
-    config = json.loads((directory / "config.json").read_text())
-    if config["model_type"] == "bert":
-        return f"bert, {config['num_hidden_layers']} layers of width {config['hidden_size']} for each side"
-    layers = f"{config.get('encoder_layers', '?')} + {config.get('decoder_layers', '?')} layers"
-    return f"{config['model_type']}, {layers} of width {config.get('d_model', '?')}"
+    config = read_config(directory)
+    return family_of(config).in_words(config)
 
 
 def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Command, ...]:

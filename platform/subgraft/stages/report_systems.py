@@ -14,6 +14,8 @@ from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
+from subgraft.models.hub import read_config
+from subgraft.models.parameter_count import vocabulary_sizes
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
@@ -69,9 +71,8 @@ def _given(key: str | None, inputs: Mapping[str, Path]) -> Path | None:
 
 
 def _vocabulary_size(model: Path) -> int:
-    """Tokens of the decoder's vocabulary, wherever the family keeps their number."""
-    config = json.loads((model / "config.json").read_text())
-    return int(config.get("decoder_vocab_size") or config.get("decoder", config)["vocab_size"])
+    """Tokens of the decoder's vocabulary."""
+    return vocabulary_sizes(read_config(model))["decoder"]
 
 
 def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:

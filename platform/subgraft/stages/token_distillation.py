@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
@@ -13,7 +12,7 @@ from subgraft.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.learned_rows.segmentation_pairs import SegmentationPairs
 from subgraft.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.models.bundle import Bundle
-from subgraft.models.sides import BERT2BERT, Side
+from subgraft.models.families import Side, family_of
 from subgraft.models.sides import side as side_of
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.stages.context import Context, Json
@@ -46,7 +45,7 @@ class _Student:
     @classmethod
     def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: TokenDistillationRecipe) -> _Student:
         side, source = side_of(bundle.model, name), bundle.tokenizers[name]
-        layers = layer_count(bundle.model.config.to_dict(), name)
+        layers = family_of(bundle.model).layers(bundle.model.config.to_dict(), name)
         if (recipe.distillation.layer or 1) > layers:
             raise UserError(f"the model's {name} has no more than {layers} layers", where="token_distillation.layer")
         return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source))
@@ -81,12 +80,6 @@ class _Student:
             per_token,
             recipe.seed,
         )
-
-
-def layer_count(config: Mapping[str, Any], side: SideName) -> int:
-    """The layers of a side, by the config.json of an encoder-decoder, or of a BERT that becomes one."""
-    part = config[side] if config["model_type"] == BERT2BERT else config
-    return int(part.get(f"{side}_layers") or part["num_hidden_layers"])
 
 
 def _fitted(

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
 from subgraft.config.yamltree import parse
 
 PRESETS = ("small", "gpu", "paper")
@@ -51,13 +52,22 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     groups = {**(preset(name) if name in PRESETS else {}), **(_tasks().get(task, {}) if isinstance(task, str) else {})}
     filled = dict(given)
     for group, defaults in groups.items():
-        if group in given or group not in _ONLY_FOR or _has_row(given, _ONLY_FOR[group]):
+        if group in given or group not in _ONLY_FOR or _has_system(given, _ONLY_FOR[group]):
             own = given.get(group, {})
-            filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
+            beneath = _of_family(defaults, own) if group == "model" else defaults
+            filled[group] = {**beneath, **own} if isinstance(own, Mapping) else own
     return filled
 
 
-def _has_row(given: Mapping[str, Any], initialiser: str) -> bool:
+def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
+    """Of a preset's model, what the configuration's family has settings for; a stack that is alone has `layers`."""
+    family = own.get("family", DEFAULT_FAMILY) if isinstance(own, Mapping) else DEFAULT_FAMILY
+    settings = SETTINGS_OF_FAMILY.get(family) if isinstance(family, str) else None
+    known = () if settings is None else settings.model_fields
+    return {"family": family} | {name: value for name, value in defaults.items() if name in known}
+
+
+def _has_system(given: Mapping[str, Any], initialiser: str) -> bool:
     systems = given.get("systems", ())
     systems = systems if isinstance(systems, list | tuple) else ()
     return any(isinstance(system, Mapping) and system.get("initialiser") == initialiser for system in systems)

@@ -4,8 +4,7 @@ import math
 
 import torch
 
-from subgraft.models.build import build_marian
-from toys import SHAPE, english_tokenizer, german_tokenizer, gpt2, marian, mbart, multilingual_tokenizer
+from toys import SHAPE, build_marian, english_tokenizer, german_tokenizer, gpt2, marian, mbart, multilingual_tokenizer
 
 
 def test_marian_has_a_vocabulary_per_side_and_ties_only_the_decoders() -> None:

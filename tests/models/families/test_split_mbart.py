@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from subgraft.models.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
+from subgraft.models.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
 
 
 def split_model(**settings: object) -> SplitMBartForConditionalGeneration:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from copy import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +17,15 @@ from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
 from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.translate import Translator
-from subgraft.models.bert2bert import assemble
 from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
-from subgraft.models.sequence_format import sequence_format
+from subgraft.models.families import family_named
+from subgraft.models.families.bert2bert import BERT2BERT, assemble
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, token_loss
 from subgraft.objectives.translation import Translation
-from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer
+from subgraft.stages.assemble import assembled
+from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer, publish_bert
 
 LANGUAGES = Languages(source="en", target="de")
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
@@ -31,7 +33,7 @@ SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 def _examples() -> Translation:
     tokenizer = cased_tokenizer()
-    form = sequence_format("encoder-decoder", tokenizer, tokenizer, LANGUAGES)
+    form = family_named(BERT2BERT).sequence_format({}, tokenizer, tokenizer, LANGUAGES)
     return Translation(list(zip(english(30), german(30), strict=True)), tokenizer, tokenizer, form, max_length=40)
 
 
@@ -46,6 +48,21 @@ def test_both_sides_begin_as_the_bert_and_only_the_attention_between_them_is_new
     assert all(torch.equal(decoder[name], tensor) for name, tensor in known.items())
     encoder_words, decoder_words = side(made, "encoder").input, side(made, "decoder").input
     assert encoder_words.weight is not decoder_words.weight, "copies that go their own ways"
+
+
+def test_where_the_bert_lay_is_not_in_what_is_made_of_it(tmp_path: Path) -> None:
+    """Equal recipes give equal bytes, in whatever folder they are at work; and so does what is made of that."""
+    for name in ("here", "elsewhere"):
+        publish_bert(tmp_path / name / "bert", pretraining=False)
+        assembled(tmp_path / name / "bert", 1).save(tmp_path / name / "made")
+        Bundle.load(tmp_path / name / "made").save(tmp_path / name / "again")
+    for model in ("made", "again"):
+        files = sorted(path.name for path in (tmp_path / "here" / model).iterdir())
+        assert {"config.json", "model.safetensors", "generation_config.json"} <= set(files)
+        for file in files:
+            assert (tmp_path / "here" / model / file).read_bytes() == (
+                tmp_path / "elsewhere" / model / file
+            ).read_bytes(), f"{model}/{file}"
 
 
 def test_new_weights_follow_the_seed_and_nothing_else() -> None:
@@ -85,7 +102,7 @@ def test_sources_stand_between_special_tokens_and_targets_start_with_the_first()
         assert "bos" in german_tokenizer().special
         unbegun = copy(german_tokenizer())
         unbegun.special = {role: token for role, token in unbegun.special.items() if role != "bos"}
-        sequence_format("encoder-decoder", unbegun, tokenizer, LANGUAGES)
+        family_named(BERT2BERT).sequence_format({}, unbegun, tokenizer, LANGUAGES)
 
 
 def test_the_loss_per_token_is_the_models_own() -> None:

@@ -1,0 +1,149 @@
+"""What a configuration may say of a new model: one class for each family that can be built.
+
+A configuration's `model` is the class that its `family` names. What validation must know of a family stands here as
+class attributes; what is done with its models stands in models/families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from subgraft.config.base import Settings, Share, SideName, VocabularyKind
+
+Layers = Annotated[int, Field(ge=1)]
+
+
+class TransformerSettings(Settings):
+    """Size of a Transformer; the vocabularies' sizes come on top.
+
+    objectives: what it can be pretrained with.  sides: those that have tables.  one_vocabulary: whether both sides
+    read one.  needs_language_codes: whether its vocabulary must have them.  vocabulary_kinds: those it can be
+    pretrained with.
+    """
+
+    objectives: ClassVar[frozenset[str]]
+    sides: ClassVar[tuple[SideName, ...]] = ("encoder", "decoder")
+    one_vocabulary: ClassVar[bool] = True
+    needs_language_codes: ClassVar[bool] = False
+    vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
+
+    d_model: Annotated[int, Field(ge=8)]
+    attention_heads: Annotated[int, Field(ge=1)]
+    ffn_dim: Annotated[int, Field(ge=8)]
+    attention_dropout: Share = 0.0
+    max_positions: Annotated[int, Field(ge=16)] = 512
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> TransformerSettings:
+        if self.d_model % self.attention_heads:
+            raise ValueError(f"d_model {self.d_model} is not divisible by attention_heads {self.attention_heads}")
+        return self
+
+
+class TwoStackSettings(TransformerSettings):
+    """Of an encoder-decoder, whose stacks have the same width, heads and dropout."""
+
+    encoder_layers: Layers
+    decoder_layers: Layers
+    dropout: Share = 0.1
+    activation_dropout: Share = 0.0
+
+    def depth(self, side: SideName) -> int:
+        """Layers of a side of the model that is finetuned."""
+        return self.encoder_layers if side == "encoder" else self.decoder_layers
+
+
+class OneStackSettings(TransformerSettings):
+    """Of an encoder or a decoder alone."""
+
+    layers: Layers
+
+    def depth(self, side: SideName) -> int:
+        """Layers of a side of the model that is finetuned."""
+        return self.layers
+
+
+class MarianSettings(TwoStackSettings):
+    """A translation Transformer with a vocabulary per side."""
+
+    objectives = frozenset({"translation"})
+    one_vocabulary = False
+
+    family: Literal["marian"] = "marian"
+
+
+class MBartSettings(TwoStackSettings):
+    """One vocabulary of all languages, with a code for each."""
+
+    objectives = frozenset({"translation", "denoising"})
+    needs_language_codes = True
+
+    family: Literal["mbart"] = "mbart"
+
+
+class BertSettings(OneStackSettings):
+    """Pretrained as an encoder. The encoder-decoder made from it has as many layers on both sides.
+
+    Masking needs a mask token, which WordPiece vocabularies have.
+    """
+
+    objectives = frozenset({"masked"})
+    vocabulary_kinds = ("wordpiece",)
+
+    family: Literal["bert"] = "bert"
+    dropout: Share = 0.1
+
+
+class GPT2Settings(OneStackSettings):
+    """A decoder alone. dropout: of residuals and embeddings."""
+
+    objectives = frozenset({"causal"})
+    sides = ("decoder",)
+
+    family: Literal["gpt2"] = "gpt2"
+    dropout: Share = 0.1
+
+
+class LlamaSettings(OneStackSettings):
+    """A decoder alone. key_value_heads: one for each attention head where not given.
+
+    tied: whether the output projection is the input table.
+    """
+
+    objectives = frozenset({"causal"})
+    sides = ("decoder",)
+
+    family: Literal["llama"] = "llama"
+    key_value_heads: Annotated[int, Field(ge=1)] | None = None
+    tied: bool = False
+
+    @model_validator(mode="after")
+    def _groups_divide(self) -> LlamaSettings:
+        if self.attention_heads % (self.key_value_heads or 1):
+            raise ValueError(
+                f"attention_heads {self.attention_heads} is not divisible by key_value_heads {self.key_value_heads}"
+            )
+        if self.d_model // self.attention_heads % 2:
+            raise ValueError("rotary positions turn pairs of numbers: d_model / attention_heads must be even")
+        return self
+
+
+ModelSettings = Annotated[
+    MarianSettings | MBartSettings | BertSettings | GPT2Settings | LlamaSettings, Field(discriminator="family")
+]
+DEFAULT_FAMILY = "marian"
+SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
+    "marian": MarianSettings,
+    "mbart": MBartSettings,
+    "bert": BertSettings,
+    "gpt2": GPT2Settings,
+    "llama": LlamaSettings,
+}
+
+
+def families_for(objective: str) -> tuple[str, ...]:
+    """The families whose new models can be pretrained with an objective."""
+    return tuple(family for family, settings in SETTINGS_OF_FAMILY.items() if objective in settings.objectives)

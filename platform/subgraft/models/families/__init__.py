@@ -1,0 +1,27 @@
+"""Model families: one module for each, and one table. Importing this needs neither torch nor transformers."""
+
+from subgraft.models.families.family import (
+    Config,
+    Family,
+    Parameters,
+    SequenceFormat,
+    Side,
+    Tables,
+    TableSize,
+    language_code,
+)
+from subgraft.models.families.table import FAMILIES, family_named, family_of
+
+__all__ = [
+    "FAMILIES",
+    "Config",
+    "Family",
+    "Parameters",
+    "SequenceFormat",
+    "Side",
+    "TableSize",
+    "Tables",
+    "family_named",
+    "family_of",
+    "language_code",
+]

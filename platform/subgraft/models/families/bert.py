@@ -1,0 +1,157 @@
+# mypy: allow-untyped-calls
+"""BERT (Devlin et al., 2019) with its masked language modelling head: one stack, one table, no text of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.errors import UserError
+from subgraft.models.families import counting
+from subgraft.models.families.family import Config, Family, Parameters, SequenceFormat, Tables, TableSize, needed
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedModel
+
+    from subgraft.config.base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import BertSettings
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class Bert(Family):
+    """Its one table is that of both sides of the encoder-decoder made from it."""
+
+    model_type = "bert"
+    objectives = frozenset({"masked"})
+    generates = False
+
+    def layers(self, config: Config, side: SideName) -> int:
+        return int(config["num_hidden_layers"]) if side == "encoder" else 0
+
+    def width(self, config: Config) -> int:
+        return int(config["hidden_size"])
+
+    def inner_width(self, config: Config) -> int:
+        return int(config["intermediate_size"])
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        return {**config, "vocab_size": next(iter(sizes.values()), config["vocab_size"]), "pad_token_id": 0}
+
+    def body_parameters(self, config: Config) -> Parameters:
+        total = stack_size(config, counting.encoder_layer) + head_size(config)
+        return Parameters(total, total)
+
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        return [TableSize(frozenset(self.sides), config["vocab_size"] * config["hidden_size"]), *head_tables(config)]
+
+    def in_words(self, config: Config) -> str:
+        return f"bert, {self.layers(config, 'encoder')} layers of width {self.width(config)} for each side"
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+    ) -> SequenceFormat:
+        """[CLS] … [SEP], as it was pretrained; what is made from it starts decoding with [CLS]."""
+        begin, end = needed(source, "bos", "a BERT"), needed(source, "eos", "a BERT")
+        return SequenceFormat((end,), (needed(target, "eos", "a BERT"),), needed(target, "bos", "a BERT"), (begin,))
+
+    def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            "hidden_size": settings.d_model,
+            "num_hidden_layers": settings.layers,
+            "num_attention_heads": settings.attention_heads,
+            "intermediate_size": settings.ffn_dim,
+            "max_position_embeddings": settings.max_positions,
+        }
+
+    def build(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """Its projection is its input table. No segments are told apart here, though their table is there."""
+        from transformers import BertConfig
+
+        from subgraft.models.families.new_model import initialised
+
+        config = BertConfig(
+            vocab_size=len(decoder),
+            hidden_size=settings.d_model,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.attention_heads,
+            intermediate_size=settings.ffn_dim,
+            hidden_dropout_prob=settings.dropout,
+            attention_probs_dropout_prob=settings.attention_dropout,
+            max_position_embeddings=settings.max_positions,
+            pad_token_id=decoder.special["pad"],
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def assembled(self, config: Config) -> dict[str, Any]:
+        from subgraft.models.families.bert2bert import assembled
+
+        return assembled(config)
+
+    def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
+        from subgraft.models.families.bert2bert import assemble
+
+        return assemble(model, tokenizer, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import BertForMaskedLM
+
+        return BertForMaskedLM
+
+    def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
+        table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
+        return table
+
+    def transform(self, model: PreTrainedModel) -> nn.Module | None:
+        transform: nn.Module = prediction_head(model).transform
+        return transform
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        """Raises UserError where its one table would have to be two."""
+        from subgraft.models.families.replacing import exchange
+
+        if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
+            raise UserError(
+                "a BERT has one table for all it reads and predicts",
+                hint="Give both sides one vocabulary, or make an encoder-decoder of it first: `subgraft assemble`.",
+            )
+        tied = self.side(model, "decoder").tied
+        exchange(self, model, "decoder", tables["decoder"])
+        name_bias_twice(prediction_head(model), tied)
+        return model
+
+
+def prediction_head(model: PreTrainedModel) -> Any:
+    """What stands between top states and predictions: transform, projection (`decoder`) and bias."""
+    return model.cls.predictions  # type: ignore[union-attr]
+
+
+def name_bias_twice(head: Any, tied: bool) -> None:
+    """The head's second name of its bias, or, of an untied model, one that nothing reads but that is saved."""
+    from torch import nn
+
+    bias = head.decoder.bias
+    head.bias = bias if tied else nn.Parameter(bias.detach().clone())
+
+
+def stack_size(config: Config, layer: Any) -> int:
+    """Embeddings of positions and segments, and the layers. layer: `counting.encoder_layer` or `decoder_layer`."""
+    width, segments = config["hidden_size"], config.get("type_vocab_size", 2)
+    beside = (config["max_position_embeddings"] + segments) * width + counting.norm(width)
+    return int(beside + config["num_hidden_layers"] * layer(width, config["intermediate_size"]))
+
+
+def head_size(config: Config) -> int:
+    """The head's transform."""
+    return counting.linear(config["hidden_size"], config["hidden_size"]) + counting.norm(config["hidden_size"])
+
+
+def head_tables(config: Config) -> list[TableSize]:
+    """The head's bias, and its projection where it is not the input table, with a second bias that nothing reads."""
+    size, decoder = config["vocab_size"], frozenset[Any]({"decoder"})
+    if config.get("tie_word_embeddings", True):
+        return [TableSize(decoder, size)]
+    return [TableSize(decoder, size), TableSize(decoder, size * config["hidden_size"]), TableSize(frozenset(), size)]

@@ -1,0 +1,31 @@
+"""How many parameters the parts of a Transformer have (Vaswani et al., 2017, section 3)."""
+
+from __future__ import annotations
+
+
+def linear(inputs: int, outputs: int, bias: bool = True) -> int:
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def norm(width: int) -> int:
+    """Layer normalisation: a gain and a bias."""
+    return 2 * width
+
+
+def attention(width: int) -> int:
+    """Queries, keys, values and the output, all of the model's width."""
+    return 4 * linear(width, width)
+
+
+def feed_forward(width: int, inner: int) -> int:
+    return linear(width, inner) + linear(inner, width)
+
+
+def encoder_layer(width: int, inner: int) -> int:
+    """Also that of a decoder alone: what a layer sees is masked, not parametrised."""
+    return attention(width) + feed_forward(width, inner) + 2 * norm(width)
+
+
+def decoder_layer(width: int, inner: int) -> int:
+    """With attention to an encoder."""
+    return encoder_layer(width, inner) + attention(width) + norm(width)

@@ -1,0 +1,309 @@
+# mypy: allow-untyped-calls
+"""What a model family is: all that tells one kind of model from another, in one object.
+
+Everything else asks the family of a model, or of a config.json, and compares no model type and no class. What a plan
+asks (sizes, limits, parameters) is answered from config.json alone: torch and transformers are imported inside the
+methods that build, load or run a model, never by importing this module.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from subgraft.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+# What a config.json holds.
+Config = Mapping[str, Any]
+
+
+class Parameters(NamedTuple):
+    """trained: those that a whole training changes; the rest are fixed, as Marian's positions are."""
+
+    total: int
+    trained: int
+
+
+class TableSize(NamedTuple):
+    """Numbers in one tensor of a model's tables, and the sides it belongs to; none where nothing reads it."""
+
+    sides: frozenset[SideName]
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a model, as it is: these are the model's own modules and tensors, not copies.
+
+    input: table [V, d].  output: projection [V, d], None on the encoder.  bias: what is added to the logits, [1, V] or
+    [V], where there is one.  tied: the projection is the input table itself.  padding_id: the row that no gradient
+    reaches.  transform: what top hidden states go through before the projection, where there is anything.
+    """
+
+    name: SideName
+    input: nn.Embedding
+    output: nn.Linear | None
+    bias: Tensor | None
+    tied: bool
+    padding_id: int | None
+    transform: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a side gets: input [V, d]; output [V, d], None where it is the input table; bias [V], where there is one."""
+
+    input: Tensor
+    output: Tensor | None
+    bias: Tensor | None
+    padding_id: int | None
+
+
+@dataclass(frozen=True)
+class SequenceFormat:
+    """Token ids: what follows every source and every target sentence, what the decoder and what a source begin with.
+
+    A decoder alone has no source: its sequence is the start, the text and the target's ending.
+    """
+
+    source_ending: tuple[int, ...]
+    target_ending: tuple[int, ...]
+    start: int
+    source_beginning: tuple[int, ...] = ()
+
+    @property
+    def around(self) -> int:
+        """How many special tokens stand around a sentence, on the side that has more of them."""
+        return max(len(self.source_beginning) + len(self.source_ending), len(self.target_ending))
+
+
+class Family(ABC):
+    """One kind of model. There is one object of each, in `FAMILIES`; it has no state.
+
+    model_type: as config.json names it; a configuration's `model.family` is the same word.
+    sides: those that have a table. A BERT's one table is both sides' of the encoder-decoder made from it.
+    objectives: what a checkpoint of it may have been pretrained with.
+    generates: whether it writes text as it is; else `assemble` makes a model that does.
+    absent_weights: beginnings of the names of weights that a checkpoint need not have, since nothing reads them.
+    """
+
+    model_type: ClassVar[str]
+    sides: ClassVar[tuple[SideName, ...]] = ("encoder", "decoder")
+    objectives: ClassVar[frozenset[str]]
+    generates: ClassVar[bool] = True
+    absent_weights: ClassVar[tuple[str, ...]] = ()
+
+    # What config.json tells, without torch.
+
+    def check(self, config: Config) -> None:  # noqa: B027
+        """Raises UserError for models of this model type that are not known all the same."""
+
+    def position_limit(self, config: Config) -> int | None:
+        """The longest sequence that the model takes, in tokens; None where nothing limits it."""
+        limit = config.get("max_position_embeddings")
+        return None if limit is None else int(limit)
+
+    @abstractmethod
+    def layers(self, config: Config, side: SideName) -> int:
+        """How many layers the side has; 0 for a side that has none of its own."""
+
+    @abstractmethod
+    def width(self, config: Config) -> int:
+        """d, the length of an embedding and of a hidden state."""
+
+    @abstractmethod
+    def inner_width(self, config: Config) -> int:
+        """The width of the widest feed-forward layer."""
+
+    def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
+        """How many rows each side's input table has."""
+        return dict.fromkeys(self.sides, int(config["vocab_size"]))
+
+    @abstractmethod
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        """The configuration after a transfer, with other vocabularies on the given sides."""
+
+    def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
+        """By formula; tensors that are tied count once. frozen: sides whose tables are not trained."""
+        body, still = self.body_parameters(config), frozenset(frozen)
+        tables = self.table_sizes(config)
+        trained = sum(table.numbers for table in tables if not table.sides & still)
+        return Parameters(body.total + sum(table.numbers for table in tables), body.trained + trained)
+
+    @abstractmethod
+    def body_parameters(self, config: Config) -> Parameters:
+        """Of all that is no table."""
+
+    @abstractmethod
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        """Input tables, output projections and biases that are trained, each tensor once."""
+
+    def in_words(self, config: Config) -> str:
+        """The model's kind and size, as a report tells them."""
+        layers = " + ".join(str(self.layers(config, side)) for side in self.sides)
+        return f"{self.model_type}, {layers} layers of width {self.width(config)}"
+
+    def assembled(self, config: Config) -> dict[str, Any]:
+        """The configuration of the model that `assemble` makes; its own where the family generates as it is."""
+        return dict(config)
+
+    @abstractmethod
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+    ) -> SequenceFormat:
+        """The special tokens around a sequence, by the model's configuration and the tokenizers that it is read with.
+
+        The tokenizers may be other ones than the model's own, so ids of the configuration are looked up by role.
+        Raises UserError where a tokenizer lacks a token that is needed.
+        """
+
+    # New models. `settings` are the family's own in config/models.py.
+
+    def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        """The configuration of a new model over vocabularies of these sizes, in all that its parameters depend on."""
+        raise UserError(f"new models of the family {self.model_type} cannot be built")
+
+    def build(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """A new model over the tokenizers of its sides (a family of one vocabulary reads the decoder's alone).
+
+        Its weights are a function of the seed; the caller's random state is left as it was.
+        """
+        raise UserError(f"new models of the family {self.model_type} cannot be built")
+
+    def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
+        """The model that generates text, made from this one; new weights are a function of the seed."""
+        raise UserError(f"a {self.model_type} model generates text as it is: there is nothing to assemble")
+
+    # Models on disk.
+
+    @abstractmethod
+    def model_class(self) -> type[PreTrainedModel]:
+        """The class of transformers that loads it."""
+
+    def put_right(self, model: PreTrainedModel) -> None:  # noqa: B027
+        """Mend what transformers constructs otherwise than the model means it, after building or loading."""
+
+    def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
+        """Tokenizers from a layout of files that only this family is published in; None where it is not that."""
+        return None
+
+    # Models in memory: the sides and their tables.
+
+    def side_config(self, model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
+        """The configuration that holds a side's sizes and padding: the model's own, unless each side has one."""
+        config: PreTrainedConfig = model.config
+        return config
+
+    @abstractmethod
+    def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
+        """The side's own module."""
+
+    def output_bias(self, model: PreTrainedModel) -> Tensor | None:
+        """What is added to the logits, [1, V] or [V]."""
+        bias: Tensor | None = model.get_output_embeddings().bias
+        return bias
+
+    def transform(self, model: PreTrainedModel) -> nn.Module | None:
+        """What the decoder's top states go through before the output projection."""
+        return None
+
+    def side(self, model: PreTrainedModel, name: SideName) -> Side:
+        """One side of the model. Raises UserError where the family has no such side."""
+        if name not in self.sides:
+            raise UserError(f"a {self.model_type} model has no {name}", hint=f"Its sides: {', '.join(self.sides)}.")
+        table = self.input_table(model, name)
+        if name == "encoder":
+            return Side(name, table, None, None, False, table.padding_idx)
+        output = model.get_output_embeddings()
+        tied, padding_id = output.weight is table.weight, self.side_config(model, name).pad_token_id
+        return Side(name, table, output, self.output_bias(model), tied, padding_id, self.transform(model))
+
+    @abstractmethod
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        """The model with new tables at the given sides; sizes and padding ids in its configuration follow.
+
+        The given model is used up. Tied projections stay tied, untied ones untied. Raises UserError where the family
+        cannot have such tables, before anything is changed.
+        """
+
+    # Models in memory: hidden states. layer: after which one, counted from 1; None for the top of the stack.
+
+    def encoder_states(self, model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
+        """States [B, S, d] of `input_ids` or `inputs_embeds` under an `attention_mask`."""
+        encoder: Any = model.get_encoder()  # type: ignore[operator]
+        return states_at(encoder(**inputs, output_hidden_states=layer is not None), layer)
+
+    def decoder_states(
+        self, model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
+    ) -> Tensor:
+        """States [B, T, d] of `input_ids` or `inputs_embeds`, beside the encoder's states [B, S, d] and their mask."""
+        decoded = model.get_decoder().base_model(  # type: ignore[operator]
+            encoder_hidden_states=memory,
+            encoder_attention_mask=mask,
+            use_cache=False,
+            output_hidden_states=layer is not None,
+            **inputs,
+        )
+        return states_at(decoded, layer)
+
+    def stack_states(self, model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
+        """States [B, T, d] of a model of one stack, an encoder or a decoder alone."""
+        stack: Any = model.base_model
+        return states_at(stack(**inputs, output_hidden_states=layer is not None), layer)
+
+    def input_scale(self, model: nn.Module, side: Side) -> float:
+        """What rows of the side's table are multiplied by before they are given as `inputs_embeds`.
+
+        By default what the embedding module itself multiplies by, which `inputs_embeds` pass by.
+        """
+        return float(getattr(side.input, "embed_scale", 1.0))
+
+
+def states_at(output: Any, layer: int | None) -> Tensor:
+    """The top states of a transformers output, or those after a layer."""
+    states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
+    return states
+
+
+def start_role(config: Config, default: str) -> str:
+    """The role of the token that decoding starts with by the configuration; `default` where it does not say.
+
+    Padding comes first where ids have several roles: models that start with padding pad with another model's end.
+    """
+    start = config.get("decoder_start_token_id")
+    if start is None:
+        return default
+    roles = ("pad", "bos", "eos")
+    return next((role for role in roles if config.get(f"{role}_token_id") == start), default)
+
+
+def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
+    """The id of a special token. Raises UserError where the vocabulary has none. model: as a message names it."""
+    names = {"bos": "the beginning of a sentence", "eos": "the end of a sentence", "pad": "padding"}
+    if role not in tokenizer.special:
+        raise UserError(f"the vocabulary has no token for {names[role]}, which {model} needs")
+    return tokenizer.special[role]
+
+
+def language_code(tokenizer: Tokenizer, language: str) -> int:
+    """The id of a language's code: `en`, `en_XX` and `en-XX` all find en_XX. Raises UserError where there is none."""
+    wanted = language.replace("-", "_")
+    for code, token in sorted(tokenizer.languages.items()):
+        if code == wanted or code.split("_")[0] == wanted:
+            return token
+    raise UserError(
+        f"the vocabulary has no language code for '{language}'",
+        hint=f"It has: {', '.join(sorted(tokenizer.languages)) or 'none'}.",
+    )

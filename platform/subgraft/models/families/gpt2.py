@@ -1,0 +1,72 @@
+"""GPT-2 (Radford et al., 2019): a decoder alone, with learned positions, its projection tied to its input table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from subgraft.models.families import counting
+from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
+from subgraft.models.families.family import Config, Parameters
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from subgraft.config.models import GPT2Settings
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class GPT2(DecoderAlone):
+    """Its settings have names of their own: n_embd, n_layer, n_positions, …"""
+
+    model_type = "gpt2"
+    tied = True
+
+    def position_limit(self, config: Config) -> int | None:
+        return int(config["n_positions"])
+
+    def depth(self, config: Config) -> int:
+        return int(config["n_layer"])
+
+    def width(self, config: Config) -> int:
+        return int(config["n_embd"])
+
+    def inner_width(self, config: Config) -> int:
+        return int(config.get("n_inner") or 4 * config["n_embd"])
+
+    def body_parameters(self, config: Config) -> Parameters:
+        width = self.width(config)
+        layers = self.depth(config) * counting.encoder_layer(width, self.inner_width(config))
+        total = config["n_positions"] * width + layers + counting.norm(width)
+        return Parameters(total, total)
+
+    def described(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            "n_embd": settings.d_model,
+            "n_layer": settings.layers,
+            "n_head": settings.attention_heads,
+            "n_inner": settings.ffn_dim,
+            "n_positions": settings.max_positions,
+        }
+
+    def build(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        from transformers import GPT2Config
+
+        from subgraft.models.families.new_model import initialised
+
+        described = self.described(settings, len(decoder), len(decoder))
+        del described["model_type"]
+        config = GPT2Config(
+            **described,
+            resid_pdrop=settings.dropout,
+            embd_pdrop=settings.dropout,
+            attn_pdrop=settings.attention_dropout,
+            **token_ids(decoder),
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import GPT2LMHeadModel
+
+        return GPT2LMHeadModel

@@ -1,0 +1,74 @@
+"""Llama (Touvron et al., 2023): a decoder alone with rotary positions, gated layers and grouped queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from subgraft.models.families.counting import linear
+from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
+from subgraft.models.families.family import Config, Parameters
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from subgraft.config.models import LlamaSettings
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class Llama(DecoderAlone):
+    """Positions are computed, not kept: the limit is what the model was trained for."""
+
+    model_type = "llama"
+    tied = False
+
+    def depth(self, config: Config) -> int:
+        return int(config["num_hidden_layers"])
+
+    def width(self, config: Config) -> int:
+        return int(config["hidden_size"])
+
+    def inner_width(self, config: Config) -> int:
+        return int(config["intermediate_size"])
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Each layer: grouped attention, a gated feed-forward part, and two norms that have a gain alone."""
+        width, inner, heads = self.width(config), self.inner_width(config), config["num_attention_heads"]
+        size = config.get("head_dim") or width // heads
+        queries, keys = heads * size, (config.get("num_key_value_heads") or heads) * size
+        bias, inner_bias = config.get("attention_bias", False), config.get("mlp_bias", False)
+        attention = linear(width, queries, bias) + 2 * linear(width, keys, bias) + linear(queries, width, bias)
+        gated = 2 * linear(width, inner, inner_bias) + linear(inner, width, inner_bias)
+        total = self.depth(config) * (attention + gated + 2 * width) + width
+        return Parameters(total, total)
+
+    def described(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            "hidden_size": settings.d_model,
+            "num_hidden_layers": settings.layers,
+            "num_attention_heads": settings.attention_heads,
+            "num_key_value_heads": settings.key_value_heads or settings.attention_heads,
+            "intermediate_size": settings.ffn_dim,
+            "max_position_embeddings": settings.max_positions,
+            "tie_word_embeddings": settings.tied,
+        }
+
+    def build(self, settings: LlamaSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        from transformers import LlamaConfig
+
+        from subgraft.models.families.new_model import initialised
+
+        described = self.described(settings, len(decoder), len(decoder))
+        del described["model_type"]
+        config = LlamaConfig(**described, attention_dropout=settings.attention_dropout, **token_ids(decoder))
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import LlamaForCausalLM
+
+        return LlamaForCausalLM
+
+    def put_right(self, model: PreTrainedModel) -> None:
+        """The row that a model loaded from config.json would have for padding."""
+        self.input_table(model, "decoder").padding_idx = model.config.pad_token_id

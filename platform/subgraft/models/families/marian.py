@@ -1,0 +1,103 @@
+# mypy: allow-untyped-calls
+"""Marian: a translation Transformer with a vocabulary per side (Junczys-Dowmunt et al., 2018; OPUS-MT)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.models.families import counting
+from subgraft.models.families.bart_like import BartLike, new_config, shape
+from subgraft.models.families.family import Config, Parameters, SequenceFormat, Side, needed, start_role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import MarianSettings
+    from subgraft.models.families.bart_like import Rebuilt
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class Marian(BartLike):
+    """Published ones may share one table, or not; those built here never do."""
+
+    model_type = "marian"
+    objectives = frozenset({"translation"})
+
+    def has_shared_table(self, config: Config) -> bool:
+        return bool(config.get("share_encoder_decoder_embeddings", True))
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        both = self.vocabulary_sizes(config) | dict(sizes)
+        changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
+        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
+        return {**config, **changed, **ids, "share_encoder_decoder_embeddings": False}
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Positions are sinusoids, which are kept as weights and not trained."""
+        width = self.width(config)
+        trained = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
+        trained += config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
+        return Parameters(trained + 2 * config["max_position_embeddings"] * width, trained)
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+    ) -> SequenceFormat:
+        """A sentence and its end; decoding starts with padding, unless the configuration names another role."""
+        ends = (needed(source, "eos", "a Marian"),), (needed(target, "eos", "a Marian"),)
+        return SequenceFormat(*ends, needed(target, start_role(config, "pad"), "a Marian"))
+
+    def described(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}
+        # Within the smallest vocabulary there is: a padding row must exist.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        separate = {"share_encoder_decoder_embeddings": False}
+        return {"model_type": self.model_type, **shape(settings), **sizes, **ids, **separate}
+
+    def build(self, settings: MarianSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """A translation Transformer (Vaswani et al., 2017) in Marian's form.
+
+        The output projection is the decoder's input table. Weights are drawn from N(0, 1/d_model), as the embeddings
+        of a Transformer usually are, so that scaled embeddings have unit variance.
+        """
+        from transformers import MarianConfig
+
+        from subgraft.models.families.new_model import initialised
+
+        config = MarianConfig(  # type: ignore[call-arg]
+            vocab_size=len(encoder),
+            decoder_vocab_size=len(decoder),
+            share_encoder_decoder_embeddings=False,
+            activation_function="relu",
+            init_std=settings.d_model**-0.5,
+            encoder_pad_token_id=encoder.special["pad"],
+            decoder_start_token_id=decoder.special["pad"],
+            **new_config(settings, decoder),
+        )
+        model = initialised(self.model_class(), config, seed)
+        self.put_right(model)
+        return model
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import MarianMTModel
+
+        return MarianMTModel
+
+    def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
+        from subgraft.models.families import marian_layout
+
+        return marian_layout.load(directory) if marian_layout.is_published(directory) else None
+
+    def input_scale(self, model: nn.Module, side: Side) -> float:
+        """The decoder scales whatever it is given, the encoder ids alone."""
+        scale: Any = model.get_encoder().embed_scale if side.name == "encoder" else 1.0  # type: ignore[operator]
+        return float(scale)
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})

@@ -1,0 +1,118 @@
+# mypy: allow-untyped-calls
+"""mBART (Liu et al., 2020), and the mBART whose sides have vocabularies of their own, which a transfer makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.errors import UserError
+from subgraft.models.families import counting
+from subgraft.models.families.bart_like import BartLike, new_config, shape
+from subgraft.models.families.family import (
+    Config,
+    Parameters,
+    SequenceFormat,
+    language_code,
+    needed,
+    start_role,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import MBartSettings
+    from subgraft.models.families.bart_like import Rebuilt
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+# Learned positions begin after rows that transformers keeps for padding.
+POSITION_OFFSET = 2
+
+
+class MBart(BartLike):
+    """One vocabulary and one table for encoder, decoder and output projection."""
+
+    model_type = "mbart"
+    objectives = frozenset({"translation", "denoising"})
+
+    def has_shared_table(self, config: Config) -> bool:
+        return True
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        both = self.vocabulary_sizes(config) | dict(sizes)
+        changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
+        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
+        return {**config, **changed, **ids, "model_type": SplitMBart.model_type}
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Each stack has learned positions, and layer normalisation after its embeddings and at its top."""
+        width = self.width(config)
+        layers = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
+        layers += config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
+        positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
+        total = layers + 2 * (positions + 2 * counting.norm(width))
+        return Parameters(total, total)
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+    ) -> SequenceFormat:
+        """A sentence, its end and the code of its language, with which the decoder also starts.
+
+        Raises UserError for an mBART-50, whose configuration starts decoding with the end of a sentence.
+        """
+        if start_role(config, "language") == "eos":
+            raise UserError("this mBART puts language codes before a sentence, as mBART-50 does: that is not known")
+        ends = needed(source, "eos", "an mBART"), needed(target, "eos", "an mBART")
+        codes = language_code(source, languages.source), language_code(target, languages.target)
+        return SequenceFormat((ends[0], codes[0]), (ends[1], codes[1]), codes[1])
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        # Within the smallest vocabulary there is: a padding row must exist.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """Every text starts with its language code, so `decoder_start_token_id` is left to whoever generates."""
+        from transformers import MBartConfig
+
+        from subgraft.models.families.new_model import initialised
+
+        config = MBartConfig(vocab_size=len(decoder), **new_config(settings, decoder))
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import MBartForConditionalGeneration
+
+        return MBartForConditionalGeneration
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        """An mBART whose sides part company becomes a split one; a split one never comes together again."""
+        from subgraft.models.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
+
+        if not shared:
+            return SplitMBartForConditionalGeneration, SplitMBartConfig(**settings)
+        del settings["decoder_vocab_size"], settings["encoder_pad_token_id"]
+        return self.model_class(), type(config)(**settings)
+
+
+class SplitMBart(MBart):
+    """The class of `split_mbart.py`, a copy of which lies beside the weights."""
+
+    model_type = "split_mbart"
+
+    def has_shared_table(self, config: Config) -> bool:
+        return False
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.models.families.split_mbart import SplitMBartForConditionalGeneration
+
+        return SplitMBartForConditionalGeneration
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        raise UserError("a split mBART is made by a transfer, never built")
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        raise UserError("a split mBART is made by a transfer, never built")

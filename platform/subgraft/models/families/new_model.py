@@ -1,0 +1,19 @@
+"""A new model whose weights are a function of a seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+
+def initialised(kind: type[PreTrainedModel], config: Any, seed: int) -> PreTrainedModel:
+    """The model that the configuration describes; the caller's random state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = kind(config)
+    if config.is_encoder_decoder:
+        # Without a limit of its own, generate stops after 20 tokens.
+        model.generation_config.max_length = config.max_position_embeddings
+    return model

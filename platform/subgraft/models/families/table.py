@@ -1,0 +1,50 @@
+"""The table of model families, and who asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.errors import UserError
+from subgraft.models.families.bert import Bert
+from subgraft.models.families.bert2bert import Bert2Bert
+from subgraft.models.families.family import Family
+from subgraft.models.families.gpt2 import GPT2
+from subgraft.models.families.llama import Llama
+from subgraft.models.families.marian import Marian
+from subgraft.models.families.mbart import MBart, SplitMBart
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from subgraft.models.families.family import Config
+
+FAMILIES: Mapping[str, Family] = {
+    Marian.model_type: Marian(),
+    MBart.model_type: MBart(),
+    SplitMBart.model_type: SplitMBart(),
+    Bert.model_type: Bert(),
+    Bert2Bert.model_type: Bert2Bert(),
+    GPT2.model_type: GPT2(),
+    Llama.model_type: Llama(),
+}
+
+
+def family_of(what: Config | nn.Module) -> Family:
+    """The family of a model of transformers, or of what a config.json holds. Raises UserError for an unknown one."""
+    if isinstance(what, Mapping):
+        family = family_named(what["model_type"])
+        family.check(what)
+        return family
+    config: Any = what.config
+    return family_named(config.model_type)
+
+
+def family_named(model_type: str) -> Family:
+    """The family of a model type, or of a configuration's `model.family`. Raises UserError for an unknown one."""
+    if model_type not in FAMILIES:
+        raise UserError(
+            f"models of the family {model_type!r} are not known",
+            hint=f"Known families: {', '.join(sorted(FAMILIES))}.",
+        )
+    return FAMILIES[model_type]

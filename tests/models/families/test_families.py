@@ -1,0 +1,150 @@
+"""The table of families: what each knows without torch, and that it is all that knows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import PreTrainedModel
+
+from subgraft.config.corpora import Languages
+from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY, families_for
+from subgraft.errors import UserError
+from subgraft.models.families import FAMILIES, SequenceFormat, family_named, family_of
+from subgraft.models.parameter_count import as_both_sides
+from subgraft.models.sequence_format import sequence_format
+from toys import (
+    SHAPE,
+    bert,
+    bert2bert,
+    cased_tokenizer,
+    english_tokenizer,
+    german_tokenizer,
+    gpt2,
+    llama,
+    marian,
+    mbart,
+    multilingual_tokenizer,
+)
+
+LANGUAGES = Languages(source="en", target="de")
+MODELS = (marian, mbart, bert, bert2bert, gpt2, llama)
+
+
+def test_importing_them_needs_neither_torch_nor_transformers() -> None:
+    """Nor does any question that a plan asks."""
+    program = """
+import sys, time
+started = time.process_time()
+from subgraft.models.families import FAMILIES, family_of
+from subgraft.models.parameter_count import count_parameters
+seconds = time.process_time() - started
+bert = {"model_type": "bert", "vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 16,
+        "max_position_embeddings": 20}
+whole = family_of(bert).assembled(bert)
+assert count_parameters(whole, ["decoder"]).total > count_parameters(bert).total
+assert family_of(whole).position_limit(whole) == 20 and family_of(whole).in_words(whole)
+heavy = {"torch", "transformers", "pydantic", "tokenizers", "numpy"} & set(sys.modules)
+assert not heavy, heavy
+print(seconds)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.2
+
+
+def test_what_a_configuration_may_say_is_what_can_be_built() -> None:
+    for name, settings in SETTINGS_OF_FAMILY.items():
+        family = family_named(name)
+        assert (family.model_type, family.sides, family.objectives) == (name, settings.sides, settings.objectives)
+        assert settings.model_fields["family"].default == name
+    assert DEFAULT_FAMILY in SETTINGS_OF_FAMILY
+    assert families_for("denoising") == ("mbart",) and families_for("causal") == ("gpt2", "llama")
+
+
+def test_those_that_are_made_of_others_are_not_built() -> None:
+    for name in set(FAMILIES) - set(SETTINGS_OF_FAMILY):
+        with pytest.raises(UserError, match=r"cannot be built|never built"):
+            FAMILIES[name].described(None, 1, 1)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_config_json_tells_what_the_model_is(build: Any) -> None:
+    model: PreTrainedModel = build()
+    config, family = model.config.to_dict(), family_of(model)
+    assert family is family_of(config)
+    assert isinstance(model, family.model_class())
+    assert family.position_limit(config) == SHAPE["max_positions"]
+    assert family.width(config) == family.input_table(model, family.sides[-1]).weight.shape[1]
+    assert family.inner_width(config) == SHAPE["ffn_dim"]
+    layers = {marian: (1, 2), mbart: (1, 2), bert: (1, 0), bert2bert: (1, 1), gpt2: (0, 2), llama: (0, 2)}
+    assert (family.layers(config, "encoder"), family.layers(config, "decoder")) == layers[build]
+
+
+def test_a_bert_and_nothing_else_is_made_into_what_generates() -> None:
+    config = bert().config.to_dict()
+    made = as_both_sides(config)
+    assert not family_of(config).generates
+    assert family_of(made).layers(made, "decoder") == family_of(config).layers(config, "encoder")
+    for build in (marian, mbart, bert2bert, gpt2, llama):
+        model = build()
+        assert family_of(model).generates
+        assert family_of(model).assembled(model.config.to_dict()) == model.config.to_dict()
+        with pytest.raises(UserError, match="nothing to assemble"):
+            family_of(model).assemble(model, german_tokenizer(), 1)
+
+
+def test_models_in_words() -> None:
+    told = [family_of(config).in_words(config) for config in (build().config.to_dict() for build in MODELS)]
+    assert told == [
+        "marian, 1 + 2 layers of width 16",
+        "mbart, 1 + 2 layers of width 16",
+        "bert, 1 layers of width 16 for each side",
+        "encoder-decoder, 1 + 1 layers of width 16",
+        "gpt2, 2 layers of width 16",
+        "llama, 2 layers of width 16",
+    ]
+
+
+def test_an_encoder_decoder_of_other_parts_is_not_known() -> None:
+    config = bert2bert().config.to_dict()
+    for change in ({"model_type": "roberta"}, {"hidden_size": 32}):
+        with pytest.raises(UserError, match="two BERTs of one width"):
+            family_of({**config, "decoder": config["decoder"] | change})
+
+
+def test_sequences_are_as_the_models_configuration_and_tokenizer_say() -> None:
+    english, german, many = english_tokenizer(), german_tokenizer(), multilingual_tokenizer()
+    end, padding, begin = (german.special[role] for role in ("eos", "pad", "bos"))
+    form = sequence_format(marian().config.to_dict(), english, german, LANGUAGES)
+    assert form == SequenceFormat((english.special["eos"],), (end,), padding)
+    by_end = {**marian().config.to_dict(), "decoder_start_token_id": marian().config.eos_token_id}
+    assert sequence_format(by_end, english, german, LANGUAGES).start == end
+    english_code, german_code = many.languages["en_XX"], many.languages["de_DE"]
+    form = sequence_format(mbart().config.to_dict(), many, many, LANGUAGES)
+    ends = many.special["eos"]
+    assert form == SequenceFormat((ends, english_code), (ends, german_code), german_code)
+    for build in (gpt2, llama):
+        form = sequence_format(build().config.to_dict(), german, german, LANGUAGES)
+        assert form == SequenceFormat((), (end,), begin)
+    cased = cased_tokenizer()
+    form = sequence_format(bert2bert().config.to_dict(), cased, cased, LANGUAGES)
+    cls, sep = cased.special["cls"], cased.special["sep"]
+    assert form == SequenceFormat((sep,), (sep,), cls, (cls,))
+
+
+def test_an_mbart_50_is_not_read_as_if_it_were_an_mbart_25() -> None:
+    model, many = mbart(), multilingual_tokenizer()
+    config = {**model.config.to_dict(), "decoder_start_token_id": model.config.eos_token_id}
+    with pytest.raises(UserError, match="mBART-50"):
+        sequence_format(config, many, many, LANGUAGES)
+
+
+def test_every_module_is_in_the_table(repository: Path) -> None:
+    folder = repository / "platform" / "subgraft" / "models" / "families"
+    helpers = "__init__ family table counting new_model replacing bart_like decoder_alone marian_layout split_mbart"
+    modules = {path.stem for path in folder.glob("*.py")} - set(helpers.split())
+    assert {type(family).__module__.rsplit(".", 1)[1] for family in FAMILIES.values()} == modules
