@@ -21,7 +21,7 @@ from subgraft.learned_rows.likelihood_matching_loss import (
 )
 from subgraft.learned_rows.span_pairs import SpanBatch, SpanPairs
 from subgraft.models.bundle import Bundle
-from subgraft.models.families.bert2bert import BERT2BERT
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints

@@ -13,7 +13,7 @@ from subgraft.config.base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.models.bundle import Bundle
-from subgraft.models.families.bert2bert import BERT2BERT
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.objectives.seq2seq import IGNORED
 from subgraft.objectives.translation import Translation
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer

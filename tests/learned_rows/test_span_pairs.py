@@ -9,7 +9,7 @@ from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.training import TrainingSettings
 from subgraft.learned_rows.span_pairs import SpanPairs
 from subgraft.models.bundle import Bundle
-from subgraft.models.families.bert2bert import BERT2BERT
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.objectives.seq2seq import IGNORED
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

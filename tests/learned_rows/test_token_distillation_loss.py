@@ -16,7 +16,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.learned_rows.segmentation_pairs import SegmentationBatch, SegmentationPairs
 from subgraft.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.models.bundle import Bundle
-from subgraft.models.families.bert2bert import BERT2BERT
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation

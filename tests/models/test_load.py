@@ -16,7 +16,7 @@ from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
-from subgraft.models.families.bert2bert import assemble
+from subgraft.models.families.assembly import assemble
 from subgraft.models.load import load_model, save_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.stages.transfer import transfer

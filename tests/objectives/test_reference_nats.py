@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, upstream
-from subgraft.models.families.bert2bert import BERT2BERT
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.objectives.reference_nats import reference_nats
 from subgraft.objectives.seq2seq import collate
 from subgraft.objectives.translation import Translation

@@ -7,7 +7,7 @@ from functools import cache
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.models.bundle import Bundle
-from subgraft.models.families.bert2bert import BERT2BERT
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import (

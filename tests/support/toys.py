@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTra
 
 from subgraft.config.models import BertSettings, GPT2Settings, LlamaSettings, MarianSettings, MBartSettings
 from subgraft.models.families import FAMILIES
-from subgraft.models.families.bert2bert import assemble
+from subgraft.models.families.assembly import assemble
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 

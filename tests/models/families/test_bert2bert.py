@@ -20,7 +20,7 @@ from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
 from subgraft.models.families import family_named
-from subgraft.models.families.bert2bert import BERT2BERT, assemble
+from subgraft.models.families.assembly import BERT2BERT, assemble
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, token_loss
 from subgraft.objectives.translation import Translation

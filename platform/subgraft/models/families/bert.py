@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import UserError
 from subgraft.models.families import counting
+from subgraft.models.families.assembly import assemble, assembled
 from subgraft.models.families.family import Config, Family, Parameters, SequenceFormat, Tables, TableSize, needed
 
 if TYPE_CHECKING:
@@ -87,13 +88,9 @@ class Bert(Family):
         return initialised(self.model_class(), config, seed)
 
     def assembled(self, config: Config) -> dict[str, Any]:
-        from subgraft.models.families.bert2bert import assembled
-
         return assembled(config)
 
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
-        from subgraft.models.families.bert2bert import assemble
-
         return assemble(model, tokenizer, seed)
 
     def model_class(self) -> type[PreTrainedModel]:
