@@ -323,7 +323,7 @@ CONFIGURED = [
         "initialiser: avg, rare_tokens: {pull: 2.0}}\nruntime: {zero_stage: 2}",
         ["DeepSpeed cannot hold back single rows", "runtime.zero_stage"],
     ),
-    ("name: tiny", "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}", ["pretrain.rare_tokens: only finetune"]),
+    ("name: tiny", "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}", ["pretrain.rare_tokens: unknown field; only finetune can have it"]),
     (
         "name: tiny",
         "name: tiny\nintrinsic: {tokens: 0}",
@@ -342,7 +342,7 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\ntoken_distillation_training: {embedding_learning_rate: 0.1}",
-        ["token_distillation_training.embedding_learning_rate: only finetune"],
+        ["token_distillation_training.embedding_learning_rate: unknown field; only finetune can have it"],
     ),
     (
         "initialiser: avg}",
@@ -369,7 +369,36 @@ CONFIGURED = [
         "finetune: {evaluate_at: [5]}\nrows:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
         ["row avg: tables_first makes two trainings"],
     ),
-    ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: only finetune"]),
+    (
+        "finetune: {epochs: 1}\nrows:\n  - {name: avg, initialiser: avg}",
+        "finetune: {batch_size_schedule: [{step: 5, batch_size: 9}]}\nrows:\n"
+        "  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        ["row avg: tables_first makes two trainings, so finetune.batch_size_schedule says nothing"],
+    ),
+    ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: unknown field; only finetune can have it"]),
+    (
+        "finetune: {epochs: 1}",
+        "generator_training: {layer_decay: 0.9}",
+        ["generator_training.layer_decay: unknown field; only pretrain and finetune can have it"],
+    ),
+    ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
+    ("{epochs: 1}", "{epochs: 1, optimizer: adamax, weight_decay: 0.1}", ["adamax has no weight decay", "leave out"]),
+    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select last goes by", "patience: null"]),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, dropout_schedule: [{step: 9, dropout: 0.1}, {step: 3, dropout: 0.0}]}",
+        ["config.yaml:8: finetune: dropout_schedule must go up"],
+    ),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, dropout_schedule: [{step: 9, dropout: 1.0}]}",
+        ["finetune.dropout_schedule.0.dropout", "less than 1"],
+    ),
+    (
+        "name: tiny",
+        "name: tiny\nupstream: {corpus: text, continue_pretraining: true}",
+        ["upstream.continue_pretraining goes on with upstream.checkpoint, and none is given"],
+    ),
     ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["rows.0.learning_rate", "greater than 0"]),
     ("name: tiny", "name: tiny\nseeds: [1, 1]", ["seeds must be distinct"]),
     ("name: tiny", "name: tiny\nseeds: [-1]", ["config.yaml:2: seeds.0", "greater than or equal to 0"]),

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Outcome, Trainer
-from subgraft.training.schedule import learning_rate
+from subgraft.training.loop import Hooks, Selection, Trainer
+from subgraft.training.progress import Outcome
 
 EXAMPLES = 64
 
@@ -101,13 +101,6 @@ def _train(
     return model, data, trainer.run()
 
 
-def test_the_learning_rate_warms_up_and_falls_with_the_inverse_square_root() -> None:
-    settings = _settings(learning_rate=0.1, warmup_steps=10)
-    assert learning_rate(settings, 1) == pytest.approx(0.01)
-    assert learning_rate(settings, 10) == pytest.approx(0.1)
-    assert learning_rate(settings, 40) == pytest.approx(0.05)
-
-
 def test_training_fits(tmp_path: Path) -> None:
     model, _, outcome = _train(tmp_path, _settings(epochs=60, learning_rate=0.3))
     assert outcome.steps > 60
@@ -165,7 +158,7 @@ def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path
         return {"score": next(scores)}
 
     engine = PlainEngine(model, settings, torch.device("cpu"))
-    hooks = Hooks(evaluate=evaluate, select="score")
+    hooks = Hooks(evaluate=evaluate, select=Selection("score"))
     outcome = Trainer(model, {"error": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=3, hooks=hooks).run()
     assert [point.values["score"] for point in outcome.curve] == [1.0, 5.0, 4.0, 3.0]
     assert outcome.best_step == outcome.curve[1].step

@@ -20,9 +20,11 @@ from subgraft.config.presets import with_preset
 from subgraft.config.rows import DISTILLED, UNMAPPED, Row, require_trained_tables
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings, require_searchable
-from subgraft.config.training import ROWS_IN_PARTS, ModelSettings, TrainingSettings
+from subgraft.config.training import ROWS_IN_PARTS, FinetuneSettings, ModelSettings, ModelTrainingSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
+# Settings of a finetuning that name its steps.
+_BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
 _LEARNING_ROWS = ("token_distillation_training", "likelihood_matching_training")
 
 
@@ -49,7 +51,7 @@ class Experiment(Settings):
     downstream: DownstreamSettings
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
-    pretrain: TrainingSettings
+    pretrain: ModelTrainingSettings
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
@@ -61,7 +63,7 @@ class Experiment(Settings):
         default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
     )
     likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    finetune: TrainingSettings
+    finetune: FinetuneSettings
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
     intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -105,16 +107,9 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:
-        for where in ("pretrain", "generator_training", *_LEARNING_ROWS):
-            training: TrainingSettings | None = getattr(self, where)
-            if training is not None and training.embedding_learning_rate is not None:
-                raise ValueError(f"{where}.embedding_learning_rate: only finetune has tables that change")
-            if training is not None and training.rare_tokens is not None:
-                raise ValueError(f"{where}.rare_tokens: only finetune has new rows")
-            if training is not None and training.pairs is not None:
-                raise ValueError(f"{where}.pairs: only finetune can do with some of its text; limit the corpus")
-        if self.finetune.evaluate_at and (phased := [row.name for row in self.rows if row.tables_first]):
-            raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.evaluate_at says nothing")
+        by_step = [name for name in _BY_STEP if getattr(self.finetune, name)]
+        if by_step and (phased := [row.name for row in self.rows if row.tables_first]):
+            raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.{by_step[0]} says nothing")
         for row in self.rows:
             require_trained_tables(row, row.finetuning(self.finetune).embedding_learning_rate)
         return self
@@ -152,6 +147,13 @@ class Experiment(Settings):
             raise ValueError(
                 f"upstream.checkpoint brings a model that cannot be pretrained again, which these rows are about: "
                 f"{', '.join(others)}; leave out either"
+            )
+        if self.upstream.continue_pretraining and self.upstream.checkpoint is None:
+            raise ValueError("upstream.continue_pretraining goes on with upstream.checkpoint, and none is given")
+        if self.pretrain.select not in (None, "last") and self.upstream.objective != "translation":
+            raise ValueError(
+                f"pretrain.select {self.pretrain.select} goes by dev scores, which pretraining has only where "
+                "upstream.objective is translation"
             )
         sampled = any(row.pretraining == "sampled" for row in self.rows)
         if sampled and self.upstream.vocabulary.kind == "wordpiece":
@@ -221,6 +223,17 @@ class Experiment(Settings):
         kinds = {"upstream.vocabulary": self.upstream.vocabulary.kind}
         kinds |= {"downstream.vocabulary": self.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
         return kinds | ({"joint_vocabulary": self.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether the upstream model is pretrained here, from nothing or further than its checkpoint was."""
+        return self.upstream.checkpoint is None or self.upstream.continue_pretraining
+
+    @property
+    def longest_of_checkpoint(self) -> int:
+        """The longest sequence, in tokens, of all trainings of a checkpoint."""
+        further = self.pretrain.max_length if self.upstream.continue_pretraining else 0
+        return max(further, self.longest_after_pretraining)
 
     @property
     def longest_after_pretraining(self) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings
-from subgraft.config.training import RareTokenSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, RareTokenSettings
 
 InitialiserName = Literal[
     "random",
@@ -85,7 +85,7 @@ class Row(Settings):
         """Whether the row's model has its vocabulary from the start, so that there is no transfer."""
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
 
-    def finetuning(self, training: TrainingSettings) -> TrainingSettings:
+    def finetuning(self, training: FinetuneSettings) -> FinetuneSettings:
         """The finetuning of all rows, with what this one has of its own, and without what it has no use for."""
         rare = self.rare_tokens or training.rare_tokens
         if self.initialiser is None or (rare is not None and rare.idle):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.config.base import Seed, Settings
 from subgraft.config.rows import Row, require_trained_tables
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")
 GeneratorKind = Literal["avg", "att", "patt"]
@@ -144,7 +144,7 @@ class SearchSettings(Settings):
         return self
 
 
-def require_searchable(search: SearchSettings, rows: tuple[Row, ...], training: TrainingSettings) -> None:
+def require_searchable(search: SearchSettings, rows: tuple[Row, ...], training: FinetuneSettings) -> None:
     """Raises ValueError where a row is not there, or what is to be varied means nothing to it.
 
     training: the finetuning of all rows.
@@ -157,7 +157,7 @@ def require_searchable(search: SearchSettings, rows: tuple[Row, ...], training: 
         _require_meaning(search.space, by_name[one.row], training)
 
 
-def _require_meaning(space: SearchSpace, row: Row, training: TrainingSettings) -> None:
+def _require_meaning(space: SearchSpace, row: Row, training: FinetuneSettings) -> None:
     meaningless = [name for name in space.varied if name not in RATES]
     if row.initialiser is None and meaningless:
         raise ValueError(

@@ -19,6 +19,7 @@ from subgraft.models.parameter_count import (
     vocabulary_sizes,
     with_vocabularies,
 )
+from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.store.store import Store
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def model_config(store: Store, step: Step) -> Config:
     recipe: Any = step.recipe
     if step.stage is stages.CHECKPOINT:
         return read_config(resolve_model(recipe.model))
-    if step.stage in (stages.PRETRAIN, stages.BUILD):
+    if step.stage in (stages.PRETRAIN, stages.BUILD) and recipe.model is not None:
         sizes = [vocabulary_size(store, step.inputs[side]) for side in ("encoder", "decoder")]
         return described(recipe.model, *sizes)
     before = model_config(store, step.inputs["model"])
@@ -62,7 +63,8 @@ def training_parameters(store: Store, step: Step) -> Parameters:
     """
     recipe: Any = step.recipe
     config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
-    frozen = recipe.fast_tables if recipe.training.embedding_learning_rate == 0 else ()
+    finetuning = isinstance(recipe, FinetuneRecipe)
+    frozen = recipe.fast_tables if finetuning and recipe.training.embedding_learning_rate == 0 else ()
     model, width = counted(config, frozen), Dimensions.of(config).width
     if step.stage is stages.GENERATOR:
         added = GENERATOR_ROWS[recipe.kind] * width

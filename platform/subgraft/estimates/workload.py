@@ -9,7 +9,7 @@ import numpy as np
 
 from subgraft import stages
 from subgraft.config.base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.store.store import Store
 from subgraft.text.batches import evenly_spaced
@@ -45,11 +45,16 @@ def workload(store: Store, step: Step) -> Workload:
         updates = training.max_steps
     elif training.batch_unit == "characters":
         lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
-        updates = planned_steps(training, np.array(evenly_spaced(lengths, training.pairs)), recipe.seed)
+        updates = planned_steps(training, np.array(evenly_spaced(lengths, _pairs(training))), recipe.seed)
     else:
         alone = getattr(recipe, "objective", "translation") != "translation"
         updates = _by_tokens(training, sample, alone, recipe.seed)
     return Workload(updates, _known_tokens(training, sample))
+
+
+def _pairs(training: TrainingSettings) -> int | None:
+    """How many of the pairs there are a training takes; all where None."""
+    return training.pairs if isinstance(training, FinetuneSettings) else None
 
 
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
@@ -63,7 +68,7 @@ def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, 
     if sample is None:
         return None
     sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
-    pairs = min(sample.pairs, training.pairs or sample.pairs)
+    pairs = min(sample.pairs, _pairs(training) or sample.pairs)
     return planned_steps(training, np.concatenate([np.resize(side, pairs) for side in sides]), seed)
 
 

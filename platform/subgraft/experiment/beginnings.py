@@ -42,7 +42,7 @@ class Beginnings:
         upstream = self.experiment.upstream
         translating = upstream.objective == "translation"
         # A denoising model is not judged on dev while it is pretrained.
-        needed: tuple[Split, ...] = ("train", "dev") if translating and not upstream.checkpoint else ("train",)
+        needed: tuple[Split, ...] = ("train", "dev") if translating and self.experiment.pretrains else ("train",)
         purpose = ""
         if self.experiment.evaluation.upstream_sentences is not None:
             needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
@@ -55,15 +55,21 @@ class Beginnings:
 
     @cached_property
     def pretrained(self) -> Step:
-        """The upstream model: learnt here, or a checkpoint."""
-        experiment, upstream = self.experiment, self.experiment.upstream
-        if upstream.checkpoint is not None:
-            beside = self._base / upstream.checkpoint
-            model = str(beside) if beside.is_dir() else upstream.checkpoint
-            digest = _checkpoint_digest(require_checkpoint(model, experiment))
-            recipe = CheckpointRecipe(digest=digest, model=model)
-            return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
-        return self._pretrain(f"pretrain on {upstream.corpus}", self._upstream_vocabularies)
+        """The upstream model: learnt here, or a checkpoint, as it is or pretrained further."""
+        upstream = self.experiment.upstream
+        if upstream.checkpoint is None:
+            return self._pretrain(f"pretrain on {upstream.corpus}", _by_role(self._upstream_vocabularies))
+        if upstream.continue_pretraining:
+            return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self._checkpoint})
+        return self._checkpoint
+
+    @cached_property
+    def _checkpoint(self) -> Step:
+        named = self.experiment.upstream.checkpoint or ""
+        beside = self._base / named
+        model = str(beside) if beside.is_dir() else named
+        digest = _checkpoint_digest(require_checkpoint(model, self.experiment))
+        return Step(stages.CHECKPOINT, f"checkpoint {named}", CheckpointRecipe(digest=digest, model=model))
 
     def ready_to_translate(self, model: Step) -> Step:
         """The model itself, or the encoder-decoder made from it where it is a masked language model."""
@@ -110,7 +116,7 @@ class Beginnings:
             language: TextSide = "target" if shared or side == "decoder" else "source"
             step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
-                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
+                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._checkpoint})
             found[side] = step  # type: ignore[index]
         return found
 
@@ -148,30 +154,29 @@ class Beginnings:
             return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(row)))
         if row.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
-            return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
+            return self._pretrain(f"pretrain on {corpus}, sampled", _by_role(self._upstream_vocabularies), sampling)
         if row.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies(row)))
+            return self._pretrain(name, _by_role(self._on_changed_sides(self._task_vocabularies(row))))
         if row.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._joint_vocabularies))
+            return self._pretrain(name, _by_role(self._on_changed_sides(self._joint_vocabularies)))
         return self.pretrained
 
-    def _pretrain(
-        self, name: str, vocabularies: Mapping[SideName, Step], sampling: SamplingSettings | None = None
-    ) -> Step:
+    def _pretrain(self, name: str, begins: Mapping[str, Step], sampling: SamplingSettings | None = None) -> Step:
+        """begins: the vocabularies of a model that is built, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
             objective=upstream.objective,
             languages=experiment.upstream_languages,
-            model=experiment.model,
+            model=None if "model" in begins else experiment.model,
             noise=self.noise,
             training=experiment.pretrain,
             seed=upstream.seed,
             sampling=sampling,
             masking=self.masking,
         )
-        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
+        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 
     def _corpus(
         self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool

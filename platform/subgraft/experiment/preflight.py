@@ -70,7 +70,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
             hint="upstream.objective masked is for BERT, and BERT for nothing else.",
         )
     _require_size(config, experiment, directory)
-    longest = experiment.longest_after_pretraining
+    longest = experiment.longest_of_checkpoint
     if longest > (position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     if experiment.upstream.objective == "masked" and "mask" not in decoder.special:

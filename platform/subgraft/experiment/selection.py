@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraft.experiment.pipeline import RowSteps
+from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.reporting.numbers import fixed
 from subgraft.stages.fitting import KeptWeights, kept_weights
 from subgraft.store.store import Store
@@ -20,7 +21,9 @@ class Finetuned:
 
     @classmethod
     def read(cls, steps: RowSteps, store: Store) -> Finetuned:
-        return cls(steps, kept_weights(store.path(steps.finetune)))
+        recipe = steps.finetune.recipe
+        assert isinstance(recipe, FinetuneRecipe)
+        return cls(steps, kept_weights(store.path(steps.finetune), recipe.training.select))
 
     def __str__(self) -> str:
         return f"{self.steps.row.name}, seed {self.steps.seed} (dev BLEU {fixed(self.kept.dev_bleu)})"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 
 
 class FirstPhase(Settings):
@@ -33,7 +33,7 @@ class FinetuneRecipe(Settings):
     """
 
     languages: Languages
-    training: TrainingSettings
+    training: FinetuneSettings
     seed: int
     first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)

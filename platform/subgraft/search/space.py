@@ -16,8 +16,9 @@ from subgraft.config.rows import Row
 from subgraft.config.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.search.results import TrialResult, Value
-from subgraft.stages.fitting import kept_weights
+from subgraft.stages.fitting import KeptWeights, kept_weights
 from subgraft.store.step import TEST_SET, Step, sha256_of
 from subgraft.store.store import Store
 
@@ -84,7 +85,7 @@ class TrialSteps:
 
     def objectives(self, store: Store) -> dict[str, float]:
         """What came of it: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
-        found = {"dev_bleu": kept_weights(store.artifact(self.finetune)).dev_bleu}
+        found = {"dev_bleu": self._kept(store).dev_bleu}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
             found["sentences_per_second"] = float(evaluation["speed"]["median"])
@@ -92,8 +93,13 @@ class TrialSteps:
 
     def remarks(self, store: Store) -> list[str]:
         """What must be known of its dev BLEU."""
-        trained = kept_weights(store.artifact(self.finetune)).step > 0
+        trained = self._kept(store).step > 0
         return [] if trained else ["its dev BLEU was best before any training"]
+
+    def _kept(self, store: Store) -> KeptWeights:
+        recipe = self.finetune.recipe
+        assert isinstance(recipe, FinetuneRecipe)
+        return kept_weights(store.artifact(self.finetune), recipe.training.select)
 
 
 def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:

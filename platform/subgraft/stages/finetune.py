@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from subgraft.config.base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
@@ -18,12 +18,12 @@ from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import CURVE, SELECTIONS, DevScores, fit, is_writer, write_curve
 from subgraft.stages.phases import joined, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
-from subgraft.training.loop import Outcome
+from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
 from subgraft.transplanting.attached_tables import AttachedTables
 
@@ -79,7 +79,7 @@ class _Finetuning:
     def train(
         self,
         bundle: Bundle,
-        settings: TrainingSettings,
+        settings: FinetuneSettings,
         row_updates: Sequence[RowUpdates],
         part: str = "all",
         steps_before: int = 0,
@@ -116,7 +116,7 @@ class _Finetuning:
     def _fit(
         self,
         loss: nn.Module,
-        settings: TrainingSettings,
+        settings: FinetuneSettings,
         evaluate: Callable[[], dict[str, float]],
         tables: Sequence[Tensor],
         row_updates: Sequence[RowUpdates],
@@ -132,7 +132,7 @@ class _Finetuning:
             group="finetune",
             seed=self.recipe.seed,
             evaluate=evaluate,
-            select="bleu",
+            select=SELECTIONS[self.recipe.training.select or "bleu"],
             part=part,
             steps_before=steps_before,
             tables=tables,

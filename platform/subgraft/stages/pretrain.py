@@ -1,4 +1,4 @@
-"""Corpus and vocabularies → PretrainedModel: the upstream side, learnt here."""
+"""Corpus and vocabularies, or a model → PretrainedModel: the upstream side, learnt here or pretrained further."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import CURVE, DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import CURVE, SELECTIONS, DevScores, fit, is_writer, write_curve
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
@@ -19,7 +19,7 @@ from subgraft.training.schedule import Data
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus = Corpus.open(inputs["corpus"])
-    bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+    bundle = _begun(recipe, inputs)
     loss = MaskedLoss if recipe.masking else Seq2SeqLoss
     outcome = fit(
         loss(bundle.model, recipe.training.label_smoothing),
@@ -30,11 +30,18 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
         group="pretrain",
         seed=recipe.seed,
         evaluate=_dev_scores(recipe, bundle, corpus),
-        select="bleu" if recipe.objective == "translation" else None,
+        select=SELECTIONS[recipe.training.select or "bleu"] if recipe.objective == "translation" else None,
     )
     if is_writer():
         bundle.save(out)
     return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+
+
+def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
+    """The model before its first step: built, or the one that is pretrained further."""
+    if recipe.model is None:
+        return Bundle.load(inputs["model"])
+    return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
 
 
 def _data(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> Data:

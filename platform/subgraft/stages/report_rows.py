@@ -10,6 +10,7 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
+from subgraft.config.training import SelectName
 from subgraft.initialisers.methods import TRAINED_METHODS
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
@@ -44,7 +45,7 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
         curve=_curve(finetuned / CURVE),
-        kept_step=kept_weights(finetuned).step,
+        kept_step=kept_weights(finetuned, design.select).step,
         tokens_per_sentence=evaluation["tokens_per_sentence"],
         characters_per_token=evaluation["characters_per_token"],
         sentences_per_second=evaluation["speed"]["median"],
@@ -69,12 +70,13 @@ def row_result(key: str, inputs: Mapping[str, Path], design: Design) -> RowResul
 class Design:
     """Where a row stands in a sweep: what it shares with others, and how long its generator was trained.
 
-    variant: what of the family is not the initialiser's.
+    variant: what of the family is not the initialiser's.  select: what its finetuning chose its weights by.
     """
 
     family: str
     variant: str
     generator_steps: int | None
+    select: SelectName | None
 
 
 def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
@@ -93,7 +95,7 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
         steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
     elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
         steps = 0
-    return Design(", ".join(parts + variant), ", ".join(variant), steps)
+    return Design(", ".join(parts + variant), ", ".join(variant), steps, experiment["finetune"].get("select"))
 
 
 def _rare(row: Mapping[str, Any]) -> list[str]:
