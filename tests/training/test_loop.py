@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import ModelTrainingSettings, TrainingSettings
+from subgraft.models.dropout import set_hidden_dropout
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Selection, Trainer
@@ -182,3 +183,62 @@ def test_a_training_is_evaluated_where_it_is_asked_for_and_at_its_ends_alone(
             _train(tmp_path, settings, die_at=die_at, **evaluate)
     _, _, outcome = _train(tmp_path, settings, **evaluate)
     assert [point.step for point in outcome.curve] == [0, 1, 4, 8, 11]
+
+
+RAMPED: dict[str, Any] = {
+    "schedule": "linear",
+    "optimizer": "adamax",
+    "batch_size_schedule": [{"step": 5, "batch_size": 80}, {"step": 9, "batch_size": 160}],
+}
+
+
+@pytest.mark.parametrize("die_at", [4, 5, 6, 9, 10])
+def test_what_changes_by_step_changes_at_its_step_and_across_a_kill(tmp_path: Path, die_at: int) -> None:
+    """Dropout, batch size and learning rate: the same weights bit for bit, the same batches, each rate at its step."""
+    settings = ModelTrainingSettings(
+        **(_settings(epochs=4, **RAMPED).model_dump()),
+        dropout_schedule=({"step": 5, "dropout": 0.1}, {"step": 9, "dropout": 0.0}),
+    )
+
+    def train(place: Path, die_at: int | None = None) -> tuple[Line, Points, dict[int, float]]:
+        rates: dict[int, float] = {}
+        models: list[nn.Module] = []
+
+        def before(step: int) -> None:
+            rate = settings.dropout_at(step)
+            for model in models if rate is not None else ():
+                set_hidden_dropout(model, rate)
+            rates.update({step: model.dropout.p for model in models})
+
+        made = Line.__init__
+
+        def noted(self: Line) -> None:
+            made(self)
+            models.append(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Line, "__init__", noted)
+            model, data, _ = _train(place, settings, die_at=die_at, before_update=before)
+        return model, data, rates
+
+    straight, data, rates = train(tmp_path / "straight")
+    order, steps = data.seen, len(rates)
+    assert steps > 10
+    assert [rates[step] for step in (0, 4, 5, 8, 9, steps - 1)] == [0.3, 0.3, 0.1, 0.1, 0.0, 0.0]
+    with pytest.raises(KilledError):
+        train(tmp_path / "killed", die_at)
+    resumed, data, again = train(tmp_path / "killed")
+    assert again == {step: rates[step] for step in again} and min(again) < die_at
+    assert torch.equal(resumed.line.weight, straight.line.weight)
+    assert data.seen == order[steps - len(data.seen) :]
+
+
+def test_the_least_of_a_score_can_choose_the_weights(tmp_path: Path) -> None:
+    scores = iter([9.0, 3.0, 4.0, 3.0, 5.0])
+    _, _, outcome = _train(
+        tmp_path,
+        _settings(epochs=4),
+        evaluate=lambda: {"bits": next(scores)},
+        select=Selection("bits", least=True),
+    )
+    assert outcome.best_step == outcome.curve[1].step

@@ -7,32 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings
+from subgraft.config.initialiser_facts import InitialiserName, TrainedGenerator, facts_of, learning_of, names_with
 from subgraft.config.training import FinetuneSettings, RareTokenSettings
 
-InitialiserName = Literal[
-    "random",
-    "random-matched",
-    "mean",
-    "avg",
-    "att",
-    "patt",
-    "reconstruction",
-    "word2vec",
-    "word2vec-mapped",
-    "cbow",
-    "focus",
-    "wechsel",
-    "omp",
-    "token-distillation",
-    "likelihood-matching",
-]
 StartName = Literal["mean", "avg", "att", "patt"]
-# Initialisers whose every row is a mixture of upstream rows.
-MIXING = ("mean", "avg", "att", "patt")
-# Initialisers that learn new tokens' rows from the task's text with the frozen model as teacher.
-DISTILLED = ("token-distillation", "likelihood-matching")
-# Initialisers that take static embeddings as they are, which must then be as wide as the table.
-UNMAPPED = ("word2vec", "cbow")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
 
@@ -75,10 +53,9 @@ class Row(Settings):
     )
 
     @property
-    def generator(self) -> Literal["att", "patt"] | None:
+    def generator(self) -> TrainedGenerator | None:
         """The kind of the generator that the row needs trained."""
-        kind = self.initialiser if self.starts_from is None else self.starts_from
-        return kind if kind in ("att", "patt") else None
+        return facts_of(self.initialiser if self.starts_from is None else self.starts_from).trained
 
     @property
     def made_with_its_vocabulary(self) -> bool:
@@ -105,20 +82,23 @@ class Row(Settings):
             raise ValueError("keep_seen and tables_first are for rows with an initialiser: the others get no new rows")
         if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
             raise ValueError("an initialiser belongs to exactly the rows with `vocabulary: downstream`")
-        if self.attached and (self.initialiser not in MIXING or self.tables_first):
-            raise ValueError(f"attached is for rows that mix upstream rows ({', '.join(MIXING)}), without tables_first")
+        if self.attached and (not facts_of(self.initialiser).mixes or self.tables_first):
+            mixing = ", ".join(names_with("mixes"))
+            raise ValueError(f"attached is for rows that mix upstream rows ({mixing}), without tables_first")
         if self.kd_weight is not None and self.generator is None:
-            raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
-        if self.initialiser in DISTILLED and not self.keep_seen:
+            raise ValueError(f"kd_weight applies to {' and '.join(names_with('trained'))} only: the others have nothing to train")
+        learning = learning_of(self.initialiser)
+        if learning is not None and not self.keep_seen:
             raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")
-        if self.starts_from is not None and self.initialiser != "likelihood-matching":
-            raise ValueError("starts_from is for rows of likelihood-matching")
+        if self.starts_from is not None and (learning is None or not learning.has_start):
+            starting = ", ".join(name for name in names_with("learnt_by") if LEARNINGS[name].has_start)
+            raise ValueError(f"starts_from is for rows of {starting}")
         return self
 
     @model_validator(mode="after")
     def _swept(self) -> Row:
         if self.generator_steps is not None and self.generator is None:
-            raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
+            raise ValueError(f"generator_steps applies to {' and '.join(names_with('trained'))} only: the others have nothing to train")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:
