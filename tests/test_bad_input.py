@@ -323,7 +323,11 @@ CONFIGURED = [
         "initialiser: avg, rare_tokens: {pull: 2.0}}\nruntime: {zero_stage: 2}",
         ["DeepSpeed cannot hold back single rows", "runtime.zero_stage"],
     ),
-    ("name: tiny", "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}", ["pretrain.rare_tokens: unknown field; only finetune can have it"]),
+    (
+        "name: tiny",
+        "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}",
+        ["pretrain.rare_tokens: unknown field; only finetune can have it"],
+    ),
     (
         "name: tiny",
         "name: tiny\nintrinsic: {tokens: 0}",

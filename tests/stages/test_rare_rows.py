@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.training import RareTokenSettings, FinetuneSettings
+from subgraft.config.training import FinetuneSettings, RareTokenSettings
 from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side

@@ -60,4 +60,4 @@ def test_one_step_of_warm_up_is_none_and_a_warm_up_beyond_the_end_is_all(schedul
     )
     assert learning_rate(at_once, 1, Horizon(1, 5, 1)) == pytest.approx(1.0)
     rising = [learning_rate(never, step, Horizon(100, 5, 1)) for step in range(1, 6)]
-    assert rising == sorted(rising) and 0 < rising[0] and rising[-1] <= 0.05 + 1e-12
+    assert rising == sorted(rising) and rising[0] > 0 and rising[-1] <= 0.05 + 1e-12

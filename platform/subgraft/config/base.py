@@ -11,7 +11,6 @@ SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
 UpstreamObjective = Literal["translation", "denoising", "masked"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
-TaskName = Literal["translation", "question-generation", "text-to-text"]
 # Of as many bits as everything that draws from one takes.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings, SideName, TaskName, VocabularyKind
+from subgraft.config.base import Seed, Settings, SideName, VocabularyKind
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
+from subgraft.config.initialiser_facts import LEARNINGS, LearningName, facts_of, names_with
 from subgraft.config.initialisers import (
     GeneratorSettings,
     LikelihoodMatchingSettings,
@@ -17,15 +18,21 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.presets import with_preset
-from subgraft.config.rows import DISTILLED, UNMAPPED, Row, require_trained_tables
+from subgraft.config.rows import Row, require_trained_tables
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings, require_searchable
-from subgraft.config.training import ROWS_IN_PARTS, FinetuneSettings, ModelSettings, ModelTrainingSettings, TrainingSettings
+from subgraft.config.tasks import TASKS, TaskName, tasks_with
+from subgraft.config.training import (
+    ROWS_IN_PARTS,
+    FinetuneSettings,
+    ModelSettings,
+    ModelTrainingSettings,
+    TrainingSettings,
+)
 from subgraft.config.vocabularies import JointVocabularySettings
 
 # Settings of a finetuning that name its steps.
 _BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
-_LEARNING_ROWS = ("token_distillation_training", "likelihood_matching_training")
 
 
 class Experiment(Settings):
@@ -87,6 +94,11 @@ class Experiment(Settings):
         return self
 
     @property
+    def marks(self) -> tuple[str, ...]:
+        """Text that is written around an answer, which whatever reads a passage must be able to spell."""
+        return self.question_generation.marks if TASKS[self.task].of_questions else ()
+
+    @property
     def upstream_languages(self) -> Languages:
         """What the upstream corpus is in: the task's languages, unless it says others."""
         return self.upstream.languages or self.languages
@@ -96,20 +108,23 @@ class Experiment(Settings):
         questions = {name for name, source in self.corpora.items() if source.squad}
         if self.upstream.corpus in questions:
             raise ValueError("squad holds a task's questions: it cannot be the upstream corpus")
-        corpus, asks = self.downstream.corpus, self.task == "question-generation"
-        if asks and corpus not in questions:
-            raise ValueError(f"question-generation needs a downstream corpus of kind squad, which '{corpus}' is not")
-        if corpus in questions and not asks:
-            raise ValueError(f"corpus '{corpus}' is of kind squad, which `task: question-generation` is about")
-        if self.task == "translation" and self.languages.source == self.languages.target:
-            raise ValueError("translation is between two languages; within one, say `task: text-to-text`")
+        corpus, task = self.downstream.corpus, TASKS[self.task]
+        if task.of_questions and corpus not in questions:
+            raise ValueError(f"{self.task} needs a downstream corpus of kind squad, which '{corpus}' is not")
+        if corpus in questions and not task.of_questions:
+            about = " or ".join(f"`task: {name}`" for name in tasks_with("of_questions"))
+            raise ValueError(f"corpus '{corpus}' is of kind squad, which {about} is about")
+        if task.two_languages and self.languages.source == self.languages.target:
+            raise ValueError(f"{self.task} is between two languages; within one, say `task: text-to-text`")
         return self
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:
         by_step = [name for name in _BY_STEP if getattr(self.finetune, name)]
         if by_step and (phased := [row.name for row in self.rows if row.tables_first]):
-            raise ValueError(f"row {phased[0]}: tables_first makes two trainings, so finetune.{by_step[0]} says nothing")
+            raise ValueError(
+                f"row {phased[0]}: tables_first makes two trainings, so finetune.{by_step[0]} says nothing"
+            )
         for row in self.rows:
             require_trained_tables(row, row.finetuning(self.finetune).embedding_learning_rate)
         return self
@@ -181,9 +196,10 @@ class Experiment(Settings):
                 "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
                 "cannot translate before it is finetuned, so upstream.objective must be translation"
             )
-        if self.intrinsic is not None and all(row.initialiser in (None, *DISTILLED) for row in self.rows):
+        learnt = {None, *names_with("learnt_by")}
+        if self.intrinsic is not None and all(row.initialiser in learnt for row in self.rows):
             raise ValueError(
-                f"intrinsic measures rows with an initialiser other than {' and '.join(DISTILLED)}: there is none"
+                f"intrinsic measures rows with an initialiser other than {' and '.join(LEARNINGS)}: there is none"
             )
         return self
 
@@ -191,7 +207,7 @@ class Experiment(Settings):
     def _as_wide_as_the_table(self) -> Experiment:
         """A checkpoint's width is not known before it is there."""
         width = self.static_embeddings.dimensions
-        unmapped = [row.name for row in self.rows if row.initialiser in UNMAPPED]
+        unmapped = [row.name for row in self.rows if facts_of(row.initialiser).as_they_are]
         if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
             raise ValueError(
                 f"row {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -238,18 +254,31 @@ class Experiment(Settings):
     @property
     def longest_after_pretraining(self) -> int:
         """The longest sequence, in tokens, of the trainings that come after pretraining."""
-        learning: list[TrainingSettings | None] = [getattr(self, name) for name in _LEARNING_ROWS]
+        learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
         trainings = (self.generator_training, *learning, self.finetune)
         return max(training.max_length for training in trainings if training is not None)
+
+    def learns(self, learning: LearningName) -> bool:
+        """Whether any row's new tokens are learnt so."""
+        return any(facts_of(row.initialiser).learnt_by == learning for row in self.rows)
+
+    @model_validator(mode="after")
+    def _learnable(self) -> Experiment:
+        """What learns rows needs its settings, and the sides that it is about."""
+        for name in filter(self.learns, LEARNINGS):
+            facts = LEARNINGS[name]
+            if getattr(self, facts.training) is None:
+                raise ValueError(f"rows of {name} need {facts.training}")
+            if facts.decoder_alone and self.sides != ("decoder",):
+                raise ValueError(f"rows of {name} learn what a decoder predicts: they need `sides: [decoder]`")
+        return self
 
     @model_validator(mode="after")
     def _distillable(self) -> Experiment:
         """A checkpoint's depth is not known before it is there."""
-        needed = any(row.initialiser == "token-distillation" for row in self.rows)
-        if needed and self.token_distillation_training is None:
-            raise ValueError("rows of token-distillation need token_distillation_training")
         depth = min(getattr(self.model, f"{side}_layers") for side in self.sides)
-        if needed and self.upstream.checkpoint is None and (self.token_distillation.layer or 1) > depth:
+        here = self.learns("token-distillation") and self.upstream.checkpoint is None
+        if here and (self.token_distillation.layer or 1) > depth:
             raise ValueError(
                 f"token_distillation.layer {self.token_distillation.layer} is beyond the {depth} layers of a side"
             )
@@ -257,13 +286,9 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _matchable(self) -> Experiment:
-        """Likelihood matching is about what a decoder predicts."""
-        if not any(row.initialiser == "likelihood-matching" for row in self.rows):
+        """Its own translations are text that a model can have before it is finetuned only if it translates."""
+        if not self.learns("likelihood-matching"):
             return self
-        if self.likelihood_matching_training is None:
-            raise ValueError("rows of likelihood-matching need likelihood_matching_training")
-        if self.sides != ("decoder",):
-            raise ValueError("rows of likelihood-matching learn what a decoder predicts: they need `sides: [decoder]`")
         if self.likelihood_matching.text == "own-translations" and self.upstream.objective != "translation":
             raise ValueError(
                 "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "

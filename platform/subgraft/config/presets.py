@@ -1,4 +1,4 @@
-"""Sizes that belong together: `paper`, `gpu` and `small`; and what a task needs otherwise than translation does.
+"""Sizes that belong together: `paper`, `gpu` and `small`. What a task needs otherwise goes before them.
 
 What a configuration says itself goes before both.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from subgraft.config.initialiser_facts import INITIALISERS, LEARNINGS
+from subgraft.config.tasks import TASKS
 
 # On tatoeba's 1.6 million target tokens the paper's 4,000 warm-up steps of 25,000 tokens are some 70 epochs;
 # `small` warms up over a third of an epoch, `gpu` over some four of its fifteen. docs/results.md has what was measured.
@@ -173,22 +176,10 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 
-# A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
-# pairs. A question is shorter than its passage, so an output that grows as long repeats itself.
-TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "question-generation": {
-        "cleaning": {"max_characters": None, "max_ratio": None},
-        "evaluation": {"max_length_ratio": 1.0},
-    },
-    "text-to-text": {"cleaning": {"max_characters": None, "max_ratio": None}},
-}
-
-
-# Groups that rows with some initialiser alone need. Elsewhere they stay out of the experiment, and of its fingerprints.
-_ONLY_FOR: Mapping[str, str] = {
-    "token_distillation_training": "token-distillation",
-    "likelihood_matching_training": "likelihood-matching",
-}
+# Groups that rows with some initialiser alone need, by the training that makes these rows. Elsewhere they stay out of
+# the experiment, and of its fingerprints.
+_ONLY_FOR: Mapping[str, str] = {facts.training: learning for learning, facts in LEARNINGS.items()}
+_OF_TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +189,7 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     preset = _named(PRESETS, given.get("preset", "small"))
     filled = dict(given)
-    for group, defaults in (preset | _named(TASKS, given.get("task"))).items():
+    for group, defaults in (preset | _named(_OF_TASKS, given.get("task"))).items():
         if group in given or group not in _ONLY_FOR or _has_row(given, _ONLY_FOR[group]):
             own = given.get(group, {})
             filled[group] = {**defaults, **own} if isinstance(own, Mapping) else own
@@ -209,7 +200,12 @@ def _named(table: Mapping[str, Mapping[str, Mapping[str, Any]]], name: object) -
     return dict(table.get(name, {})) if isinstance(name, str) else {}
 
 
-def _has_row(given: Mapping[str, Any], initialiser: str) -> bool:
+def _has_row(given: Mapping[str, Any], learning: str) -> bool:
     rows = given.get("rows", ())
     rows = rows if isinstance(rows, list | tuple) else ()
-    return any(isinstance(row, Mapping) and row.get("initialiser") == initialiser for row in rows)
+    return any(isinstance(row, Mapping) and _learnt_by(row.get("initialiser")) == learning for row in rows)
+
+
+def _learnt_by(initialiser: object) -> str | None:
+    """Of a name that nothing has checked yet."""
+    return next((facts.learnt_by for name, facts in INITIALISERS.items() if name == initialiser), None)

@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings
-from subgraft.config.initialiser_facts import InitialiserName, TrainedGenerator, facts_of, learning_of, names_with
+from subgraft.config.initialiser_facts import (
+    LEARNINGS,
+    InitialiserName,
+    TrainedGenerator,
+    facts_of,
+    learning_of,
+    names_with,
+)
 from subgraft.config.training import FinetuneSettings, RareTokenSettings
 
 StartName = Literal["mean", "avg", "att", "patt"]
@@ -86,19 +93,23 @@ class Row(Settings):
             mixing = ", ".join(names_with("mixes"))
             raise ValueError(f"attached is for rows that mix upstream rows ({mixing}), without tables_first")
         if self.kd_weight is not None and self.generator is None:
-            raise ValueError(f"kd_weight applies to {' and '.join(names_with('trained'))} only: the others have nothing to train")
+            raise ValueError(
+                f"kd_weight applies to {' and '.join(names_with('trained'))} only: the others have nothing to train"
+            )
         learning = learning_of(self.initialiser)
         if learning is not None and not self.keep_seen:
             raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")
         if self.starts_from is not None and (learning is None or not learning.has_start):
-            starting = ", ".join(name for name in names_with("learnt_by") if LEARNINGS[name].has_start)
+            starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
             raise ValueError(f"starts_from is for rows of {starting}")
         return self
 
     @model_validator(mode="after")
     def _swept(self) -> Row:
         if self.generator_steps is not None and self.generator is None:
-            raise ValueError(f"generator_steps applies to {' and '.join(names_with('trained'))} only: the others have nothing to train")
+            raise ValueError(
+                f"generator_steps applies to {' and '.join(names_with('trained'))} only: the others have nothing to train"
+            )
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:

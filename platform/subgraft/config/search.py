@@ -7,14 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.config.base import Seed, Settings
+from subgraft.config.initialiser_facts import GeneratorName, facts_of, names_with
 from subgraft.config.rows import Row, require_trained_tables
 from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")
-GeneratorKind = Literal["avg", "att", "patt"]
 Objective = Literal["dev_bleu", "sentences_per_second"]
-# Kinds of generator that have something to train.
-TRAINED: tuple[GeneratorKind, ...] = ("att", "patt")
 # What every row has, also one that gets no new rows.
 RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
@@ -67,7 +65,7 @@ class SearchSpace(Settings):
     What a trial does not need it is not asked: avg has neither kd_weight nor generator_steps.
     """
 
-    initialiser: Choices[GeneratorKind] | None = None
+    initialiser: Choices[GeneratorName] | None = None
     kd_weight: Weights | None = None
     vocabulary_size: Choices[Annotated[int, Field(ge=50)]] | None = None
     generator_steps: Choices[Annotated[int, Field(ge=1)]] | None = None
@@ -164,9 +162,10 @@ def _require_meaning(space: SearchSpace, row: Row, training: FinetuneSettings) -
             f"search.row '{row.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
             f"not {', '.join(meaningless)}"
         )
-    kinds = space.initialiser or (row.generator,)
+    trained = [facts_of(name).trained for name in space.initialiser or (row.generator,)]
     for name in ("kd_weight", "generator_steps"):
-        if getattr(space, name) is not None and not set(kinds) & set(TRAINED):
-            raise ValueError(f"search.space.{name} applies to att and patt only, and no trial has either")
+        if getattr(space, name) is not None and not any(trained):
+            only = " and ".join(names_with("trained"))
+            raise ValueError(f"search.space.{name} applies to {only} only, and no trial has either")
     rates = space.embedding_learning_rate or (row.finetuning(training).embedding_learning_rate,)
     require_trained_tables(row, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))

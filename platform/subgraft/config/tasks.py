@@ -44,3 +44,8 @@ TASKS: Mapping[TaskName, TaskFacts] = {
     ),
     "text-to-text": TaskFacts("Text-to-text", "text2text-generation", _OF_TEXT, defaults={"cleaning": _ANY_LENGTH}),
 }
+
+
+def tasks_with(fact: str) -> list[TaskName]:
+    """The tasks that have something of this field, in the order of the table."""
+    return [name for name, facts in TASKS.items() if getattr(facts, fact)]

@@ -152,7 +152,9 @@ class ModelTrainingSettings(TrainingSettings):
     the least dev bits per character, or nothing: the last ones; where not given, BLEU if there are dev scores.
     """
 
-    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
     dropout_schedule: tuple[DropoutFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
     select: SelectName | None = Field(default=None, exclude_if=lambda given: given is None)
 

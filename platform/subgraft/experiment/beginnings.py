@@ -24,7 +24,7 @@ from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.step import Step
-from subgraft.tasks.question_generation import MarkedAnswer
+from subgraft.tasks.pairings import pairing
 from subgraft.text.sources import resolve
 
 TextSide = Literal["source", "target"]
@@ -184,7 +184,7 @@ class Beginnings:
         """pairs: whether the corpus must have two sides."""
         experiment = self.experiment
         source = experiment.corpora[name]
-        resolved = resolve(source, languages, self._base, pairing=MarkedAnswer(experiment.question_generation))
+        resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
         require_corpus(resolved, needed, name, purpose, pairs=pairs)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
@@ -214,7 +214,7 @@ class Beginnings:
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
             languages=self._language_codes if coded else (),
             weighing=experiment.joint_vocabulary.weighing if second else None,
-            marks=self._marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
+            marks=self.experiment.marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
         )
         language = own.source if side == "source" else own.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
@@ -226,12 +226,6 @@ class Beginnings:
         """Special tokens of all languages that upstream or downstream text is in, each once."""
         spoken = (self.experiment.upstream_languages, self.experiment.languages)
         return tuple(dict.fromkeys(_code(code) for pair in spoken for code in (pair.source, pair.target)))
-
-    @property
-    def _marks(self) -> tuple[str, ...]:
-        """What the upstream vocabulary must be able to spell, as the baseline at least reads passages with it."""
-        experiment = self.experiment
-        return experiment.question_generation.marks if experiment.task == "question-generation" else ()
 
 
 def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline, RowSteps
-from subgraft.metrics.scores import METRICS
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
@@ -23,8 +23,6 @@ from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.text.licences import licences
 from subgraft.tracking.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
-
-PURPOSES = {"translation": "translation"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Chosen:
             CHOSEN_BY: BY_DEV,
             "dev.BLEU": f"{self.kept.dev_bleu:.4f}",
             "dev.step": str(self.kept.step),
-            **{f"test.{name}": f"{self._test(name):.4f}" for name in METRICS if self._evaluated},
+            **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
             **{f"signature.{name}": told for name, told in self._signatures.items()},
             **{name: str(decoding[name]) for name in DECODING},
         }
@@ -74,9 +72,13 @@ class Chosen:
         return record.summary if record else {}
 
     @property
+    def _metrics(self) -> Sequence[str]:
+        return TASKS[self.pipeline.experiment.task].metrics
+
+    @property
     def _signatures(self) -> Mapping[str, str]:
         signatures = self._evaluated.get("signatures", {})
-        return {name: str(signatures[name]) for name in METRICS if name in signatures}
+        return {name: str(signatures[name]) for name in self._metrics if name in signatures}
 
     def _test(self, name: str) -> float:
         return float(self._evaluated[name])
@@ -87,7 +89,7 @@ class Chosen:
         yield "---"
         yield f"language: {json.dumps(list(languages))}"
         yield "library_name: transformers"
-        yield f"pipeline_tag: {PURPOSES.get(experiment.task, 'text2text-generation')}"
+        yield f"pipeline_tag: {TASKS[experiment.task].hub_tag}"
         yield "tags: [subgraft]"
         yield "license: unknown"
         yield "---\n"
@@ -96,7 +98,7 @@ class Chosen:
         experiment, steps = self.pipeline.experiment, self.steps
         pair, trained = experiment.languages, len(self.pipeline.rows)
         yield f"# {self.model}\n"
-        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
+        yield f"{TASKS[experiment.task].called} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
         yield f"seed {steps.seed} of the experiment `{experiment.name}`: of {trained} finetuned models the best by dev"
         yield "BLEU. The test set chose nothing. What licence the model can have depends on those of the data, below.\n"
         yield "```sh"

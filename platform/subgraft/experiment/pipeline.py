@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from subgraft import stages
-from subgraft.config.base import SideName
+from subgraft.config.base import SideName, StaticAlgorithm
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.initialiser_facts import LearningName, facts_of
 from subgraft.config.rows import Row
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
-from subgraft.initialisers.methods import DISTILLED_METHODS, SEEDED_METHODS, STATIC_METHODS, TRAINED_METHODS
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.recipes.gap import GapRecipe
@@ -125,21 +125,27 @@ class Pipeline(Beginnings):
             inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.GENERATOR, f"generator {row.name}", recipe, inputs)
 
-    def _static(self, method: str, side: SideName, vocabulary: Step) -> Step:
+    def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; rows that need the same ones share them."""
         experiment = self.experiment
         settings = experiment.static_embeddings
         dimensions = settings.dimensions or experiment.model.d_model
         recipe = StaticEmbeddingsRecipe(
             side="target" if side == "decoder" else "source",
-            algorithm=STATIC_METHODS[method],
+            algorithm=algorithm,
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
         inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary}
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
-    def _distilled(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
+    @property
+    def _learnt(self) -> Mapping[LearningName, Callable[[Row, Step, Mapping[SideName, Step], Step | None], Step]]:
+        """What learns the rows of new tokens, each as a step."""
+        return {"token-distillation": self._distilled, "likelihood-matching": self._matched}
+
+    def _distilled(self, row: Row, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None) -> Step:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
+        del row, generator  # it begins with no other initialiser's rows
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
         recipe = TokenDistillationRecipe(
@@ -251,7 +257,7 @@ class Pipeline(Beginnings):
     def _intrinsic(self, row: Row, transfer: Step) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
         sample = self.experiment.intrinsic
-        if sample is None or row.initialiser in DISTILLED_METHODS:  # there, only new tokens' rows are learnt
+        if sample is None or facts_of(row.initialiser).learnt_by:  # there, only new tokens' rows are learnt
             return None
         made = transfer.recipe
         assert isinstance(made, TransferRecipe)
@@ -263,7 +269,8 @@ class Pipeline(Beginnings):
 
     def _transfer(self, row: Row, seed: int, model: Step, generator: Step | None) -> Step:
         method = row.initialiser or ""
-        seeded = method in SEEDED_METHODS
+        facts = facts_of(row.initialiser)
+        seeded = facts.seeded
         recipe = TransferRecipe(
             method=method,
             sides=self.experiment.sides,
@@ -276,15 +283,12 @@ class Pipeline(Beginnings):
         inputs = {"model": model}
         vocabularies = self.vocabularies_of(row)
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-        inputs |= {"generator": generator} if generator and method in TRAINED_METHODS else {}
-        if method in STATIC_METHODS:
-            inputs |= {
-                f"static/{side}": self._static(method, side, vocabularies[side]) for side in self.experiment.sides
-            }
-        if method == "likelihood-matching":
-            inputs |= {"distilled": self._matched(row, model, vocabularies, generator)}
-        elif method in DISTILLED_METHODS:
-            inputs |= {"distilled": self._distilled(model, vocabularies)}
+        inputs |= {"generator": generator} if generator and facts.trained else {}
+        if facts.static:
+            sides = self.experiment.sides
+            inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
+        if facts.learnt_by:
+            inputs |= {"distilled": self._learnt[facts.learnt_by](row, model, vocabularies, generator)}
         name = f"transfer {row.name} seed {seed}" if seeded else f"transfer {row.name}"
         return Step(stages.TRANSFER, name, recipe, inputs, {"row": row.name, **({"seed": str(seed)} if seeded else {})})
 

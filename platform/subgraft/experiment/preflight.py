@@ -9,7 +9,7 @@ from typing import Any
 
 from subgraft.config.base import Split
 from subgraft.config.experiment import Experiment
-from subgraft.config.rows import UNMAPPED
+from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.models.hub import position_limit, read_config
@@ -61,8 +61,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     decoder, languages = tokenizers["decoder"], experiment.upstream_languages
     for pair in (languages, experiment.languages):
         sequence_format(family, tokenizers["encoder"], decoder, pair)
-    if experiment.task == "question-generation":
-        require_marks(experiment.question_generation.marks, tokenizers["encoder"], str(directory))
+    require_marks(experiment.marks, tokenizers["encoder"], str(directory))
     if (family == "bert") != (experiment.upstream.objective == "masked"):
         raise UserError(
             f"a {family} model was not pretrained with the objective {experiment.upstream.objective}",
@@ -85,16 +84,15 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
-    used = {row.initialiser for row in experiment.rows}
     layer = experiment.token_distillation.layer
     depth = min(layer_count(config, side) for side in experiment.sides)
-    if "token-distillation" in used and layer is not None and layer > depth:
+    if experiment.learns("token-distillation") and layer is not None and layer > depth:
         raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
     width = config.get("d_model") or config["hidden_size"]
     vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
-    if used & set(UNMAPPED) and vectors != width:
+    if any(facts_of(row.initialiser).as_they_are for row in experiment.rows) and vectors != width:
         raise UserError(
-            f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(UNMAPPED)} take these "
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(names_with('as_they_are'))} take these "
             "as they are",
             where=str(directory),
             hint=f"Say static_embeddings.dimensions: {width}.",

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.base import StaticAlgorithm
-from subgraft.config.rows import DISTILLED
+from subgraft.config.initialiser_facts import InitialiserName
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.initialisers.distilled_rows import take_distilled
@@ -90,7 +89,8 @@ def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
     return generator, origin.max_similar
 
 
-METHODS: Mapping[str, Initialiser] = {
+# What makes the rows; `config.initialiser_facts` has what each needs and gives.
+METHODS: Mapping[InitialiserName, Initialiser] = {
     "random": draw_random,
     "random-matched": draw_matched,
     "mean": mix_subwords,
@@ -108,24 +108,14 @@ METHODS: Mapping[str, Initialiser] = {
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
 }
 
-# Those that need a trained generator, and those whose rows depend on a seed.
-TRAINED_METHODS = frozenset({"att", "patt"})
-SEEDED_METHODS = frozenset({"random", "random-matched"})
-# Those that need rows distilled beforehand for this very model and vocabulary.
-DISTILLED_METHODS = frozenset(DISTILLED)
-# Those that need static embeddings of the new vocabulary, and by what these are trained.
-STATIC_METHODS: Mapping[str, StaticAlgorithm] = {
-    "word2vec": "skip-gram",
-    "word2vec-mapped": "skip-gram",
-    "cbow": "cbow",
-    "focus": "fasttext",
-    "wechsel": "fasttext",
-    "omp": "fasttext",
-}
-
 
 def initialiser(method: str) -> Initialiser:
-    """The initialiser of this name. Raises UserError, listing the choices, for a name that is not known."""
+    """What makes the rows of this name's initialiser. Raises UserError as `known` does."""
+    return METHODS[known(method)]
+
+
+def known(method: str) -> InitialiserName:
+    """The name itself. Raises UserError, listing the choices, for a name that is not known."""
     if method not in METHODS:
         raise UserError(f"unknown method {method!r}", hint=f"Choose among {', '.join(METHODS)}.")
-    return METHODS[method]
+    return method  # type: ignore[return-value]

@@ -12,8 +12,9 @@ from typing import Any
 
 from subgraft import stages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.initialiser_facts import facts_of
 from subgraft.config.rows import Row
-from subgraft.config.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
+from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
@@ -30,10 +31,14 @@ def draw(space: SearchSpace, row: Row, choose: Callable[[str, Any], Value]) -> d
     """Values of a trial, each chosen by `choose` from what there is; of one that needs no training, not those of it."""
     values: dict[str, Value] = {}
     for name, choices in space.varied.items():  # the initialiser comes first
-        if name not in ONLY_TRAINED or values.get("initialiser", row.generator) in TRAINED:
+        if name not in ONLY_TRAINED or _trained(values.get("initialiser", row.generator)):
             value = choose(name, choices)
             values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
     return values
+
+
+def _trained(initialiser: Any) -> bool:
+    return facts_of(initialiser).trained is not None
 
 
 def grid(space: SearchSpace, row: Row) -> list[dict[str, Value]]:
@@ -61,7 +66,7 @@ def trial_row(row: Row, trial: TrialResult) -> Row:
     fields = {**row.model_dump(), **trial.values, "name": trial.name}
     if "initialiser" in trial.values:
         fields["starts_from"] = None
-    if (fields.get("starts_from") or fields["initialiser"]) not in TRAINED:
+    if not _trained(fields.get("starts_from") or fields["initialiser"]):
         fields |= dict.fromkeys(ONLY_TRAINED)
     return Row(**fields)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
+from subgraft.config.initialiser_facts import facts_of
 from subgraft.config.training import SelectName
-from subgraft.initialisers.methods import TRAINED_METHODS
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
@@ -80,7 +80,7 @@ class Design:
 
 
 def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
-    """The design of a row; `avg` is a generator of no steps, as all generators begin as it."""
+    """The design of a row; `avg` is a generator of no steps: all generators begin as it."""
     initialiser = row["initialiser"]
     parts = [initialiser or f"{row['vocabulary']} vocabulary"]
     parts += [f"from {row['starts_from']}"] if row.get("starts_from") else []
@@ -91,9 +91,10 @@ def design(row: Mapping[str, Any], experiment: Mapping[str, Any]) -> Design:
     variant += ["attached"] if row["attached"] else []
     variant += _rates(row) + _rare(row)
     steps = None
-    if initialiser in TRAINED_METHODS:
+    facts = facts_of(initialiser)
+    if facts.trained:
         steps = row.get("generator_steps") or experiment["generator_training"]["max_steps"]
-    elif initialiser == "avg" and not experiment["generator"]["literal_equation"]:
+    elif facts.generator and not experiment["generator"]["literal_equation"]:
         steps = 0
     return Design(", ".join(parts + variant), ", ".join(variant), steps, experiment["finetune"].get("select"))
 

@@ -60,7 +60,9 @@ class DeepSpeedEngine:
         rates = rates or ParameterRates()
         rates.freeze()
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
-            model=module, model_parameters=rates.groups(module), config=_configuration(settings, zero_stage, self.world, offload)
+            model=module,
+            model_parameters=rates.groups(module),
+            config=_configuration(settings, zero_stage, self.world, offload),
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
