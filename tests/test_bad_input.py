@@ -16,7 +16,7 @@ import pytest
 
 import toys
 from subgraft.cli import main
-from subgraft.config.rows import InitialiserName
+from subgraft.config.initialiser_facts import INITIALISERS, InitialiserName
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.initialisers.methods import METHODS
 from subgraft.models.bundle import Bundle
@@ -463,7 +463,7 @@ def test_a_configuration_that_is_not_utf8_is_told_with_its_line(
 
 
 def test_the_configurable_methods_are_those_there_are() -> None:
-    assert get_args(InitialiserName) == tuple(METHODS)
+    assert get_args(InitialiserName) == tuple(METHODS) == tuple(INITIALISERS)
 
 
 def test_weights_that_do_not_fit_are_refused(

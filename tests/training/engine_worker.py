@@ -1,11 +1,12 @@
 """One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or pretraining-frozen, without
-the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or generator (with
-both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose micro-batches of one or two sentences seldom have a simulated token (how many each has goes to
-OUT/new-RANK.json); or memory, which trains nothing and writes how many bytes each worker's states take to
-OUT/bytes-RANK.json. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or pretraining-frozen,
+without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
+generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
+micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
+memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE:
+plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations

@@ -208,7 +208,8 @@ def test_what_changes_by_step_changes_at_its_step_and_across_a_kill(tmp_path: Pa
             rate = settings.dropout_at(step)
             for model in models if rate is not None else ():
                 set_hidden_dropout(model, rate)
-            rates.update({step: model.dropout.p for model in models})
+            for model in models:
+                rates[step] = model.dropout.p
 
         made = Line.__init__
 

@@ -170,14 +170,16 @@ def _check_method(arguments: argparse.Namespace) -> None:
         only = ", ".join(names_with("trained"))
         raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
     if (arguments.static is not None) != (facts.static is not None):
+        only = ", ".join(names_with("static"))
         raise UserError(
-            f"{', '.join(names_with('static'))} need static embeddings of the new vocabulary, and nothing else takes them",
+            f"{only} need static embeddings of the new vocabulary, and nothing else takes them",
             where="--static",
             hint="`subgraft vocab embed` trains them.",
         )
     if (arguments.distilled is not None) != (facts.learnt_by is not None):
+        only = " and ".join(sorted(names_with("learnt_by")))
         raise UserError(
-            f"{' and '.join(sorted(names_with('learnt_by')))} need distilled rows of a vocabulary, and nothing else does",
+            f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="--distilled",
             hint="A run with such a row makes them, in its step `token distillation` or `likelihood matching`.",
         )

@@ -62,9 +62,9 @@ class UpstreamSettings(Settings):
     """The pretrained side: either learnt here from a corpus, or a checkpoint (a local directory or a hub id).
 
     corpus is needed in both cases: generators are trained on it.  continue_pretraining: whether the checkpoint is
-    pretrained further on the corpus, as `pretrain` says, before anything else; it keeps its vocabularies.  languages: of that corpus, where they are not the
-    task's; left out of what the report records where they are.  objective: denoising is mBART's, masked BERT's; both
-    take the sentences of each language for themselves.
+    pretrained further on the corpus, as `pretrain` says, before anything else; it keeps its vocabularies.  languages:
+    of that corpus, where they are not the task's; left out of what the report records where they are.  objective:
+    denoising is mBART's, masked BERT's; both take the sentences of each language for themselves.
     """
 
     corpus: str

@@ -107,9 +107,8 @@ class Row(Settings):
     @model_validator(mode="after")
     def _swept(self) -> Row:
         if self.generator_steps is not None and self.generator is None:
-            raise ValueError(
-                f"generator_steps applies to {' and '.join(names_with('trained'))} only: the others have nothing to train"
-            )
+            trained = " and ".join(names_with("trained"))
+            raise ValueError(f"generator_steps applies to {trained} only: the others have nothing to train")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:

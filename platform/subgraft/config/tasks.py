@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from subgraft.config.base import MetricName
+
 TaskName = Literal["translation", "question-generation", "text-to-text"]
 
 
@@ -22,13 +24,13 @@ class TaskFacts:
 
     called: str
     hub_tag: str
-    metrics: tuple[str, ...]
+    metrics: tuple[MetricName, ...]
     of_questions: bool = False
     two_languages: bool = False
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-_OF_TEXT = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
+_OF_TEXT: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
 # A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
 # pairs.
 _ANY_LENGTH = {"max_characters": None, "max_ratio": None}

@@ -90,9 +90,10 @@ class TrainingSettings(Settings):
 
     batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the row's own
     vocabulary, or target characters, which are the same for every vocabulary.  batch_size_schedule: other sizes, from
-    later steps on.  schedule: how the learning rate goes on after it has warmed up linearly over `warmup_steps`: falling
-    with the inverse square root of the step, or to zero at the training's planned end, in a line or as a cosine, or not
-    at all; in noam, `learning_rate` is not the peak but the factor of the formula (see `training.learning_rates`).
+    later steps on.  schedule: how the learning rate goes on after it has warmed up linearly over `warmup_steps`:
+    falling with the inverse square root of the step, or to zero at the training's planned end, in a line or as a
+    cosine, or not at all; in noam, `learning_rate` is not the peak but the factor of the formula (see
+    `training.learning_rates`).
     evaluate_at: the steps after which dev scores are taken, in place of evaluations_per_epoch; the beginning and the
     end always are.
     """

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from subgraft.config.base import MetricName
 from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline, RowSteps
 from subgraft.recipes.corpus import CorpusRecipe
@@ -72,7 +73,7 @@ class Chosen:
         return record.summary if record else {}
 
     @property
-    def _metrics(self) -> Sequence[str]:
+    def _metrics(self) -> Sequence[MetricName]:
         return TASKS[self.pipeline.experiment.task].metrics
 
     @property
@@ -98,7 +99,8 @@ class Chosen:
         experiment, steps = self.pipeline.experiment, self.steps
         pair, trained = experiment.languages, len(self.pipeline.rows)
         yield f"# {self.model}\n"
-        yield f"{TASKS[experiment.task].called} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
+        called = TASKS[experiment.task].called
+        yield f"{called} from {pair.source} to {pair.target}. This is row `{steps.row.name}` with"
         yield f"seed {steps.seed} of the experiment `{experiment.name}`: of {trained} finetuned models the best by dev"
         yield "BLEU. The test set chose nothing. What licence the model can have depends on those of the data, below.\n"
         yield "```sh"

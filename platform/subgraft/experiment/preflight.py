@@ -91,9 +91,9 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
     width = config.get("d_model") or config["hidden_size"]
     vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
     if any(facts_of(row.initialiser).as_they_are for row in experiment.rows) and vectors != width:
+        unmapped = " and ".join(names_with("as_they_are"))
         raise UserError(
-            f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(names_with('as_they_are'))} take these "
-            "as they are",
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} take these as they are",
             where=str(directory),
             hint=f"Say static_embeddings.dimensions: {width}.",
         )

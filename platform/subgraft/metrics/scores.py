@@ -11,13 +11,13 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from subgraft.config.base import MetricName
 from subgraft.errors import UserError
 from subgraft.metrics import meteor, rouge
 from subgraft.metrics.words import is_chinese
 
 SacrebleuName = Literal["BLEU", "chrF", "TER"]
 MeanName = Literal["ROUGE-L", "METEOR"]
-MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
 # TER counts edits: of two systems, the one with the lower score is the better one.
 LOWER_IS_BETTER: frozenset[MetricName] = frozenset({"TER"})

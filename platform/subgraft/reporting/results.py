@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from subgraft.config.base import MetricName
 from subgraft.metrics.calibration import BINS
-from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, MetricName
+from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Figure, Section
 from subgraft.reporting.numbers import (

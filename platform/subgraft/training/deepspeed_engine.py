@@ -1,7 +1,7 @@
 """DeepSpeed (ZeRO 0 to 3) under the training loop; the only file that imports it.
 
-Checkpoints hold full parameters and optimizer moments by name, the same as the plain engine's: a training may go on under
-another ZeRO stage, another number of workers, or none of DeepSpeed at all.
+Checkpoints hold full parameters and optimizer moments by name, the same as the plain engine's: a training may go on
+under another ZeRO stage, another number of workers, or none of DeepSpeed at all.
 """
 
 from __future__ import annotations
