@@ -258,6 +258,10 @@ MISTAKES = [
     ("plan pairs", ["pairs: a configuration file was expected, this is a folder"]),
     ("plan config.yaml finetune.epoch=2", ["override finetune.epoch=2: finetune.epoch: unknown field", "'epochs'"]),
     ("plan config.yaml finetune.epochs=two", ["finetune.epochs: expected a whole number", '"two"']),
+    (
+        "plan config.yaml upstream.continue_pretraining=true",
+        ["upstream.continue_pretraining goes on with upstream.checkpoint, and none is given"],
+    ),
     ("plan config.yaml nonsense", ["override nonsense: expected key=value"]),
     ("plan config.yaml --plan", ["unrecognized arguments: --plan"]),
 ]
@@ -397,11 +401,6 @@ CONFIGURED = [
         "{epochs: 1}",
         "{epochs: 1, dropout_schedule: [{step: 9, dropout: 1.0}]}",
         ["finetune.dropout_schedule.0.dropout", "less than 1"],
-    ),
-    (
-        "name: tiny",
-        "name: tiny\nupstream: {corpus: text, continue_pretraining: true}",
-        ["upstream.continue_pretraining goes on with upstream.checkpoint, and none is given"],
     ),
     ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["rows.0.learning_rate", "greater than 0"]),
     ("name: tiny", "name: tiny\nseeds: [1, 1]", ["seeds must be distinct"]),

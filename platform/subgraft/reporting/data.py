@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.config.base import SideName
+from subgraft.config.training import SelectName
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
@@ -237,6 +238,7 @@ class ReportData:
         pieces (see `words.over_segmented_words`).
     baseline: name of the row that the others are compared with, or None.
     rows: every row under every seed, in the order in which they are to be shown.
+    select: what decided which weights of a finetuning were kept.
     """
 
     title: str
@@ -256,6 +258,7 @@ class ReportData:
     speed_batch_size: int = 32
     bootstrap_samples: int = 1000
     bootstrap_seed: int = 1
+    select: SelectName = "bleu"
 
     @property
     def generated(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from subgraft.config.base import MetricName
+from subgraft.config.training import SelectName
 from subgraft.metrics.calibration import BINS
 from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.reporting.data import ReportData
@@ -28,6 +29,12 @@ from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 # The scores that a comparison is told by; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
+# What a finetuning chose its weights by, in words.
+_CHOSEN: Mapping[SelectName, str] = {
+    "bleu": "with the best dev BLEU",
+    "likelihood": "with the least dev bits per character",
+    "last": "of the last step",
+}
 
 
 def results(data: ReportData) -> Section:
@@ -138,7 +145,7 @@ def _cost_table(data: ReportData, rows: Sequence[RowSummary]) -> Table:
         [[_name(row, data), *_cost_cells(row, baseline or row)] for row in rows],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
-        "Kept: of the weights with the best dev BLEU, which the other figures and the test scores are of.",
+        f"Kept: of the weights {_CHOSEN[data.select]}, which the other figures and the test scores are of.",
         "Tokens per sentence and characters per token: test references in the row's vocabulary. "
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the row's own tokens; {BINS} bins of equal width (Wang et al. 2020); lower is better.",

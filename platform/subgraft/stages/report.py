@@ -84,6 +84,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
         commands=_commands(experiment["name"], f"{languages['source']}-{languages['target']}", rows),
         speed_batch_size=experiment["evaluation"]["batch_size"],
         bootstrap_samples=experiment["evaluation"]["bootstrap_samples"],
+        select=experiment["finetune"].get("select", "bleu"),
     )
 
 
