@@ -25,11 +25,13 @@ from subgraft.store.step import in_order
 from subgraft.store.store import Store
 
 SHORT = "pretrain.epochs=4"
+# Dev BLEU is nought for so short a training, so it would keep the weights of the beginning.
+LAST = "pretrain.select=last"
 
 
 def pretrained(config: Path, home: Path, *changes: str) -> tuple[Pipeline, Path]:
     """The experiment, and its pretrained model's directory."""
-    pipeline = Pipeline(load(config, Experiment, (SHORT, *changes)), config.parent)
+    pipeline = Pipeline(load(config, Experiment, (SHORT, LAST, *changes)), config.parent)
     for step in in_order([pipeline.pretrained]):
         perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
     return pipeline, Store(home).path(pipeline.pretrained)
@@ -91,8 +93,8 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
     ]
     assert after.model.config.d_model == 16
     known, found = curve(plain), curve(further)
-    kept = max(known, key=lambda point: float(point["values"]["bleu"]))
-    assert found[0]["values"]["bits_per_character"] == pytest.approx(kept["values"]["bits_per_character"], rel=1e-6)
+    bits = known[-1]["values"]["bits_per_character"]
+    assert found[0]["values"]["bits_per_character"] == pytest.approx(bits, rel=1e-6)
     assert len(found) == 5 and found[-1]["values"]["bits_per_character"] < found[0]["values"]["bits_per_character"]
     assert pipeline.vocabularies["decoder"].inputs["model"] is checkpoint
 
