@@ -123,6 +123,11 @@ class TrainingSettings(Settings):
     patience: Annotated[int, Field(ge=1)] | None = None
     dev_sentences: Annotated[int, Field(ge=1)] = 200
 
+    @property
+    def largest_batch_size(self) -> int:
+        """Of the whole training: what memory must suffice for."""
+        return max(self.batch_size, *(each.batch_size for each in self.batch_size_schedule), 0)
+
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.epochs is None and self.max_steps is None:

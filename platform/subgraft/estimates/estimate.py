@@ -70,7 +70,8 @@ def _activations(store: Store, step: Step, runtime: Runtime, work: Workload) -> 
     training = recipe.training
     if work.tokens is None:
         return 0
-    part = 1 / runtime.workers if training.micro_batch_size is None else training.micro_batch_size / training.batch_size
+    whole, micro = training.largest_batch_size, training.micro_batch_size
+    part = 1 / runtime.workers if micro is None else micro / whole
     config = model_config(store, step if step.stage is stages.PRETRAIN else step.inputs["model"])
     tokens = int(work.tokens * min(1.0, part))
     return activation_bytes(Dimensions.of(config), tokens, training.precision, runtime.activation_checkpointing)

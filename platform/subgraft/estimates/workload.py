@@ -25,7 +25,7 @@ SAMPLE = 1000
 
 
 class Workload(NamedTuple):
-    """updates: those of a training that nothing ends early. tokens: of a global batch, a side. None: not known yet."""
+    """updates: those of a training that nothing ends early. tokens: of the largest global batch, a side. None: not known yet."""
 
     updates: int | None
     tokens: int | None
@@ -59,8 +59,8 @@ def _pairs(training: TrainingSettings) -> int | None:
 
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
     if training.batch_unit == "tokens":
-        return training.batch_size
-    return None if sample is None else int(training.batch_size * sample.tokens_of_a_character)
+        return training.largest_batch_size
+    return None if sample is None else int(training.largest_batch_size * sample.tokens_of_a_character)
 
 
 def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, seed: int) -> int | None:

@@ -80,8 +80,9 @@ class DeepSpeedEngine:
     def step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate * group["factor"]
+        # ZeRO 1 and 2 look for the moments of all groups as soon as the first one has been stepped.
+        self._make_moments()
         self._engine.step()
-        self._has_moments = True
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._make_moments()
