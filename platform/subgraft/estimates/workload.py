@@ -25,7 +25,10 @@ SAMPLE = 1000
 
 
 class Workload(NamedTuple):
-    """updates: those of a training that nothing ends early. tokens: of the largest global batch, a side. None: not known yet."""
+    """updates: those of a training that nothing ends early. tokens: of the largest global batch, a side.
+
+    None: not known yet.
+    """
 
     updates: int | None
     tokens: int | None
