@@ -21,7 +21,8 @@ import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
 from subgraft.config.base import SideName
-from subgraft.initialisers.methods import METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.config.initialiser_facts import INITIALISERS
+from subgraft.initialisers.methods import METHODS
 from subgraft.models.load import save_model
 from subgraft.stages.transfer import transfer
 from subgraft.transplanting.transplant import Method
@@ -36,7 +37,7 @@ GIBIBYTE = 2**30
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    plain = [name for name in METHODS if name not in TRAINED_METHODS | set(STATIC_METHODS)]
+    plain = [name for name in METHODS if not INITIALISERS[name].trained and not INITIALISERS[name].static]
     parser.add_argument("--method", choices=plain, default="avg")
     parser.add_argument("--sides", choices=("decoder", "encoder,decoder"), default="decoder")
     arguments = parser.parse_args()

@@ -16,7 +16,7 @@ import pytest
 
 import toys
 from subgraft.cli import main
-from subgraft.config.systems import InitialiserName
+from subgraft.config.initialiser_facts import INITIALISERS, InitialiserName
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.initialisers.methods import METHODS
 from subgraft.models.bundle import Bundle
@@ -258,6 +258,10 @@ MISTAKES = [
     ("plan pairs", ["pairs: a configuration file was expected, this is a folder"]),
     ("plan config.yaml finetune.epoch=2", ["override finetune.epoch=2: finetune.epoch: unknown field", "'epochs'"]),
     ("plan config.yaml finetune.epochs=two", ["finetune.epochs: expected a whole number", '"two"']),
+    (
+        "plan config.yaml upstream.continue_pretraining=true",
+        ["upstream.continue_pretraining goes on with upstream.checkpoint, and none is given"],
+    ),
     ("plan config.yaml nonsense", ["override nonsense: expected key=value"]),
     ("plan config.yaml --plan", ["unrecognized arguments: --plan"]),
 ]
@@ -343,7 +347,11 @@ CONFIGURED = [
         "initialiser: avg, rare_tokens: {pull: 2.0}}\nruntime: {zero_stage: 2}",
         ["DeepSpeed cannot hold back single rows", "runtime.zero_stage"],
     ),
-    ("name: tiny", "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}", ["pretrain.rare_tokens: only finetune"]),
+    (
+        "name: tiny",
+        "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}",
+        ["pretrain.rare_tokens: unknown field; only finetune can have it"],
+    ),
     (
         "name: tiny",
         "name: tiny\nintrinsic: {tokens: 0}",
@@ -362,7 +370,7 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\ntoken_distillation_training: {embedding_learning_rate: 0.1}",
-        ["token_distillation_training.embedding_learning_rate: only finetune"],
+        ["token_distillation_training.embedding_learning_rate: unknown field; only finetune can have it"],
     ),
     (
         "initialiser: avg}",
@@ -389,7 +397,31 @@ CONFIGURED = [
         "finetune: {evaluate_at: [5]}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
         ["system avg: finetune.evaluate_at means nothing to"],
     ),
-    ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: only finetune"]),
+    (
+        "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
+        "finetune: {batch_size_schedule: [{step: 5, batch_size: 9}]}\nsystems:\n"
+        "  - {name: avg, initialiser: avg, tables_first: 0.5}",
+        ["system avg: tables_first makes two trainings, so finetune.batch_size_schedule says nothing"],
+    ),
+    ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: unknown field; only finetune can have it"]),
+    (
+        "finetune: {epochs: 1}",
+        "generator_training: {layer_decay: 0.9}",
+        ["generator_training.layer_decay: unknown field; only pretrain and finetune can have it"],
+    ),
+    ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
+    ("{epochs: 1}", "{epochs: 1, optimizer: adamax, weight_decay: 0.1}", ["adamax has no weight decay", "leave out"]),
+    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select last goes by", "patience: null"]),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, dropout_schedule: [{step: 9, dropout: 0.1}, {step: 3, dropout: 0.0}]}",
+        ["config.yaml:8: finetune: dropout_schedule must go up"],
+    ),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, dropout_schedule: [{step: 9, dropout: 1.0}]}",
+        ["finetune.dropout_schedule.0.dropout", "less than 1"],
+    ),
     ("initialiser: avg}", "initialiser: avg, learning_rate: 0}", ["systems.0.learning_rate", "greater than 0"]),
     ("name: tiny", "name: tiny\nseeds: [1, 1]", ["seeds must be distinct"]),
     ("name: tiny", "name: tiny\nseeds: [-1]", ["config.yaml:2: seeds.0", "greater than or equal to 0"]),
@@ -450,7 +482,7 @@ def test_a_configuration_that_is_not_utf8_is_told_with_its_line(
 
 
 def test_the_configurable_methods_are_those_there_are() -> None:
-    assert get_args(InitialiserName) == tuple(METHODS)
+    assert get_args(InitialiserName) == tuple(METHODS) == tuple(INITIALISERS)
 
 
 def test_weights_that_do_not_fit_are_refused(

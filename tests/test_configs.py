@@ -8,12 +8,13 @@ import pytest
 
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.initialiser_facts import names_with
 from subgraft.config.presets import PRESETS
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.initialisers.methods import METHODS, TRAINED_METHODS
+from subgraft.initialisers.methods import METHODS
 from subgraft.search.space import grid
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
@@ -66,9 +67,9 @@ def test_configuration_compares_what_it_should(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_configuration_names_known_initialisers(name: str) -> None:
-    for system in load(CONFIGS / name, Experiment).systems:
+    for system in load(CONFIGS / name, Experiment).rows:
         assert system.initialiser is None or system.initialiser in METHODS
-        assert system.kd_weight is None or system.generator in TRAINED_METHODS
+        assert system.kd_weight is None or system.generator in names_with("trained")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from subgraft.config.base import TaskName
 from subgraft.config.experiment import Experiment
+from subgraft.config.models import SETTINGS_OF_FAMILY
 from subgraft.config.presets import PRESETS, preset
+from subgraft.config.tasks import TASKS
 from subgraft.config.yamltree import parse
 
 GIVEN = {
@@ -40,21 +41,23 @@ def values(groups: Any, prefix: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_value_of_a_preset_arrives(name: str) -> None:
-    wanted, found = values(dict(preset(name))), values(experiment(preset=name))
+    """Of the model those that its family has settings for."""
+    shape = preset(name)["model"]
+    assert shape.keys() <= {field for settings in SETTINGS_OF_FAMILY.values() for field in settings.model_fields}
+    fitting = {key: value for key, value in shape.items() if key in SETTINGS_OF_FAMILY["marian"].model_fields}
+    wanted, found = values({**preset(name), "model": fitting}), values(experiment(preset=name))
     assert {key: found.get(key) for key in wanted} == wanted
 
 
 def test_every_value_of_a_task_arrives_over_every_preset() -> None:
-    tasks = parse((files("subgraft.config.presets") / "tasks.yaml").read_text(), "tasks").data
-    assert set(tasks) < set(get_args(TaskName))
-    for task, groups in tasks.items():
-        corpora = {"corpora": GIVEN["corpora"] | {"law": QUESTIONS}} if task == "question-generation" else {}
+    for task, facts in TASKS.items():
+        corpora = {"corpora": GIVEN["corpora"] | {"law": QUESTIONS}} if facts.of_questions else {}
         for name in PRESETS:
             found = values(experiment(task=task, preset=name, **corpora))
-            assert {key: found.get(key) for key in values(groups)} == values(groups)
+            assert {key: found.get(key) for key in values(facts.defaults)} == values(facts.defaults)
 
 
-@pytest.mark.parametrize("name", [*PRESETS, "tasks"])
+@pytest.mark.parametrize("name", PRESETS)
 def test_preset_files_are_free_of_mistakes(name: str) -> None:
     assert not parse((files("subgraft.config.presets") / f"{name}.yaml").read_text(), name).mistakes
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from subgraft.config.initialiser_facts import names_with
 from subgraft.errors import UserError
-from subgraft.initialisers.methods import METHODS, STATIC_METHODS
+from subgraft.initialisers.methods import METHODS
 from subgraft.initialisers.static_rows import map_vectors, take_vectors
 from subgraft.models.sides import side
 from subgraft.transplanting.transplant import Method, transplant
@@ -51,7 +52,7 @@ def test_vectors_of_another_width_are_refused_as_they_are() -> None:
         take_vectors(request(untied_decoder(), entries), space_of(drawn(8), entries))
 
 
-@pytest.mark.parametrize("method", sorted(STATIC_METHODS))
+@pytest.mark.parametrize("method", sorted(names_with("static")))
 def test_tokens_without_a_vector_get_the_mean_of_their_subwords(method: str, tmp_path: Path) -> None:
     upstream, entries = untied_decoder(), unseen()
     lacking = [entries[0], entries[4], entries[-1]]
@@ -91,7 +92,7 @@ def test_what_is_missing_or_foreign_is_told(tmp_path: Path) -> None:
         METHODS["omp"](request(upstream, entries, tmp_path / "apart"))
 
 
-@pytest.mark.parametrize("method", sorted(STATIC_METHODS))
+@pytest.mark.parametrize("method", sorted(names_with("static")))
 def test_a_model_is_transplanted(method: str, tmp_path: Path) -> None:
     """Seen rows are copied, unseen ones are the method's; another vector gives another row."""
     source, target = multilingual_tokenizer(), fitted_tokenizer()

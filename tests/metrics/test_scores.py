@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import sacrebleu
 
+from subgraft.config.base import MetricName
 from subgraft.errors import UserError
-from subgraft.metrics.scores import METRICS, MetricName, corpus_scores, signature
+from subgraft.metrics.scores import METRICS, corpus_scores, signature
 
 VERSION = sacrebleu.__version__
 

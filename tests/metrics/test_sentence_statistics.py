@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, MetricName, corpus_scores
+from subgraft.config.base import MetricName
+from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, corpus_scores
 from subgraft.metrics.sentence_statistics import corpus_score, score_sums, sentence_statistics
 
 WORDS = st.sampled_from(["a", "cat", "sat", "the", "mat", "on", "."])

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from subgraft.metrics.scores import METRICS, MetricName, corpus_scores
+from subgraft.config.base import MetricName
+from subgraft.metrics.scores import METRICS, corpus_scores
 from subgraft.metrics.sentence_statistics import FloatArray, sentence_statistics
 from subgraft.metrics.significance import Claim, Comparison, Interval, bootstrap_scores, compare, estimate, holm
 

@@ -9,14 +9,14 @@ import torch
 from safetensors.torch import load_file
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.finetune import run
 from subgraft.stages.phases import joined, take_over_tables, train_tables_alone
 from subgraft.text.corpus import build
-from subgraft.training.loop import CurvePoint, Outcome
+from subgraft.training.progress import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
 from watched import KilledError, Watched
 
@@ -38,7 +38,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def recipe(share: float) -> FinetuneRecipe:
-    training = TrainingSettings(
+    training = FinetuneSettings(
         epochs=9, max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=2, dev_sentences=3
     )
     phase = FirstPhase(share=share, sides=("decoder",))

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.training import RareTokenSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, RareTokenSettings
 from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
@@ -82,7 +82,7 @@ def finetune(
     share: float | None = None,
 ) -> dict[str, torch.Tensor]:
     """The weights after a finetuning, or after one that went on where it was killed."""
-    training = TrainingSettings(
+    training = FinetuneSettings(
         epochs=9,
         max_steps=STEPS,
         batch_size=300,

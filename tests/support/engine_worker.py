@@ -1,11 +1,12 @@
 """One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
-the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or pretraining-frozen, without
-the decoder's tables; or generator (with both of its losses), generator-recomputed, with activation checkpointing, or
-generator-rare, whose micro-batches of one or two sentences seldom have a simulated token (how many each has goes to
-OUT/new-RANK.json); or memory, which trains nothing and writes how many bytes each worker's states take to
-OUT/bytes-RANK.json. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or pretraining-frozen,
+without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
+generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
+micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
+memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE:
+plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from transformers import PreTrainedModel
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import GeneratorBatch, Simulator
@@ -39,6 +40,7 @@ from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.schedule import Data
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
@@ -49,13 +51,15 @@ SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 def main(task: str, kind: str, out: Path, stop: int) -> None:
     torch.set_num_threads(1)
-    settings = TrainingSettings(
+    settings = FinetuneSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
     )
     if task == RARE:
         settings = settings.model_copy(update={"micro_batch_size": 18})
     module, weights, data = _generator(task) if task.startswith("generator") else _pretraining()
     tables: Sequence[Tensor] = ()
+    if task.endswith("adamax"):
+        settings = settings.model_copy(update={"optimizer": "adamax", "layer_decay": 0.5})
     if task.endswith("frozen"):
         settings = settings.model_copy(update={"embedding_learning_rate": 0.0})
         tables = list(tables_of(module.model, ["decoder"]).values())  # type: ignore[arg-type]
@@ -151,11 +155,12 @@ def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
 
 
 def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Sequence[Tensor]) -> Engine:
+    rates = ParameterRates.of(settings, tables)
     device = torch.device("cpu")
     if kind == "plain":
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             dist.init_process_group("gloo")
-        return PlainEngine(module, settings, device, tables)
+        return PlainEngine(module, settings, device, rates)
     from subgraft.training import deepspeed_engine
 
     configure = deepspeed_engine._configuration
@@ -173,7 +178,7 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Se
         settings,
         device,
         int(stage),  # type: ignore[arg-type]
-        tables,
+        rates,
         offload or "none",  # type: ignore[arg-type]
     )
 

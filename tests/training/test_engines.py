@@ -159,3 +159,21 @@ def test_frozen_tables_stay_as_they_begin_and_the_rest_is_trained(tmp_path: Path
         assert {int(step): loss for step, loss in found.items()} == pytest.approx(
             {step: alone[step] for step in map(int, found)}, rel=1e-4
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [
+        ("zero2", 2),
+        *[pytest.param(kind, 2, marks=pytest.mark.slow) for kind in ("plain", "zero0", "zero1", "zero3")],
+        pytest.param("zero2-optimizer", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_another_optimizer_with_rates_by_layer_is_the_same_under_every_engine(
+    tmp_path: Path, kind: str, workers: int
+) -> None:
+    """Two steps, then four more from the checkpoint, against one plain worker without a break."""
+    alone = run_workers("plain", 1, tmp_path / "alone", task="pretraining-adamax")
+    found = run_workers(kind, workers, tmp_path / "two", 2, task="pretraining-adamax")
+    found |= run_workers(kind, workers, tmp_path / "two", task="pretraining-adamax")
+    assert found == pytest.approx(alone, rel=1e-4)

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import ModelTrainingSettings, TrainingSettings
+from subgraft.models.dropout import set_hidden_dropout
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Outcome, Trainer
-from subgraft.training.schedule import learning_rate
+from subgraft.training.loop import Hooks, Selection, Trainer
+from subgraft.training.progress import Outcome
 
 EXAMPLES = 64
 
@@ -101,13 +102,6 @@ def _train(
     return model, data, trainer.run()
 
 
-def test_the_learning_rate_warms_up_and_falls_with_the_inverse_square_root() -> None:
-    settings = _settings(learning_rate=0.1, warmup_steps=10)
-    assert learning_rate(settings, 1) == pytest.approx(0.01)
-    assert learning_rate(settings, 10) == pytest.approx(0.1)
-    assert learning_rate(settings, 40) == pytest.approx(0.05)
-
-
 def test_training_fits(tmp_path: Path) -> None:
     model, _, outcome = _train(tmp_path, _settings(epochs=60, learning_rate=0.3))
     assert outcome.steps > 60
@@ -165,7 +159,7 @@ def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path
         return {"score": next(scores)}
 
     engine = PlainEngine(model, settings, torch.device("cpu"))
-    hooks = Hooks(evaluate=evaluate, select="score")
+    hooks = Hooks(evaluate=evaluate, select=Selection("score"))
     outcome = Trainer(model, {"error": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=3, hooks=hooks).run()
     assert [point.values["score"] for point in outcome.curve] == [1.0, 5.0, 4.0, 3.0]
     assert outcome.best_step == outcome.curve[1].step
@@ -189,3 +183,63 @@ def test_a_training_is_evaluated_where_it_is_asked_for_and_at_its_ends_alone(
             _train(tmp_path, settings, die_at=die_at, **evaluate)
     _, _, outcome = _train(tmp_path, settings, **evaluate)
     assert [point.step for point in outcome.curve] == [0, 1, 4, 8, 11]
+
+
+RAMPED: dict[str, Any] = {
+    "schedule": "linear",
+    "optimizer": "adamax",
+    "batch_size_schedule": [{"step": 5, "batch_size": 80}, {"step": 9, "batch_size": 160}],
+}
+
+
+@pytest.mark.parametrize("die_at", [4, 5, 6, 9, 10])
+def test_what_changes_by_step_changes_at_its_step_and_across_a_kill(tmp_path: Path, die_at: int) -> None:
+    """Dropout, batch size and learning rate: the same weights bit for bit, the same batches, each rate at its step."""
+    settings = ModelTrainingSettings(
+        **(_settings(epochs=4, **RAMPED).model_dump()),
+        dropout_schedule=({"step": 5, "dropout": 0.1}, {"step": 9, "dropout": 0.0}),
+    )
+
+    def train(place: Path, die_at: int | None = None) -> tuple[Line, Points, dict[int, float]]:
+        rates: dict[int, float] = {}
+        models: list[nn.Module] = []
+
+        def before(step: int) -> None:
+            rate = settings.dropout_at(step)
+            for model in models if rate is not None else ():
+                set_hidden_dropout(model, rate)
+            for model in models:
+                rates[step] = model.dropout.p
+
+        made = Line.__init__
+
+        def noted(self: Line) -> None:
+            made(self)
+            models.append(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Line, "__init__", noted)
+            model, data, _ = _train(place, settings, die_at=die_at, before_update=before)
+        return model, data, rates
+
+    straight, data, rates = train(tmp_path / "straight")
+    order, steps = data.seen, len(rates)
+    assert steps > 10
+    assert [rates[step] for step in (0, 4, 5, 8, 9, steps - 1)] == [0.3, 0.3, 0.1, 0.1, 0.0, 0.0]
+    with pytest.raises(KilledError):
+        train(tmp_path / "killed", die_at)
+    resumed, data, again = train(tmp_path / "killed")
+    assert again == {step: rates[step] for step in again} and min(again) < die_at
+    assert torch.equal(resumed.line.weight, straight.line.weight)
+    assert data.seen == order[steps - len(data.seen) :]
+
+
+def test_the_least_of_a_score_can_choose_the_weights(tmp_path: Path) -> None:
+    scores = iter([9.0, 3.0, 4.0, 3.0, 5.0])
+    _, _, outcome = _train(
+        tmp_path,
+        _settings(epochs=4),
+        evaluate=lambda: {"bits": next(scores)},
+        select=Selection("bits", least=True),
+    )
+    assert outcome.best_step == outcome.curve[1].step

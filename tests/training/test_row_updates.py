@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 from subgraft.training.engine import PlainEngine
+from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.row_updates import RowUpdates
 
 SIZE, WIDTH, STEPS, RATE = 7, 3, 5, 0.02
 ROWS = [1, 4, 6]
-SETTINGS = TrainingSettings(
+SETTINGS = FinetuneSettings(
     max_steps=STEPS, batch_size=1, learning_rate=RATE, embedding_learning_rate=3 * RATE, warmup_steps=1, clip_norm=None
 )
 
@@ -43,7 +44,7 @@ def trained(factor: float, pull: list[float] | None, steps: int = STEPS) -> tupl
     if pull is not None:
         tables, rows = (module.table, module.bias), torch.tensor(ROWS)
         updates = [RowUpdates.of(table, rows, factor, torch.tensor(pull)) for table in tables]
-    engine = PlainEngine(module, SETTINGS, torch.device("cpu"), [module.table], updates)
+    engine = PlainEngine(module, SETTINGS, torch.device("cpu"), ParameterRates.of(SETTINGS, [module.table]), updates)
     for i, batch in enumerate(batches()[:steps]):
         engine.accumulate(batch, {"loss": 1.0}, last=True)  # type: ignore[arg-type]
         engine.step(RATE / (i + 1))
@@ -119,7 +120,7 @@ def test_a_frozen_table_stays_as_it_is() -> None:
     module.table.requires_grad_(False)
     before = module.table.clone()
     update = RowUpdates.of(module.table, torch.tensor(ROWS), 0.5, torch.ones(3))
-    engine = PlainEngine(module, SETTINGS, torch.device("cpu"), [module.table], [update])
+    engine = PlainEngine(module, SETTINGS, torch.device("cpu"), ParameterRates.of(SETTINGS, [module.table]), [update])
     engine.accumulate(batches()[0], {"loss": 1.0}, last=True)  # type: ignore[arg-type]
     engine.step(RATE)
     assert torch.equal(module.table, before)

@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from subgraft.config.initialiser_facts import INITIALISERS, InitialiserName
 from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
-from subgraft.initialisers.methods import DISTILLED_METHODS, METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.initialisers.methods import METHODS
 from subgraft.initialisers.static_training import train_static
 from subgraft.models.sides import side
 from subgraft.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, remake
@@ -25,7 +26,7 @@ STATIC = StaticEmbeddingSettings(dimensions=16, epochs=1, min_count=2, ngram_buc
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("static")
-    for algorithm in set(STATIC_METHODS.values()):
+    for algorithm in {facts.static for facts in INITIALISERS.values() if facts.static}:
         train_static(german(200, 7), TARGET, algorithm, STATIC).save(place / algorithm)
     return place
 
@@ -41,9 +42,10 @@ def with_other_rows(ids: list[int]) -> PreTrainedModel:
     return model
 
 
-def method(name: str, places: Path, model: PreTrainedModel, out: Path) -> Method:
-    static = {"decoder": places / STATIC_METHODS[name]} if name in STATIC_METHODS else {}
-    if name not in TRAINED_METHODS:
+def method(name: InitialiserName, places: Path, model: PreTrainedModel, out: Path) -> Method:
+    facts = INITIALISERS[name]
+    static = {"decoder": places / facts.static} if facts.static else {}
+    if facts.trained is None:
         return Method(name, static=static)  # type: ignore[arg-type]
     out.mkdir()
     generator = Generator(name, 16)  # type: ignore[arg-type]
@@ -54,8 +56,8 @@ def method(name: str, places: Path, model: PreTrainedModel, out: Path) -> Method
     return Method(name, generator=out)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in DISTILLED_METHODS])
-def test_nothing_of_a_held_out_row_shows_in_what_is_made(name: str, places: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in METHODS if not INITIALISERS[name].learnt_by])
+def test_nothing_of_a_held_out_row_shows_in_what_is_made(name: InitialiserName, places: Path, tmp_path: Path) -> None:
     """Not in its own new row, nor in another's: with all held-out rows changed, every method makes the same rows."""
     entries = held_out(SOURCE, TARGET, 8, seed=1)
     one, other = mbart(), with_other_rows([SOURCE.ids[entry] for entry in entries])

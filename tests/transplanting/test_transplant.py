@@ -16,8 +16,9 @@ from transformers import (
 )
 
 from subgraft.config.base import SideName, VocabularyKind
+from subgraft.config.initialiser_facts import INITIALISERS
 from subgraft.errors import UserError
-from subgraft.initialisers.methods import DISTILLED_METHODS, METHODS, STATIC_METHODS, TRAINED_METHODS
+from subgraft.initialisers.methods import METHODS
 from subgraft.models.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.load import load_model, save_model
 from subgraft.models.sides import shares_table, side
@@ -158,7 +159,7 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name not in tables)
 
 
-PREPARED = TRAINED_METHODS | DISTILLED_METHODS | set(STATIC_METHODS)
+PREPARED = {name for name, facts in INITIALISERS.items() if facts.trained or facts.learnt_by or facts.static}
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in PREPARED])

@@ -103,7 +103,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
 
 def _configured(named: str) -> _Asked:
     from subgraft.cli.experiments import load_experiment
-    from subgraft.tasks.question_generation import MarkedAnswer
+    from subgraft.tasks.pairings import pairing
 
     path, _, name = named.rpartition(":")
     experiment = load_experiment(Path(path))
@@ -111,5 +111,5 @@ def _configured(named: str) -> _Asked:
         raise UserError(f"no corpus '{name}'", where=path, hint=f"There is: {', '.join(experiment.corpora)}.")
     base = Path(path).absolute().parent
     languages = experiment.upstream_languages if name == experiment.upstream.corpus else experiment.languages
-    pairing = MarkedAnswer(experiment.question_generation)
-    return _Asked(experiment.corpora[name], languages, experiment.cleaning, base, pairing)
+    paired = pairing(experiment.question_generation)
+    return _Asked(experiment.corpora[name], languages, experiment.cleaning, base, paired)

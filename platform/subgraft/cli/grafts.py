@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory, new_file, require_absent
 from subgraft.cli.registered import HELP, local_model, sound
+from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.errors import UserError
 
 if TYPE_CHECKING:
@@ -162,21 +163,23 @@ def assemble_model(arguments: argparse.Namespace) -> None:
 
 def _check_method(arguments: argparse.Namespace) -> None:
     """Whether the method is there, and given what it needs and nothing else."""
-    from subgraft.initialisers.methods import DISTILLED_METHODS, STATIC_METHODS, TRAINED_METHODS, initialiser
+    from subgraft.initialisers.methods import known
 
-    initialiser(arguments.method)
-    if (arguments.generator is not None) != (arguments.method in TRAINED_METHODS):
-        only = ", ".join(sorted(TRAINED_METHODS))
+    facts = facts_of(known(arguments.method))
+    if (arguments.generator is not None) != (facts.trained is not None):
+        only = ", ".join(names_with("trained"))
         raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
-    if (arguments.static is not None) != (arguments.method in STATIC_METHODS):
+    if (arguments.static is not None) != (facts.static is not None):
+        only = ", ".join(names_with("static"))
         raise UserError(
-            f"{', '.join(STATIC_METHODS)} need static embeddings of the new vocabulary, and nothing else takes them",
+            f"{only} need static embeddings of the new vocabulary, and nothing else takes them",
             where="--static",
             hint="`subgraft vocab embed` trains them.",
         )
-    if (arguments.distilled is not None) != (arguments.method in DISTILLED_METHODS):
+    if (arguments.distilled is not None) != (facts.learnt_by is not None):
+        only = " and ".join(sorted(names_with("learnt_by")))
         raise UserError(
-            f"{' and '.join(sorted(DISTILLED_METHODS))} need distilled rows of a vocabulary, and nothing else does",
+            f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="--distilled",
             hint="A run with such a system makes them, in its step `token distillation` or `likelihood matching`.",
         )

@@ -6,12 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
 
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.output import Commands
 from subgraft.cli.registered import HELP, local_model
-from subgraft.config.base import TaskName
+from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
 
 
@@ -29,7 +28,7 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
     _add_generation(evaluate)
-    evaluate.add_argument("--task", choices=get_args(TaskName), help="of what; the scores are the same for all")
+    evaluate.add_argument("--task", choices=list(TASKS), default="translation", help="which says by what metrics")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     evaluate.set_defaults(command=evaluate_text)
@@ -90,5 +89,6 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
     if arguments.model is not None:
         hypotheses = _outputs(arguments, hypotheses)
-    for score in corpus_scores(hypotheses, references, arguments.language).values():
+    metrics = TASKS[arguments.task].metrics
+    for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         print(f"{score.name}\t{score.value:.2f}\t{score.signature}")

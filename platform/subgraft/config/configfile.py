@@ -137,6 +137,9 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
     if kind == "union_tag_invalid":
         return _unknown_member(tree, path, details["ctx"])
     if kind == "extra_forbidden":
+        owners = _richer_groups(model, around, str(last))
+        if owners:
+            return Mistake(path, place, f"unknown field; only {' and '.join(owners)} can have it")
         return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
     found = f", found {_shown(details['input'])}" if kind != "value_error" else ""
     return Mistake(path, place, _expected(details) + found + _nearest_choice(details))
@@ -168,13 +171,28 @@ def _has(data: Any, part: str | int) -> bool:
 
 
 def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[str]:
+    return list(dict.fromkeys(name for m in _models_at(model, location) for name in m.model_fields))
+
+
+def _richer_groups(model: type[BaseModel], location: Iterable[str | int], name: str) -> list[str]:
+    """The groups of settings that have a field which the one here lacks, and all that this one has."""
+    here = tuple(_models_at(model, location))
+    fields = model.model_fields.items()
+    return [
+        group
+        for group, field in fields
+        if any(issubclass(found, here) and name in found.model_fields for found in _models(field.annotation))
+    ]
+
+
+def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[type[BaseModel]]:
     models = [model]
     for part in location:
         inner = [
             found for m in models if part in m.model_fields for found in _models(m.model_fields[str(part)].annotation)
         ]
         models = inner or [m for m in models if _is_named(m, part)] or models
-    return list(dict.fromkeys(name for m in models for name in m.model_fields))
+    return models
 
 
 def _is_named(model: type[BaseModel], part: str | int) -> bool:

@@ -61,9 +61,10 @@ def _as_published(given: MaskingSettings) -> bool:
 class UpstreamSettings(Settings):
     """The pretrained side: either learnt here from a corpus, or a checkpoint (a local directory or a hub id).
 
-    corpus is needed in both cases: generators are trained on it.  languages: of that corpus, where they are not the
-    task's; left out of what the report records where they are.  objective: denoising is mBART's, masked BERT's; both
-    take the sentences of each language for themselves.
+    corpus is needed in both cases: generators are trained on it.  continue_pretraining: whether the checkpoint is
+    pretrained further on the corpus, as `pretrain` says, before anything else; it keeps its vocabularies.  languages:
+    of that corpus, where they are not the task's; left out of what the report records where they are.  objective:
+    denoising is mBART's, masked BERT's; both take the sentences of each language for themselves.
     """
 
     corpus: str
@@ -71,6 +72,7 @@ class UpstreamSettings(Settings):
     objective: UpstreamObjective = "translation"
     vocabulary: VocabularySettings = VocabularySettings()
     checkpoint: str | None = None
+    continue_pretraining: bool = Field(default=False, exclude_if=lambda given: not given)
     noise: NoiseSettings = NoiseSettings()
     masking: MaskingSettings = Field(default=MaskingSettings(), exclude_if=_as_published)
     sampling: SamplingSettings = SamplingSettings()

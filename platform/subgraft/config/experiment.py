@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings, SideName, TaskName, VocabularyKind
+from subgraft.config.base import Seed, Settings, SideName, VocabularyKind
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
+from subgraft.config.initialiser_facts import LEARNINGS, LearningName, facts_of, names_with
 from subgraft.config.initialisers import (
     GeneratorSettings,
     LikelihoodMatchingSettings,
@@ -20,11 +21,13 @@ from subgraft.config.models import ModelSettings, families_for
 from subgraft.config.presets import with_preset
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings, require_searchable
-from subgraft.config.systems import DISTILLED, UNMAPPED, System, require_trained_tables
-from subgraft.config.training import ROWS_IN_PARTS, TrainingSettings
+from subgraft.config.systems import System, require_trained_tables
+from subgraft.config.tasks import TASKS, TaskName, tasks_with
+from subgraft.config.training import ROWS_IN_PARTS, FinetuneSettings, ModelTrainingSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
-_LEARNING_ROWS = ("token_distillation_training", "likelihood_matching_training")
+# Settings of a finetuning that name its steps.
+_BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
 
 
 class Experiment(Settings):
@@ -50,7 +53,7 @@ class Experiment(Settings):
     downstream: DownstreamSettings
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
-    pretrain: TrainingSettings
+    pretrain: ModelTrainingSettings
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
@@ -62,7 +65,7 @@ class Experiment(Settings):
         default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
     )
     likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    finetune: TrainingSettings
+    finetune: FinetuneSettings
     systems: Annotated[tuple[System, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
     intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -86,6 +89,11 @@ class Experiment(Settings):
         return self
 
     @property
+    def marks(self) -> tuple[str, ...]:
+        """Text that is written around an answer, which whatever reads a passage must be able to spell."""
+        return self.question_generation.marks if TASKS[self.task].of_questions else ()
+
+    @property
     def upstream_languages(self) -> Languages:
         """What the upstream corpus is in: the task's languages, unless it says others."""
         return self.upstream.languages or self.languages
@@ -95,27 +103,23 @@ class Experiment(Settings):
         questions = {name for name, source in self.corpora.items() if source.squad}
         if self.upstream.corpus in questions:
             raise ValueError("squad holds a task's questions: it cannot be the upstream corpus")
-        corpus, asks = self.downstream.corpus, self.task == "question-generation"
-        if asks and corpus not in questions:
-            raise ValueError(f"question-generation needs a downstream corpus of kind squad, which '{corpus}' is not")
-        if corpus in questions and not asks:
-            raise ValueError(f"corpus '{corpus}' is of kind squad, which `task: question-generation` is about")
-        if self.task == "translation" and self.languages.source == self.languages.target:
-            raise ValueError("translation is between two languages; within one, say `task: text-to-text`")
+        corpus, task = self.downstream.corpus, TASKS[self.task]
+        if task.of_questions and corpus not in questions:
+            raise ValueError(f"{self.task} needs a downstream corpus of kind squad, which '{corpus}' is not")
+        if corpus in questions and not task.of_questions:
+            about = " or ".join(f"`task: {name}`" for name in tasks_with("of_questions"))
+            raise ValueError(f"corpus '{corpus}' is of kind squad, which {about} is about")
+        if task.two_languages and self.languages.source == self.languages.target:
+            raise ValueError(f"{self.task} is between two languages; within one, say `task: text-to-text`")
         return self
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:
-        for where in ("pretrain", "generator_training", *_LEARNING_ROWS):
-            training: TrainingSettings | None = getattr(self, where)
-            if training is not None and training.embedding_learning_rate is not None:
-                raise ValueError(f"{where}.embedding_learning_rate: only finetune has tables that change")
-            if training is not None and training.rare_tokens is not None:
-                raise ValueError(f"{where}.rare_tokens: only finetune has new rows")
-            if training is not None and training.pairs is not None:
-                raise ValueError(f"{where}.pairs: only finetune can do with some of its text; limit the corpus")
-        if self.finetune.evaluate_at and (phased := [system.name for system in self.systems if system.tables_first]):
-            raise ValueError(f"system {phased[0]}: finetune.evaluate_at means nothing to tables_first's two trainings")
+        by_step = [name for name in _BY_STEP if getattr(self.finetune, name)]
+        if by_step and (phased := [system.name for system in self.systems if system.tables_first]):
+            raise ValueError(
+                f"system {phased[0]}: tables_first makes two trainings, so finetune.{by_step[0]} says nothing"
+            )
         for system in self.systems:
             require_trained_tables(system, system.finetuning(self.finetune).embedding_learning_rate)
         return self
@@ -156,6 +160,13 @@ class Experiment(Settings):
                 f"upstream.checkpoint brings a model that cannot be pretrained again, which these systems are about: "
                 f"{', '.join(others)}; leave out either"
             )
+        if self.upstream.continue_pretraining and self.upstream.checkpoint is None:
+            raise ValueError("upstream.continue_pretraining goes on with upstream.checkpoint, and none is given")
+        if self.pretrain.select not in (None, "last") and self.upstream.objective != "translation":
+            raise ValueError(
+                f"pretrain.select {self.pretrain.select} goes by dev scores, which pretraining has only where "
+                "upstream.objective is translation"
+            )
         sampled = any(system.pretraining == "sampled" for system in self.systems)
         if sampled and self.upstream.vocabulary.kind == "wordpiece":
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
@@ -182,9 +193,10 @@ class Experiment(Settings):
                 "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
                 "cannot translate before it is finetuned, so upstream.objective must be translation"
             )
-        if self.intrinsic is not None and all(system.initialiser in (None, *DISTILLED) for system in self.systems):
+        learnt = {None, *names_with("learnt_by")}
+        if self.intrinsic is not None and all(system.initialiser in learnt for system in self.systems):
             raise ValueError(
-                f"intrinsic measures systems with an initialiser other than {' and '.join(DISTILLED)}: there is none"
+                f"intrinsic measures systems with an initialiser other than {' and '.join(LEARNINGS)}: there is none"
             )
         return self
 
@@ -192,7 +204,7 @@ class Experiment(Settings):
     def _as_wide_as_the_table(self) -> Experiment:
         """A checkpoint's width is not known before it is there."""
         width = self.static_embeddings.dimensions
-        unmapped = [system.name for system in self.systems if system.initialiser in UNMAPPED]
+        unmapped = [system.name for system in self.systems if facts_of(system.initialiser).as_they_are]
         if unmapped and self.upstream.checkpoint is None and width not in (None, self.model.d_model):
             raise ValueError(
                 f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -228,20 +240,44 @@ class Experiment(Settings):
         return kinds | ({"joint_vocabulary": self.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
 
     @property
+    def pretrains(self) -> bool:
+        """Whether the upstream model is pretrained here, from nothing or further than its checkpoint was."""
+        return self.upstream.checkpoint is None or self.upstream.continue_pretraining
+
+    @property
+    def longest_of_checkpoint(self) -> int:
+        """The longest sequence, in tokens, of all trainings of a checkpoint."""
+        further = self.pretrain.max_length if self.upstream.continue_pretraining else 0
+        return max(further, self.longest_after_pretraining)
+
+    @property
     def longest_after_pretraining(self) -> int:
         """The longest sequence, in tokens, of the trainings that come after pretraining."""
-        learning: list[TrainingSettings | None] = [getattr(self, name) for name in _LEARNING_ROWS]
+        learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
         trainings = (self.generator_training, *learning, self.finetune)
         return max(training.max_length for training in trainings if training is not None)
+
+    def learns(self, learning: LearningName) -> bool:
+        """Whether any row's new tokens are learnt so."""
+        return any(facts_of(system.initialiser).learnt_by == learning for system in self.systems)
+
+    @model_validator(mode="after")
+    def _learnable(self) -> Experiment:
+        """What learns rows needs its settings, and the sides that it is about."""
+        for name in filter(self.learns, LEARNINGS):
+            facts = LEARNINGS[name]
+            if getattr(self, facts.training) is None:
+                raise ValueError(f"rows of {name} need {facts.training}")
+            if facts.decoder_alone and self.sides != ("decoder",):
+                raise ValueError(f"rows of {name} learn what a decoder predicts: they need `sides: [decoder]`")
+        return self
 
     @model_validator(mode="after")
     def _distillable(self) -> Experiment:
         """A checkpoint's depth is not known before it is there."""
-        needed = any(system.initialiser == "token-distillation" for system in self.systems)
-        if needed and self.token_distillation_training is None:
-            raise ValueError("systems of token-distillation need token_distillation_training")
         depth = min(self.model.depth(side) for side in self.sides)
-        if needed and self.upstream.checkpoint is None and (self.token_distillation.layer or 1) > depth:
+        here = self.learns("token-distillation") and self.upstream.checkpoint is None
+        if here and (self.token_distillation.layer or 1) > depth:
             raise ValueError(
                 f"token_distillation.layer {self.token_distillation.layer} is beyond the {depth} layers of a side"
             )
@@ -249,13 +285,9 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _matchable(self) -> Experiment:
-        """Likelihood matching is about what a decoder predicts."""
-        if not any(system.initialiser == "likelihood-matching" for system in self.systems):
+        """Its own translations are text that a model can have before it is finetuned only if it translates."""
+        if not self.learns("likelihood-matching"):
             return self
-        if self.likelihood_matching_training is None:
-            raise ValueError("systems of likelihood-matching need likelihood_matching_training")
-        if self.sides != ("decoder",):
-            raise ValueError("likelihood-matching learns what a decoder predicts: its systems need `sides: [decoder]`")
         if self.likelihood_matching.text == "own-translations" and self.upstream.objective != "translation":
             raise ValueError(
                 "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "

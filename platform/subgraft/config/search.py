@@ -7,14 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.config.base import Seed, Settings
+from subgraft.config.initialiser_facts import GeneratorName, facts_of, names_with
 from subgraft.config.systems import System, require_trained_tables
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")
-GeneratorKind = Literal["avg", "att", "patt"]
 Objective = Literal["dev_bleu", "sentences_per_second"]
-# Kinds of generator that have something to train.
-TRAINED: tuple[GeneratorKind, ...] = ("att", "patt")
 # What every system has, also one that gets no new rows.
 RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
@@ -67,7 +65,7 @@ class SearchSpace(Settings):
     What a trial does not need it is not asked: avg has neither kd_weight nor generator_steps.
     """
 
-    initialiser: Choices[GeneratorKind] | None = None
+    initialiser: Choices[GeneratorName] | None = None
     kd_weight: Weights | None = None
     vocabulary_size: Choices[Annotated[int, Field(ge=50)]] | None = None
     generator_steps: Choices[Annotated[int, Field(ge=1)]] | None = None
@@ -144,8 +142,8 @@ class SearchSettings(Settings):
         return self
 
 
-def require_searchable(search: SearchSettings, systems: tuple[System, ...], training: TrainingSettings) -> None:
-    """Raises ValueError where a system is not there, or what is to be varied means nothing to it.
+def require_searchable(search: SearchSettings, systems: tuple[System, ...], training: FinetuneSettings) -> None:
+    """Raises ValueError where a row is not there, or what is to be varied means nothing to it.
 
     training: the finetuning of all systems.
     """
@@ -157,16 +155,17 @@ def require_searchable(search: SearchSettings, systems: tuple[System, ...], trai
         _require_meaning(search.space, by_name[one.system], training)
 
 
-def _require_meaning(space: SearchSpace, system: System, training: TrainingSettings) -> None:
+def _require_meaning(space: SearchSpace, system: System, training: FinetuneSettings) -> None:
     meaningless = [name for name in space.varied if name not in RATES]
     if system.initialiser is None and meaningless:
         raise ValueError(
             f"search.system '{system.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
             f"not {', '.join(meaningless)}"
         )
-    kinds = space.initialiser or (system.generator,)
+    trained = [facts_of(name).trained for name in space.initialiser or (system.generator,)]
     for name in ("kd_weight", "generator_steps"):
-        if getattr(space, name) is not None and not set(kinds) & set(TRAINED):
-            raise ValueError(f"search.space.{name} applies to att and patt only, and no trial has either")
+        if getattr(space, name) is not None and not any(trained):
+            only = " and ".join(names_with("trained"))
+            raise ValueError(f"search.space.{name} applies to {only} only, and no trial has either")
     rates = space.embedding_learning_rate or (system.finetuning(training).embedding_learning_rate,)
     require_trained_tables(system, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings, StaticAlgorithm
-from subgraft.config.training import RareTokenSettings, TrainingSettings
+from subgraft.config.base import Settings
+from subgraft.config.initialiser_facts import (
+    LEARNINGS,
+    InitialiserName,
+    TrainedGenerator,
+    facts_of,
+    learning_of,
+    names_with,
+)
+from subgraft.config.training import FinetuneSettings, RareTokenSettings
 
-InitialiserName = Literal[
-    "random",
-    "random-matched",
-    "mean",
-    "avg",
-    "att",
-    "patt",
-    "reconstruction",
-    "word2vec",
-    "word2vec-mapped",
-    "cbow",
-    "focus",
-    "wechsel",
-    "omp",
-    "token-distillation",
-    "likelihood-matching",
-]
 StartName = Literal["mean", "avg", "att", "patt"]
-# Initialisers whose every row is a mixture of upstream rows.
-MIXING = ("mean", "avg", "att", "patt")
-# Initialisers that learn new tokens' rows from the task's text with the frozen model as teacher.
-DISTILLED = ("token-distillation", "likelihood-matching")
-# Initialisers that need a trained generator, and those whose rows depend on a seed.
-GENERATED = ("att", "patt")
-SEEDED = ("random", "random-matched")
-# Initialisers that need static embeddings of the new vocabulary, and by what these are trained.
-STATIC: Mapping[str, StaticAlgorithm] = {
-    "word2vec": "skip-gram",
-    "word2vec-mapped": "skip-gram",
-    "cbow": "cbow",
-    "focus": "fasttext",
-    "wechsel": "fasttext",
-    "omp": "fasttext",
-}
-# Initialisers that take static embeddings as they are, which must then be as wide as the table.
-UNMAPPED = ("word2vec", "cbow")
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
 
@@ -88,17 +60,16 @@ class System(Settings):
     )
 
     @property
-    def generator(self) -> Literal["att", "patt"] | None:
+    def generator(self) -> TrainedGenerator | None:
         """The kind of the generator that the system needs trained."""
-        kind = self.initialiser if self.starts_from is None else self.starts_from
-        return kind if kind in ("att", "patt") else None
+        return facts_of(self.initialiser if self.starts_from is None else self.starts_from).trained
 
     @property
     def made_with_its_vocabulary(self) -> bool:
         """Whether the system's model has its vocabulary from the start, so that there is no transfer."""
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
 
-    def finetuning(self, training: TrainingSettings) -> TrainingSettings:
+    def finetuning(self, training: FinetuneSettings) -> FinetuneSettings:
         """The finetuning of all systems, with what this one has of its own, and without what it has no use for."""
         rare = self.rare_tokens or training.rare_tokens
         if self.initialiser is None or (rare is not None and rare.idle):
@@ -118,22 +89,26 @@ class System(Settings):
             raise ValueError("keep_seen and tables_first need an initialiser: systems without one get no new rows")
         if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
             raise ValueError("an initialiser belongs to exactly the systems with `vocabulary: downstream`")
-        if self.attached and (self.initialiser not in MIXING or self.tables_first):
-            raise ValueError(
-                f"attached is for systems that mix upstream rows ({', '.join(MIXING)}), without tables_first"
-            )
+        if self.attached and (not facts_of(self.initialiser).mixes or self.tables_first):
+            mixing = ", ".join(names_with("mixes"))
+            raise ValueError(f"attached is for systems that mix upstream rows ({mixing}), without tables_first")
         if self.kd_weight is not None and self.generator is None:
-            raise ValueError("kd_weight applies to att and patt only: the others have nothing to train")
-        if self.initialiser in DISTILLED and not self.keep_seen:
+            raise ValueError(
+                f"kd_weight applies to {' and '.join(names_with('trained'))} only: the others have nothing to train"
+            )
+        learning = learning_of(self.initialiser)
+        if learning is not None and not self.keep_seen:
             raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")
-        if self.starts_from is not None and self.initialiser != "likelihood-matching":
-            raise ValueError("starts_from is for systems of likelihood-matching")
+        if self.starts_from is not None and (learning is None or not learning.has_start):
+            starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
+            raise ValueError(f"starts_from is for systems of {starting}")
         return self
 
     @model_validator(mode="after")
     def _swept(self) -> System:
         if self.generator_steps is not None and self.generator is None:
-            raise ValueError("generator_steps applies to att and patt only: the others have nothing to train")
+            trained = " and ".join(names_with("trained"))
+            raise ValueError(f"generator_steps applies to {trained} only: the others have nothing to train")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:

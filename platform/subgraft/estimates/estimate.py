@@ -67,7 +67,8 @@ def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work
     training = step.recipe.training
     if work.tokens is None:
         return 0
-    part = 1 / runtime.workers if training.micro_batch_size is None else training.micro_batch_size / training.batch_size
+    whole, micro = training.largest_batch_size, training.micro_batch_size
+    part = 1 / runtime.workers if micro is None else micro / whole
     tokens = int(work.tokens * min(1.0, part))
     return activation_bytes(
         Dimensions.of(trained_model(store, step)), tokens, training.precision, runtime.activation_checkpointing

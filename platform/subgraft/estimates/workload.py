@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from subgraft.config.base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.recipe import TakenOver
 from subgraft.store.store import Store
@@ -26,7 +26,10 @@ SAMPLE = 1000
 
 
 class Workload(NamedTuple):
-    """updates: those of a training that nothing ends early. tokens: of a global batch, a side. None: not known yet."""
+    """updates: those of a training that nothing ends early. tokens: of the largest global batch, a side.
+
+    None: not known yet.
+    """
 
     updates: int | None
     tokens: int | None
@@ -44,16 +47,21 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
         updates = training.max_steps
     elif training.batch_unit == "characters":
         lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
-        updates = planned_steps(training, np.array(evenly_spaced(lengths, training.pairs)), recipe.seed)
+        updates = planned_steps(training, np.array(evenly_spaced(lengths, _pairs(training))), recipe.seed)
     else:
         updates = _by_tokens(training, sample, recipe.sides_alone, recipe.seed)
     return Workload(updates, _known_tokens(training, sample))
 
 
+def _pairs(training: TrainingSettings) -> int | None:
+    """How many of the pairs there are a training takes; all where None."""
+    return training.pairs if isinstance(training, FinetuneSettings) else None
+
+
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
     if training.batch_unit == "tokens":
-        return training.batch_size
-    return None if sample is None else int(training.batch_size * sample.tokens_of_a_character)
+        return training.largest_batch_size
+    return None if sample is None else int(training.largest_batch_size * sample.tokens_of_a_character)
 
 
 def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, seed: int) -> int | None:
@@ -61,7 +69,7 @@ def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, 
     if sample is None:
         return None
     sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
-    pairs = min(sample.pairs, training.pairs or sample.pairs)
+    pairs = min(sample.pairs, _pairs(training) or sample.pairs)
     return planned_steps(training, np.concatenate([np.resize(side, pairs) for side in sides]), seed)
 
 

@@ -24,7 +24,7 @@ from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.step import Step
-from subgraft.tasks.question_generation import MarkedAnswer
+from subgraft.tasks.pairings import pairing
 from subgraft.text.sources import resolve
 
 TextSide = Literal["source", "target"]
@@ -42,7 +42,7 @@ class Beginnings:
         upstream = self.experiment.upstream
         translating = upstream.objective == "translation"
         # A denoising model is not judged on dev while it is pretrained.
-        needed: tuple[Split, ...] = ("train", "dev") if translating and not upstream.checkpoint else ("train",)
+        needed: tuple[Split, ...] = ("train", "dev") if translating and self.experiment.pretrains else ("train",)
         purpose = ""
         if self.experiment.evaluation.upstream_sentences is not None:
             needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
@@ -55,15 +55,21 @@ class Beginnings:
 
     @cached_property
     def pretrained(self) -> Step:
-        """The upstream model: learnt here, or a checkpoint."""
-        experiment, upstream = self.experiment, self.experiment.upstream
-        if upstream.checkpoint is not None:
-            beside = self._base / upstream.checkpoint
-            model = str(beside) if beside.is_dir() else upstream.checkpoint
-            digest = _checkpoint_digest(require_checkpoint(model, experiment))
-            recipe = CheckpointRecipe(digest=digest, model=model)
-            return Step(stages.CHECKPOINT, f"checkpoint {upstream.checkpoint}", recipe)
-        return self._pretrain(f"pretrain on {upstream.corpus}", self._upstream_vocabularies)
+        """The upstream model: learnt here, or a checkpoint, as it is or pretrained further."""
+        upstream = self.experiment.upstream
+        if upstream.checkpoint is None:
+            return self._pretrain(f"pretrain on {upstream.corpus}", _by_role(self._upstream_vocabularies))
+        if upstream.continue_pretraining:
+            return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self._checkpoint})
+        return self._checkpoint
+
+    @cached_property
+    def _checkpoint(self) -> Step:
+        named = self.experiment.upstream.checkpoint or ""
+        beside = self._base / named
+        model = str(beside) if beside.is_dir() else named
+        digest = _checkpoint_digest(require_checkpoint(model, self.experiment))
+        return Step(stages.CHECKPOINT, f"checkpoint {named}", CheckpointRecipe(digest=digest, model=model))
 
     def ready_to_translate(self, model: Step) -> Step:
         """The model itself, or the encoder-decoder made from it where it is a masked language model."""
@@ -110,7 +116,7 @@ class Beginnings:
             language: TextSide = "target" if shared or side == "decoder" else "source"
             step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
-                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.pretrained})
+                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._checkpoint})
             found[side] = step  # type: ignore[index]
         return found
 
@@ -148,30 +154,29 @@ class Beginnings:
             return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(system)))
         if system.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
-            return self._pretrain(f"pretrain on {corpus}, sampled", self._upstream_vocabularies, sampling)
+            return self._pretrain(f"pretrain on {corpus}, sampled", _by_role(self._upstream_vocabularies), sampling)
         if system.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._task_vocabularies(system)))
+            return self._pretrain(name, _by_role(self._on_changed_sides(self._task_vocabularies(system))))
         if system.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
-            return self._pretrain(name, self._on_changed_sides(self._joint_vocabularies))
+            return self._pretrain(name, _by_role(self._on_changed_sides(self._joint_vocabularies)))
         return self.pretrained
 
-    def _pretrain(
-        self, name: str, vocabularies: Mapping[SideName, Step], sampling: SamplingSettings | None = None
-    ) -> Step:
+    def _pretrain(self, name: str, begins: Mapping[str, Step], sampling: SamplingSettings | None = None) -> Step:
+        """begins: the vocabularies of a model that is built, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
             objective=upstream.objective,
             languages=experiment.upstream_languages,
-            model=experiment.model,
+            model=None if "model" in begins else experiment.model,
             noise=self.noise,
             training=experiment.pretrain,
             seed=upstream.seed,
             sampling=sampling,
             masking=self.masking,
         )
-        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | _by_role(vocabularies))
+        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 
     def _corpus(
         self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool
@@ -179,7 +184,7 @@ class Beginnings:
         """pairs: whether the corpus must have two sides."""
         experiment = self.experiment
         source = experiment.corpora[name]
-        resolved = resolve(source, languages, self._base, pairing=MarkedAnswer(experiment.question_generation))
+        resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
         require_corpus(resolved, needed, name, purpose, pairs=pairs)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
@@ -209,7 +214,7 @@ class Beginnings:
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
             languages=self._language_codes if coded else (),
             weighing=experiment.joint_vocabulary.weighing if second else None,
-            marks=self._marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
+            marks=self.experiment.marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
         )
         language = own.source if side == "source" else own.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
@@ -221,12 +226,6 @@ class Beginnings:
         """Special tokens of all languages that upstream or downstream text is in, each once."""
         spoken = (self.experiment.upstream_languages, self.experiment.languages)
         return tuple(dict.fromkeys(_code(code) for pair in spoken for code in (pair.source, pair.target)))
-
-    @property
-    def _marks(self) -> tuple[str, ...]:
-        """What the upstream vocabulary must be able to spell, as the baseline at least reads passages with it."""
-        experiment = self.experiment
-        return experiment.question_generation.marks if experiment.task == "question-generation" else ()
 
 
 def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from subgraft.config.initialiser_facts import facts_of
 from subgraft.recipes.report import Design
 
 if TYPE_CHECKING:
@@ -17,16 +18,21 @@ def design(system: System, experiment: Experiment) -> Design:
     parts += [f"from {system.starts_from}"] if system.starts_from else []
     parts += [f"λ {system.kd_weight:g}"] if system.kd_weight else []
     variant: list[str] = [system.pretraining] if system.pretraining != "plain" else []
-    variant += [] if system.keep_seen else ["no seen systems kept"]
+    variant += [] if system.keep_seen else ["no seen rows kept"]
     variant += [f"tables first {system.tables_first:g}"] if system.tables_first else []
     variant += ["attached"] if system.attached else []
     variant += _rates(system) + _rare(system)
     steps = None
     if system.generator is not None and system.starts_from is None:
         steps = system.generator_steps or experiment.generator_training.max_steps
-    elif system.initialiser == "avg" and not experiment.generator.literal_equation:
+    elif facts_of(system.initialiser).generator and not experiment.generator.literal_equation:
         steps = 0
-    return Design(family=", ".join([*parts, *variant]), variant=", ".join(variant), generator_steps=steps)
+    return Design(
+        family=", ".join([*parts, *variant]),
+        variant=", ".join(variant),
+        generator_steps=steps,
+        select=experiment.finetune.select,
+    )
 
 
 def _rare(system: System) -> list[str]:

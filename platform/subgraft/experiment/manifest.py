@@ -40,6 +40,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         baseline=next(baselines, None),
         speed_batch_size=experiment.evaluation.batch_size,
         bootstrap_samples=experiment.evaluation.bootstrap_samples,
+        select=experiment.finetune.select or "bleu",
         settings=experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search"}),
     )
     return recipe, keys.steps

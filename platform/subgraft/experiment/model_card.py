@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from subgraft.config.base import MetricName
+from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
-from subgraft.metrics.scores import METRICS
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
@@ -24,8 +25,6 @@ from subgraft.store.step import A, Step, in_order, made_by
 from subgraft.store.store import Store
 from subgraft.text.licences import licences
 from subgraft.tracking.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
-
-PURPOSES = {"translation": "translation"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Chosen:
             CHOSEN_BY: BY_DEV,
             "dev.BLEU": f"{self.kept.dev_bleu:.4f}",
             "dev.step": str(self.kept.step),
-            **{f"test.{name}": f"{self._test(name):.4f}" for name in METRICS if self._evaluated},
+            **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
             **{f"signature.{name}": told for name, told in self._signatures.items()},
             **{name: str(decoding[name]) for name in DECODING},
         }
@@ -75,9 +74,13 @@ class Chosen:
         return record.summary if record else {}
 
     @property
+    def _metrics(self) -> Sequence[MetricName]:
+        return TASKS[self.pipeline.experiment.task].metrics
+
+    @property
     def _signatures(self) -> Mapping[str, str]:
         signatures = self._evaluated.get("signatures", {})
-        return {name: str(signatures[name]) for name in METRICS if name in signatures}
+        return {name: str(signatures[name]) for name in self._metrics if name in signatures}
 
     def _test(self, name: str) -> float:
         return float(self._evaluated[name])
@@ -88,7 +91,7 @@ class Chosen:
         yield "---"
         yield f"language: {json.dumps(list(languages))}"
         yield "library_name: transformers"
-        yield f"pipeline_tag: {PURPOSES.get(experiment.task, 'text2text-generation')}"
+        yield f"pipeline_tag: {TASKS[experiment.task].hub_tag}"
         yield "tags: [subgraft]"
         yield "license: unknown"
         yield "---\n"
@@ -97,7 +100,8 @@ class Chosen:
         experiment, steps = self.pipeline.experiment, self.steps
         pair, trained = experiment.languages, len(self.pipeline.systems)
         yield f"# {self.model}\n"
-        yield f"{experiment.task.capitalize()} from {pair.source} to {pair.target}. This is the system"
+        called = TASKS[experiment.task].called
+        yield f"{called} from {pair.source} to {pair.target}. This is the system"
         yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
         yield f"of {trained} finetuned models the best by dev BLEU. The test set chose nothing."
         yield "What licence the model can have depends on those of the data, below.\n"

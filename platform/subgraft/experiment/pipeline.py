@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from subgraft import stages
-from subgraft.config.base import SideName
+from subgraft.config.base import SideName, StaticAlgorithm
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.systems import DISTILLED, GENERATED, SEEDED, STATIC, System
+from subgraft.config.initialiser_facts import LearningName, facts_of
+from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.experiment.manifest import manifest
@@ -81,21 +82,29 @@ class Pipeline(Beginnings):
             inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
 
-    def _static(self, method: str, side: SideName, vocabulary: Step) -> Step:
+    def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""
         experiment = self.experiment
         settings = experiment.static_embeddings
         dimensions = settings.dimensions or experiment.model.d_model
         recipe = StaticEmbeddingsRecipe(
             side="target" if side == "decoder" else "source",
-            algorithm=STATIC[method],
+            algorithm=algorithm,
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
         inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary}
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
-    def _distilled(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
+    @property
+    def _learnt(self) -> Mapping[LearningName, Callable[[System, Step, Mapping[SideName, Step], Step | None], Step]]:
+        """What learns the rows of new tokens, each as a step."""
+        return {"token-distillation": self._distilled, "likelihood-matching": self._matched}
+
+    def _distilled(
+        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
+    ) -> Step:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
+        del system, generator  # it begins with no other initialiser's rows
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
         recipe = TokenDistillationRecipe(
@@ -209,7 +218,7 @@ class Pipeline(Beginnings):
     def _intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
         sample = self.experiment.intrinsic
-        if sample is None or system.initialiser in DISTILLED:  # there, only new tokens' systems are learnt
+        if sample is None or facts_of(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
             return None
         made = transfer.recipe
         recipe = IntrinsicRecipe(
@@ -220,7 +229,8 @@ class Pipeline(Beginnings):
 
     def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = system.initialiser or ""
-        seeded = method in SEEDED
+        facts = facts_of(system.initialiser)
+        seeded = facts.seeded
         recipe = TransferRecipe(
             method=method,
             sides=self.experiment.sides,
@@ -233,15 +243,12 @@ class Pipeline(Beginnings):
         inputs = {"model": model}
         vocabularies = self.vocabularies_of(system)
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-        inputs |= {"generator": generator} if generator and method in GENERATED else {}
-        if method in STATIC:
-            inputs |= {
-                f"static/{side}": self._static(method, side, vocabularies[side]) for side in self.experiment.sides
-            }
-        if method == "likelihood-matching":
-            inputs |= {"distilled": self._matched(system, model, vocabularies, generator)}
-        elif method in DISTILLED:
-            inputs |= {"distilled": self._distilled(model, vocabularies)}
+        inputs |= {"generator": generator} if generator and facts.trained else {}
+        if facts.static:
+            sides = self.experiment.sides
+            inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
+        if facts.learnt_by:
+            inputs |= {"distilled": self._learnt[facts.learnt_by](system, model, vocabularies, generator)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
         return Step(stages.TRANSFER, name, recipe, inputs, labels)

@@ -9,8 +9,8 @@ from typing import Any
 
 from subgraft.config.base import Split
 from subgraft.config.experiment import Experiment
+from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.config.runtime import Runtime
-from subgraft.config.systems import UNMAPPED
 from subgraft.errors import UserError
 from subgraft.models.families import family_of, language_code
 from subgraft.models.hub import read_config, require_model
@@ -67,7 +67,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     if experiment.task == "question-generation":
         require_marks(experiment.question_generation.marks, encoder, str(directory))
     _require_size(config, experiment, directory)
-    longest = experiment.longest_after_pretraining
+    longest = experiment.longest_of_checkpoint
     if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     if experiment.upstream.objective == "masked" and "mask" not in decoder.special:
@@ -82,19 +82,18 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
-    used = {system.initialiser for system in experiment.systems}
     layer = experiment.token_distillation.layer
     translating = family_of(config).assembled(config)
     family = family_of(translating)
     depth = min(family.layers(translating, side) for side in experiment.sides)
-    if "token-distillation" in used and layer is not None and layer > depth:
+    if experiment.learns("token-distillation") and layer is not None and layer > depth:
         raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
     width = family.width(translating)
     vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
-    if used & set(UNMAPPED) and vectors != width:
+    if any(facts_of(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
+        unmapped = " and ".join(names_with("as_they_are"))
         raise UserError(
-            f"its rows have {width} dimensions, static embeddings {vectors}, and {' and '.join(UNMAPPED)} take these "
-            "as they are",
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} take these as they are",
             where=str(directory),
             hint=f"Say static_embeddings.dimensions: {width}.",
         )

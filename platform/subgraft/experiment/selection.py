@@ -20,7 +20,7 @@ class Finetuned:
 
     @classmethod
     def read(cls, steps: SystemSteps, store: Store) -> Finetuned:
-        return cls(steps, kept_weights(store.path(steps.finetune)))
+        return cls(steps, kept_weights(store.path(steps.finetune), steps.finetune.recipe.training.select))
 
     def __str__(self) -> str:
         return f"{self.steps.system.name}, seed {self.steps.seed} (dev BLEU {fixed(self.kept.dev_bleu)})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.config.base import SideName
 from subgraft.estimates.workload import known_tokenizer
-from subgraft.tasks.question_generation import MarkedAnswer
+from subgraft.tasks.pairings import pairing
 from subgraft.text.corpus import Corpus
 from subgraft.text.sources import resolve
 from subgraft.vocabulary.spelling import spelling, unspelled_characters
@@ -43,8 +43,7 @@ def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...
         text = Corpus.open(store.path(corpus))
         return islice(text.pairs("train"), 0, None, max(1, text.size("train") // SAMPLE))
     recipe = corpus.recipe
-    pairing = MarkedAnswer(recipe.questions) if recipe.questions else None
-    source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing)
+    source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
     if not source.on_disk:
         return iter(())
     return islice(source.read("train"), 0, None, max(1, source.size("train") // SAMPLE))

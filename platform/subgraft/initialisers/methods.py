@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.systems import DISTILLED, GENERATED, SEEDED, STATIC
+from subgraft.config.initialiser_facts import InitialiserName
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.initialisers.distilled_rows import take_distilled
@@ -89,7 +89,8 @@ def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
     return generator, origin.max_similar
 
 
-METHODS: Mapping[str, Initialiser] = {
+# What makes the rows; `config.initialiser_facts` has what each needs and gives.
+METHODS: Mapping[InitialiserName, Initialiser] = {
     "random": draw_random,
     "random-matched": draw_matched,
     "mean": mix_subwords,
@@ -107,15 +108,14 @@ METHODS: Mapping[str, Initialiser] = {
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
 }
 
-# What each needs, as the settings have it.
-TRAINED_METHODS = frozenset(GENERATED)
-SEEDED_METHODS = frozenset(SEEDED)
-DISTILLED_METHODS = frozenset(DISTILLED)
-STATIC_METHODS = STATIC
-
 
 def initialiser(method: str) -> Initialiser:
-    """The initialiser of this name. Raises UserError, listing the choices, for a name that is not known."""
+    """What makes the rows of this name's initialiser. Raises UserError as `known` does."""
+    return METHODS[known(method)]
+
+
+def known(method: str) -> InitialiserName:
+    """The name itself. Raises UserError, listing the choices, for a name that is not known."""
     if method not in METHODS:
         raise UserError(f"unknown method {method!r}", hint=f"Choose among {', '.join(METHODS)}.")
-    return METHODS[method]
+    return method  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
+from subgraft.config.base import MetricName
 from subgraft.errors import UserError
 from subgraft.metrics import meteor, rouge
 from subgraft.metrics.words import is_chinese
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 SacrebleuName = Literal["BLEU", "chrF", "TER"]
 MeanName = Literal["ROUGE-L", "METEOR"]
-MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
 # TER counts edits: of two systems, the one with the lower score is the better one.
 LOWER_IS_BETTER: frozenset[MetricName] = frozenset({"TER"})

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.metrics.scores import MetricName, Score, check_parallel, sacrebleu_metric, sentence_scores, signature
+from subgraft.config.base import MetricName
+from subgraft.metrics.scores import Score, check_parallel, sacrebleu_metric, sentence_scores, signature
 
 FloatArray = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.metrics.scores import MetricName
+from subgraft.config.base import MetricName
 from subgraft.metrics.sentence_statistics import FloatArray, score_sums
 
 CONFIDENCE = 0.95

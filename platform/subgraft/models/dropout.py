@@ -1,4 +1,4 @@
-"""A frozen model without dropout."""
+"""Dropout of a model that is there already: none at all where it is frozen, another rate while it is trained."""
 
 from __future__ import annotations
 
@@ -19,3 +19,19 @@ def without_dropout(model: nn.Module) -> nn.Module:
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     return model
+
+
+def set_hidden_dropout(model: nn.Module, rate: float) -> None:
+    """Set the dropout of hidden states, which a model's `dropout` or `hidden_dropout_prob` is; no other changes.
+
+    Dropout of attention weights is told by where it is: in an attention's own `dropout` or `attn_dropout`, but not in
+    T5's layers around an attention.
+    """
+    for module in model.modules():
+        kind = type(module).__name__
+        attends = kind.endswith("Attention") and "Layer" not in kind
+        if not attends and isinstance(getattr(module, "dropout", None), float):
+            module.dropout = rate  # type: ignore[assignment]
+        for name, child in module.named_children():
+            if isinstance(child, nn.Dropout) and not (attends and name in ("dropout", "attn_dropout")):
+                child.p = rate

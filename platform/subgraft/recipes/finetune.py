@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.training import FinetuneSettings
 from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
 
@@ -33,6 +34,7 @@ class FinetuneRecipe(TrainedRecipe):
     """
 
     languages: Languages
+    training: FinetuneSettings
     first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.training import SelectName
 from subgraft.recipes.recipe import Recipe
 
 
@@ -15,12 +16,14 @@ class Design(Settings):
     """Where a system stands in a sweep: what it shares with others, and how long its generator was trained.
 
     family: what the system shares with others of a sweep, in words.  variant: what of that is not the initialiser's.
-    generator_steps: 0 for `avg`, which is what every generator begins as; None without a generator.
+    generator_steps: 0 for `avg`, which is what every generator begins as; None without a generator.  select: what its
+    finetuning chose its weights by; dev BLEU where it is not given.
     """
 
     family: str
     variant: str = ""
     generator_steps: int | None = None
+    select: SelectName | None = None
 
 
 class SystemInputs(Settings):
@@ -65,8 +68,9 @@ class ReportedSystem(Settings):
 class ReportRecipe(Recipe):
     """systems: in the order in which they are shown.  baseline: the one that the others are compared with.
 
-    upstream, downstream: names of the corpora.  settings: all that was set, to be shown. The step's further inputs are
-    `upstream_corpus`, `downstream_corpus`, `model`, `vocabulary` and `gap`.
+    upstream, downstream: names of the corpora.  select: what finetunings choose their weights by.  settings: all that
+    was set, to be shown. The step's further inputs are `upstream_corpus`, `downstream_corpus`, `model`, `vocabulary`
+    and `gap`.
     """
 
     name: str
@@ -77,4 +81,5 @@ class ReportRecipe(Recipe):
     baseline: str | None
     speed_batch_size: int
     bootstrap_samples: int
+    select: SelectName
     settings: dict[str, Any]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.config.base import SideName
+from subgraft.config.training import SelectName
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
@@ -236,7 +237,8 @@ class ReportData:
     over_segmented: words of the references that the upstream vocabulary cuts into three pieces or more, with the
         pieces (see `words.over_segmented_words`).
     baseline: name of the system that the others are compared with, or None.
-    systems: every system under every seed, in the order in which they are to be shown.
+    rows: every system under every seed, in the order in which they are to be shown.
+    select: what decided which weights of a finetuning were kept.
     """
 
     title: str
@@ -256,6 +258,7 @@ class ReportData:
     speed_batch_size: int = 32
     bootstrap_samples: int = 1000
     bootstrap_seed: int = 1
+    select: SelectName = "bleu"
 
     @property
     def generated(self) -> bool:

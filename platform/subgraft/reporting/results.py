@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from subgraft.config.base import MetricName
+from subgraft.config.training import SelectName
 from subgraft.metrics.calibration import BINS
-from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, MetricName
+from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Figure, Section
 from subgraft.reporting.numbers import (
@@ -27,6 +29,12 @@ from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 # The scores that a comparison is told by; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
+# What a finetuning chose its weights by, in words.
+_CHOSEN: Mapping[SelectName, str] = {
+    "bleu": "with the best dev BLEU",
+    "likelihood": "with the least dev bits per character",
+    "last": "of the last step",
+}
 
 
 def results(data: ReportData) -> Section:
@@ -142,7 +150,7 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         [[_name(system, data), *_cost_cells(system, baseline or system)] for system in systems],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
-        "Kept: of the weights with the best dev BLEU, which the other figures and the test scores are of.",
+        f"Kept: of the weights {_CHOSEN[data.select]}, which the other figures and the test scores are of.",
         "Tokens per sentence and characters per token: test references in the system's vocabulary. "
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the system's own tokens; {BINS} equally wide bins (Wang et al. 2020); lower is better.",

@@ -10,9 +10,10 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from subgraft.config.base import MetricName
 from subgraft.errors import UserError
 from subgraft.metrics.calibration import Bin
-from subgraft.metrics.scores import METRICS, MetricName, check_parallel
+from subgraft.metrics.scores import METRICS, check_parallel
 from subgraft.metrics.sentence_statistics import FloatArray, corpus_score
 from subgraft.metrics.significance import Comparison, Interval, compare, estimate, holm
 from subgraft.metrics.token_classes import Likelihood

@@ -12,12 +12,14 @@ from typing import Any
 
 from subgraft import stages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.search import DEFAULT_TRIALS, TRAINED, Range, SearchSettings, SearchSpace
+from subgraft.config.initialiser_facts import facts_of
+from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.search.results import TrialResult, Value
-from subgraft.stages.kept_weights import kept_weights
+from subgraft.stages.kept_weights import KeptWeights, kept_weights
 from subgraft.store.step import TEST_SET, Step, sha256_of
 from subgraft.store.store import Store
 
@@ -29,10 +31,14 @@ def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]
     """Values of a trial, each chosen by `choose` from what there is; of one that needs no training, not those of it."""
     values: dict[str, Value] = {}
     for name, choices in space.varied.items():  # the initialiser comes first
-        if name not in ONLY_TRAINED or values.get("initialiser", system.generator) in TRAINED:
+        if name not in ONLY_TRAINED or _trained(values.get("initialiser", system.generator)):
             value = choose(name, choices)
             values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
     return values
+
+
+def _trained(initialiser: Any) -> bool:
+    return facts_of(initialiser).trained is not None
 
 
 def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
@@ -60,7 +66,7 @@ def trial_system(system: System, trial: TrialResult) -> System:
     fields = {**system.model_dump(), **trial.values, "name": trial.name}
     if "initialiser" in trial.values:
         fields["starts_from"] = None
-    if (fields.get("starts_from") or fields["initialiser"]) not in TRAINED:
+    if not _trained(fields.get("starts_from") or fields["initialiser"]):
         fields |= dict.fromkeys(ONLY_TRAINED)
     return System(**fields)
 
@@ -84,7 +90,7 @@ class TrialSteps:
 
     def objectives(self, store: Store) -> dict[str, float]:
         """What came of it: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
-        found = {"dev_bleu": kept_weights(store.artifact(self.finetune)).dev_bleu}
+        found = {"dev_bleu": self._kept(store).dev_bleu}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
             found["sentences_per_second"] = float(evaluation["speed"]["median"])
@@ -92,8 +98,13 @@ class TrialSteps:
 
     def remarks(self, store: Store) -> list[str]:
         """What must be known of its dev BLEU."""
-        trained = kept_weights(store.artifact(self.finetune)).step > 0
+        trained = self._kept(store).step > 0
         return [] if trained else ["its dev BLEU was best before any training"]
+
+    def _kept(self, store: Store) -> KeptWeights:
+        recipe = self.finetune.recipe
+        assert isinstance(recipe, FinetuneRecipe)
+        return kept_weights(store.artifact(self.finetune), recipe.training.select)
 
 
 def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.stages.context import Context, Json
-from subgraft.tasks.question_generation import MarkedAnswer
+from subgraft.tasks.pairings import pairing
 from subgraft.text.corpus import build
 
 
 def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del inputs, context
-    pairing = MarkedAnswer(recipe.questions) if recipe.questions else None
-    corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base, pairing=pairing)
+    paired = pairing(recipe.questions)
+    corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base, pairing=paired)
     sizes: dict[str, Json] = {split: corpus.size(split) for split in corpus.splits}
     return {"sizes": sizes, "generated": corpus.generated}

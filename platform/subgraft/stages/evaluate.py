@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from subgraft.config.base import MetricName
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import count_characters
 from subgraft.metrics.calibration import Calibration, inference_calibration
-from subgraft.metrics.scores import METRICS, MetricName, Score
+from subgraft.metrics.scores import METRICS, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle

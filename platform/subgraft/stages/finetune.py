@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from subgraft.config.base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
@@ -24,8 +24,9 @@ from subgraft.stages.phases import joined, split_training, take_over_tables, tra
 from subgraft.stages.rare_rows import RareRows
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
-from subgraft.training.loop import Outcome
+from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
+from subgraft.training.selection import SELECTIONS
 from subgraft.transplanting.attached_tables import AttachedTables
 
 
@@ -80,7 +81,7 @@ class _Finetuning:
     def train(
         self,
         bundle: Bundle,
-        settings: TrainingSettings,
+        settings: FinetuneSettings,
         row_updates: Sequence[RowUpdates],
         part: str = "all",
         steps_before: int = 0,
@@ -117,7 +118,7 @@ class _Finetuning:
     def _fit(
         self,
         loss: nn.Module,
-        settings: TrainingSettings,
+        settings: FinetuneSettings,
         evaluate: Callable[[], dict[str, float]],
         tables: Sequence[Tensor],
         row_updates: Sequence[RowUpdates],
@@ -133,7 +134,7 @@ class _Finetuning:
             group="finetune",
             seed=self.recipe.seed,
             evaluate=evaluate,
-            select="bleu",
+            select=SELECTIONS[self.recipe.training.select or "bleu"],
             part=part,
             steps_before=steps_before,
             tables=tables,

@@ -14,12 +14,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.corpora import Languages
-from subgraft.config.training import ROWS_IN_PARTS, TrainingSettings
+from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
 from subgraft.errors import UserError
 from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.models.dropout import set_hidden_dropout
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.translation import Translation
 from subgraft.stages.context import Context, Json
@@ -28,9 +29,13 @@ from subgraft.text.batches import BatchPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
-from subgraft.training.loop import Hooks, Outcome, Trainer
+from subgraft.training.learning_rates import SCHEDULES
+from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
+from subgraft.training.selection import Selection
 
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
 DEV_LENGTH_RATIO = 2.5
@@ -53,7 +58,7 @@ def fit(
     group: str,
     seed: int,
     evaluate: Callable[[], dict[str, float]] | None = None,
-    select: str | None = None,
+    select: Selection | None = None,
     part: str = "all",
     steps_before: int = 0,
     tables: Collection[Tensor] = (),
@@ -71,8 +76,9 @@ def fit(
     if device().type == "cpu" and settings.precision == "bf16":
         # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
+    rates = ParameterRates.of(settings, tables)
     with out_of_memory_told(group, settings, context.runtime, device()):
-        engine = _engine(module, settings, context, tables, row_updates)
+        engine = _engine(module, settings, context, rates, row_updates)
     trainer = Trainer(
         module,
         weights,
@@ -82,7 +88,14 @@ def fit(
         Checkpoints(context.work / "checkpoints" / part, context.warn),
         seed=seed,
         checkpoint_seconds=context.runtime.checkpoint_seconds,
-        hooks=Hooks(evaluate, select, partial(_recorded, context, steps_before), context.progress),
+        hooks=Hooks(
+            evaluate,
+            select,
+            _dropout_by_step(module, settings),
+            partial(_recorded, context, steps_before),
+            context.progress,
+        ),
+        width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
     )
     batch = trainer.largest_batch()
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
@@ -98,17 +111,35 @@ def _engine(
     module: nn.Module,
     settings: TrainingSettings,
     context: Context,
-    tables: Collection[Tensor],
+    rates: ParameterRates,
     row_updates: Sequence[RowUpdates],
 ) -> Engine:
     runtime = context.runtime
     if runtime.zero_stage is None:
-        return PlainEngine(module.to(device()), settings, device(), tables, row_updates)
+        return PlainEngine(module.to(device()), settings, device(), rates, row_updates)
     if row_updates:
         raise UserError(ROWS_IN_PARTS)
     from subgraft.training.deepspeed_engine import DeepSpeedEngine
 
-    return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, tables, runtime.offload)
+    return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, rates, runtime.offload)
+
+
+def _width(module: nn.Module) -> int:
+    """Of the hidden states of a loss's model, which are as wide as its input table."""
+    return int(module.model.get_input_embeddings().embedding_dim)  # type: ignore[union-attr,operator]
+
+
+def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:
+    """What sets the dropout of a loss's model before each update; nothing where the settings have it stay as it is."""
+    if not isinstance(settings, ModelTrainingSettings) or not settings.dropout_schedule:
+        return lambda step: None
+
+    def set_rate(step: int) -> None:
+        rate = settings.dropout_at(step)
+        if rate is not None:
+            set_hidden_dropout(module.model, rate)  # type: ignore[arg-type]
+
+    return set_rate
 
 
 def is_writer() -> bool:

@@ -6,23 +6,29 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from subgraft.config.training import SelectName
 from subgraft.errors import OperationalError
+from subgraft.training.selection import SELECTIONS
 
 CURVE = "curve.json"
 
 
 @dataclass(frozen=True)
 class KeptWeights:
-    """What a finetuning kept: the first weights with its best dev BLEU. At step 0 they are those it began with."""
+    """What a finetuning kept: of equals the first weights. At step 0 they are those it began with."""
 
     step: int
     dev_bleu: float
 
 
-def kept_weights(finetuned: Path) -> KeptWeights:
-    """The step and dev BLEU of a finetuned model's weights, from the curve beside them."""
+def kept_weights(finetuned: Path, select: SelectName | None = None) -> KeptWeights:
+    """The step and dev BLEU of a finetuned model's weights, from the curve beside them.
+
+    select: what the finetuning went by; dev BLEU where it is not given.
+    """
     curve = json.loads((finetuned / CURVE).read_text())
     if not curve:
         raise OperationalError("a finetuning without dev scores", where=str(finetuned))
-    best = max(curve, key=lambda point: float(point["values"]["bleu"]))
+    selection = SELECTIONS[select or "bleu"]
+    best = curve[-1] if selection is None else max(curve, key=lambda point: selection.worth(point["values"]))
     return KeptWeights(int(best["step"]), float(best["values"]["bleu"]))

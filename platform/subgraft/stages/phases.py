@@ -8,16 +8,16 @@ from dataclasses import replace
 import torch
 
 from subgraft.config.base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
-from subgraft.training.loop import CurvePoint, Outcome
+from subgraft.training.progress import CurvePoint, Outcome
 from subgraft.training.schedule import Data, planned_steps
 
 
 def split_training(
-    settings: TrainingSettings, data: Data, seed: int, share: float
-) -> tuple[TrainingSettings, TrainingSettings]:
+    settings: FinetuneSettings, data: Data, seed: int, share: float
+) -> tuple[FinetuneSettings, FinetuneSettings]:
     """The two phases' settings: together they take as many steps as one training would, and at least one each."""
     total = planned_steps(settings, data.lengths, seed)
     first = min(max(1, round(share * total)), max(1, total - 1))

@@ -1,4 +1,4 @@
-"""Corpus and vocabularies → PretrainedModel: the upstream side, learnt here."""
+"""Corpus and vocabularies, or a model → PretrainedModel: the upstream side, learnt here or pretrained further."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
+from subgraft.training.selection import SELECTIONS
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus = Corpus.open(inputs["corpus"])
-    bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+    bundle = _begun(recipe, inputs)
     loss = MaskedLoss if recipe.masking else Seq2SeqLoss
     outcome = fit(
         loss(bundle.model, recipe.training.label_smoothing),
@@ -31,11 +32,18 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
         group="pretrain",
         seed=recipe.seed,
         evaluate=_dev_scores(recipe, bundle, corpus),
-        select="bleu" if recipe.objective == "translation" else None,
+        select=SELECTIONS[recipe.training.select or "bleu"] if recipe.objective == "translation" else None,
     )
     if is_writer():
         bundle.save(out)
     return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+
+
+def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
+    """The model before its first step: built, or the one that is pretrained further."""
+    if recipe.model is None:
+        return Bundle.load(inputs["model"])
+    return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
 
 
 def _data(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> Data:

@@ -80,6 +80,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
         commands=_commands(recipe.name, f"{languages.source}-{languages.target}", systems),
         speed_batch_size=recipe.speed_batch_size,
         bootstrap_samples=recipe.bootstrap_samples,
+        select=recipe.select,
     )
 
 

@@ -45,7 +45,7 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
         curve=_curve(finetuned / CURVE),
-        kept_step=kept_weights(finetuned).step,
+        kept_step=kept_weights(finetuned, design.select).step,
         tokens_per_sentence=evaluation["tokens_per_sentence"],
         characters_per_token=evaluation["characters_per_token"],
         sentences_per_second=evaluation["speed"]["median"],

@@ -1,12 +1,12 @@
 """DeepSpeed (ZeRO 0 to 3) under the training loop; the only file that imports it.
 
-Checkpoints hold full parameters and Adam moments by name, the same as the plain engine's: a training may go on under
-another ZeRO stage, another number of workers, or none of DeepSpeed at all.
+Checkpoints hold full parameters and optimizer moments by name, the same as the plain engine's: a training may go on
+under another ZeRO stage, another number of workers, or none of DeepSpeed at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
-from subgraft.training.engine import Batch, freeze, parameter_groups
+from subgraft.training.engine import Batch
+from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
+from subgraft.training.parameter_groups import ParameterRates
 
-MOMENTS = ("exp_avg", "exp_avg_sq")
 # Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
 _BUCKET = 50_000_000
 _TO_CPU = {"device": "cpu"}
@@ -45,7 +46,7 @@ class DeepSpeedEngine:
         settings: TrainingSettings,
         device: torch.device,
         zero_stage: ZeroStage,
-        tables: Collection[Tensor] = (),
+        rates: ParameterRates | None = None,
         offload: Offload = "none",
     ) -> None:
         deepspeed.init_distributed(
@@ -55,10 +56,13 @@ class DeepSpeedEngine:
         self._stage = zero_stage
         self._module = module
         self._settings = settings
-        freeze(settings, tables)
-        groups = parameter_groups(module, settings, tables)
+        self._moments = OPTIMIZERS[settings.optimizer].moments
+        rates = rates or ParameterRates()
+        rates.freeze()
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
-            model=module, model_parameters=groups, config=_configuration(settings, zero_stage, self.world, offload)
+            model=module,
+            model_parameters=rates.groups(module),
+            config=_configuration(settings, zero_stage, self.world, offload),
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -76,8 +80,9 @@ class DeepSpeedEngine:
     def step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate * group["factor"]
+        # ZeRO 1 and 2 look for the moments of all groups as soon as the first one has been stepped.
+        self._make_moments()
         self._engine.step()
-        self._has_moments = True
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._make_moments()
@@ -89,16 +94,16 @@ class DeepSpeedEngine:
         tensors: dict[str, Tensor] = {}
         for name, parameter in self._named.items():
             tensors[f"parameter.{name}"] = _present(safe_get_full_fp32_param(parameter), parameter)
-            for key in MOMENTS if self._has_moments else ():
+            for key in self._moments if self._has_moments else ():
                 tensors[f"{key}.{name}"] = self._moment(parameter, key).detach().clone()
         return tensors
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        if any(name.startswith(MOMENTS) for name in tensors):
+        if any(name.startswith(self._moments) for name in tensors):
             self._make_moments()
         for name, parameter in self._named.items():
             self._set_parameter(parameter, tensors[f"parameter.{name}"].to(self.device))
-            for key in MOMENTS:
+            for key in self._moments:
                 if f"{key}.{name}" in tensors:
                     self._set_moment(parameter, key, tensors[f"{key}.{name}"].to(self.device))
         self._set_step(steps)
@@ -127,7 +132,7 @@ class DeepSpeedEngine:
         return context
 
     @property
-    def _adam(self) -> Any:
+    def _stepping(self) -> Any:
         """The optimizer itself; ZeRO stages wrap it in one of their own."""
         return getattr(self._optimizer, "optimizer", self._optimizer)
 
@@ -136,8 +141,8 @@ class DeepSpeedEngine:
         if self._has_moments:
             return
         for partition in self._partitions():
-            moments = {key: torch.zeros_like(partition) for key in MOMENTS}
-            self._adam.state[partition] = {"step": torch.tensor(0.0), **moments}
+            moments = {key: torch.zeros_like(partition) for key in self._moments}
+            self._stepping.state[partition] = {"step": torch.tensor(0.0), **moments}
         if self._stage in (1, 2):
             self._optimizer._lazy_init_hp_params_optimizer_state()
         self._has_moments = True
@@ -150,7 +155,7 @@ class DeepSpeedEngine:
         return cast(Sequence[Tensor], getattr(self._optimizer, name))
 
     def _set_step(self, steps: int) -> None:
-        for state in self._adam.state.values():
+        for state in self._stepping.state.values():
             if "step" in state:
                 state["step"] = torch.tensor(float(steps)) if isinstance(state["step"], Tensor) else steps
 
@@ -160,6 +165,11 @@ def _present(value: Tensor | None, parameter: Tensor) -> Tensor:
 
 
 def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:
+    kind = OPTIMIZERS[settings.optimizer]
+    # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's need not. Others it takes
+    # from PyTorch anyway.
+    of_torch = {"torch_adam": True} if kind.can_fuse else {}
+    fused = {"fused": True} if kind.can_fuse and offload != "none" else {}
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
@@ -168,16 +178,8 @@ def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offl
         "zero_allow_untested_optimizer": True,
         "gradient_clipping": settings.clip_norm or 0.0,
         "optimizer": {
-            "type": "AdamW",
-            "params": {
-                "lr": settings.learning_rate,
-                "betas": [settings.adam_beta1, settings.adam_beta2],
-                "eps": settings.adam_epsilon,
-                "weight_decay": settings.weight_decay,
-                # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's need not.
-                "torch_adam": True,
-                **({"fused": True} if offload != "none" else {}),
-            },
+            "type": kind.name,
+            "params": {**optimizer_arguments(settings), **of_torch, **fused},
         },
         "steps_per_print": 1_000_000_000,
     }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
+from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
+from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.row_updates import RowUpdates
 
 
@@ -49,7 +51,7 @@ class Engine(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Trainable parameters and optimizer state (`exp_avg.NAME`, `exp_avg_sq.NAME`), full on rank 0."""
+        """Trainable parameters and optimizer state (`exp_avg.NAME` and so on), full on rank 0."""
         ...
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None: ...
@@ -57,26 +59,6 @@ class Engine(Protocol):
     def whole(self) -> AbstractContextManager[None]:
         """While open, the module's parameters are whole on every worker."""
         ...
-
-
-def freeze(settings: TrainingSettings, tables: Iterable[Tensor]) -> None:
-    """Take tables whose rate is nought out of the training: no gradient, and nothing of them in an optimizer."""
-    if settings.embedding_learning_rate == 0:
-        for table in tables:
-            table.requires_grad_(False)
-
-
-def parameter_groups(module: nn.Module, settings: TrainingSettings, tables: Collection[Tensor]) -> list[dict[str, Any]]:
-    """What is trained, in groups for an optimizer; `factor` is each group's share of the learning rate."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    if settings.embedding_learning_rate is None:
-        return [{"params": trained, "factor": 1.0}]
-    chosen = {id(table) for table in tables}
-    rest = [parameter for parameter in trained if id(parameter) not in chosen]
-    own = [parameter for parameter in trained if id(parameter) in chosen]
-    factor = settings.embedding_learning_rate / settings.learning_rate
-    groups = [{"params": rest, "factor": 1.0}, {"params": own, "factor": factor}]
-    return [group for group in groups if group["params"]]
 
 
 def add_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -104,10 +86,9 @@ def recompute_activations(model: nn.Module) -> None:
 
 
 class PlainEngine:
-    """PyTorch with Adam and optional bf16 autocast; with several workers, gradients are summed over them.
+    """PyTorch with optional bf16 autocast; with several workers, gradients are summed over them.
 
-    tables: the parameters that `embedding_learning_rate` is for; at 0 they are frozen.  row_updates: rows that
-    follow Adam in part.
+    rates: what is not trained at the whole learning rate.  row_updates: rows that follow the optimizer in part.
     """
 
     def __init__(
@@ -115,7 +96,7 @@ class PlainEngine:
         module: nn.Module,
         settings: TrainingSettings,
         device: torch.device,
-        tables: Collection[Tensor] = (),
+        rates: ParameterRates | None = None,
         row_updates: Sequence[RowUpdates] = (),
     ) -> None:
         self.rank = dist.get_rank() if dist.is_initialized() else 0
@@ -123,16 +104,11 @@ class PlainEngine:
         self.device = device
         self._module = module
         self._settings = settings
-        freeze(settings, tables)
+        rates = rates or ParameterRates()
+        rates.freeze()
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self._optimizer = torch.optim.AdamW(
-            parameter_groups(module, settings, tables),
-            lr=settings.learning_rate,
-            betas=(settings.adam_beta1, settings.adam_beta2),
-            eps=settings.adam_epsilon,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self._moments = OPTIMIZERS[settings.optimizer].moments
+        self._optimizer = make_optimizer(settings, rates.groups(module))
         self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
@@ -162,8 +138,8 @@ class PlainEngine:
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         for parameter in self._named.values():
-            # What Adam itself would make in its first step.
-            moments = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
+            # What the optimizer itself would make in its first step.
+            moments = {key: torch.zeros_like(parameter) for key in self._moments}
             self._optimizer.state[parameter] = {"step": torch.tensor(0.0, device=self.device), **moments}
         for _ in range(times):
             self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
@@ -178,7 +154,7 @@ class PlainEngine:
     def state(self) -> dict[str, Tensor]:
         tensors = {f"parameter.{name}": p.detach() for name, p in self._named.items()}
         for name, parameter in self._named.items():
-            for key in ("exp_avg", "exp_avg_sq"):
+            for key in self._moments:
                 if key in self._optimizer.state.get(parameter, {}):
                     tensors[f"{key}.{name}"] = self._optimizer.state[parameter][key]
         return tensors
@@ -188,11 +164,9 @@ class PlainEngine:
             for name, parameter in self._named.items():
                 parameter.copy_(tensors[f"parameter.{name}"])
                 if f"exp_avg.{name}" in tensors:
-                    self._optimizer.state[parameter] = {
-                        "step": torch.tensor(float(steps), device=self.device),
-                        "exp_avg": tensors[f"exp_avg.{name}"].to(self.device).clone(),
-                        "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(self.device).clone(),
-                    }
+                    moments = {key: tensors[f"{key}.{name}"].to(self.device).clone() for key in self._moments}
+                    step = torch.tensor(float(steps), device=self.device)
+                    self._optimizer.state[parameter] = {"step": step, **moments}
 
     def whole(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,63 +21,29 @@ from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
-from subgraft.training.schedule import Data, batch_plan, dropout_seed, is_evaluated, learning_rate
+from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
+from subgraft.training.progress import CurvePoint, Outcome, Progress
+from subgraft.training.schedule import Data, batch_plan, dropout_seed, is_evaluated, planned_steps
+from subgraft.training.selection import Selection
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
 
 
 @dataclass(frozen=True)
-class CurvePoint:
-    """What is known of a training after `step` updates; epoch is fractional, seconds are of training alone."""
-
-    step: int
-    epoch: float
-    seconds: float
-    values: dict[str, float]
-
-
-@dataclass
-class Progress:
-    """Where a training stands: all that a checkpoint holds beside tensors."""
-
-    step: int = 0
-    epoch: int = 0
-    position: int = 0
-    seconds: float = 0.0
-    best_score: float | None = None
-    best_step: int = 0
-    stale: int = 0
-    finished: bool = False
-    curve: list[CurvePoint] = field(default_factory=list)
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Progress:
-        return cls(**{**state, "curve": [CurvePoint(**point) for point in state["curve"]]})
-
-
-@dataclass(frozen=True)
 class Hooks:
     """What a training tells and asks: all optional.
 
-    evaluate: named dev scores of the module as it stands; `select` names the one that picks the best weights (higher is
-    better). metrics(step, values) and progress(done, total, what) are for records and people.
+    evaluate: named dev scores of the module as it stands.  select: which of them picks the best weights.
+    before_update(step): before the update that comes after `step` others.  metrics(step, values) and progress(done,
+    total, what) are for records and people.
     """
 
     evaluate: Callable[[], dict[str, float]] | None = None
-    select: str | None = None
+    select: Selection | None = None
+    before_update: Callable[[int], None] = lambda step: None
     metrics: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
     progress: Callable[[int, int, str], None] = lambda done, total, what: None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A finished training: the curve, the step of the weights the module now has, and seconds of training."""
-
-    curve: tuple[CurvePoint, ...]
-    steps: int
-    best_step: int
-    seconds: float
 
 
 class Trainer:
@@ -95,7 +61,9 @@ class Trainer:
         seed: int,
         checkpoint_seconds: float = 60.0,
         hooks: Hooks | None = None,
+        width: int = 0,
     ) -> None:
+        """width: of the model's hidden states, for a schedule that goes by it."""
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
@@ -106,6 +74,7 @@ class Trainer:
         self._checkpoint_seconds = checkpoint_seconds
         self._hooks = hooks or Hooks()
         self._plan = batch_plan(data.lengths, settings, seed)
+        self._width = width
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
         self._saved_at = time.monotonic()
@@ -113,7 +82,7 @@ class Trainer:
     def largest_batch(self) -> Batch:
         """This worker's part of the micro-batch that takes most memory in the first epoch; later ones have others."""
         engine, lengths = self._engine, self._plan.lengths
-        parts = (part for batch in self._plan.epoch(0) for part in self._micro_batches(batch))
+        parts = (part for batch in self._plan.largest() for part in self._micro_batches(batch))
         candidates = most_demanding(parts, lengths, CANDIDATES)
         whole = [self._data.batch(candidate, 0) for candidate in candidates]
         largest = max(range(len(whole)), key=lambda i: math.prod(whole[i].shape))
@@ -136,7 +105,7 @@ class Trainer:
             self._evaluate(0.0)
         self._saved_at = time.monotonic()
         while not progress.finished:
-            self._run_epoch(self._plan.epoch(progress.epoch))
+            self._run_epoch(self._plan.epoch(progress.epoch, progress.step - progress.position))
         self._use_best()
         return Outcome(tuple(progress.curve), progress.step, progress.best_step, progress.seconds)
 
@@ -160,6 +129,7 @@ class Trainer:
     def _update(self, indices: np.ndarray, epoch: int) -> dict[str, float]:
         """One optimizer step on one global batch; returns each loss's mean over its items."""
         settings, engine = self._settings, self._engine
+        self._hooks.before_update(self._progress.step)
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
@@ -178,8 +148,15 @@ class Trainer:
             part = engine.accumulate(batch.to(engine.device), weights, last=i == len(batches) - 1)
             parts.append(part if takes_part else {})
         sums = sum_over_workers(add_up(parts), names, engine)
-        engine.step(learning_rate(settings, self._progress.step + 1))
+        engine.step(learning_rate(settings, self._progress.step + 1, self._horizon))
         return {name: sums.get(name, 0.0) / max(counts.get(name, 0), 1) for name in names}
+
+    @cached_property
+    def _horizon(self) -> Horizon:
+        settings = self._settings
+        bounded = SCHEDULES[settings.schedule].needs_total
+        total = planned_steps(settings, self._data.lengths, self._seed) if bounded else 0
+        return Horizon(settings.warmup_steps, total, self._width)
 
     def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:
         size = self._settings.micro_batch_size
@@ -204,7 +181,7 @@ class Trainer:
         step = self._progress.step
         what = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
         self._hooks.progress(step, self._total_steps(per_epoch), what)
-        rate = learning_rate(self._settings, step)
+        rate = learning_rate(self._settings, step, self._horizon)
         self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate})
 
     def _evaluate(self, epoch: float) -> None:
@@ -219,7 +196,7 @@ class Trainer:
         if self._engine.rank == 0:
             self._hooks.metrics(progress.step, {f"dev_{name}": value for name, value in values.items()})
         if self._hooks.select is not None:
-            self._select(values[self._hooks.select])
+            self._select(self._hooks.select.worth(values))
 
     def _select(self, score: float) -> None:
         progress, patience = self._progress, self._settings.patience

@@ -1,14 +1,13 @@
-"""What a training does at which step, as functions of its settings and seed: batches, learning rates, evaluations."""
+"""What a training does at which step, as functions of its settings and seed: batches, evaluations, dropout's noise."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
-from subgraft.text.batches import BatchPlan
+from subgraft.training.ramped_plan import RampedPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch
@@ -23,15 +22,11 @@ class Data(Protocol):
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
 
 
-def learning_rate(settings: TrainingSettings, step: int) -> float:
-    """Linear warm-up to the peak, then inverse square root decay; `step` counts from 1."""
-    warmup = settings.warmup_steps
-    return settings.learning_rate * min(step / warmup, math.sqrt(warmup / step))
-
-
-def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> BatchPlan:
+def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> RampedPlan:
     """The batches of a training, epoch by epoch, by the lengths of its examples [n]."""
-    return BatchPlan(np.minimum(lengths, _limit(settings)), settings.batch_size, seed)
+    sizes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
+    # Sequences are cut at max_length tokens.
+    return RampedPlan(lengths, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed)
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int) -> int:
@@ -40,13 +35,10 @@ def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int) ->
         assert settings.max_steps is not None
         return settings.max_steps
     plan = batch_plan(lengths, settings, seed)
-    steps = sum(len(plan.epoch(epoch)) for epoch in range(settings.epochs))
+    steps = 0
+    for epoch in range(settings.epochs):
+        steps += len(plan.epoch(epoch, steps))
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
-
-
-def _limit(settings: TrainingSettings) -> int:
-    """The most one example can cost: sequences are cut at max_length tokens."""
-    return settings.max_length if settings.batch_unit == "tokens" else settings.batch_size
 
 
 def is_evaluated(settings: TrainingSettings, step: int, position: int, per_epoch: int) -> bool:

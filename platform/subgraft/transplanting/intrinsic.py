@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
+from subgraft.config.initialiser_facts import facts_of
 from subgraft.errors import UserError
 from subgraft.generators.generator import check_origin, load_generator
-from subgraft.initialisers.methods import TRAINED_METHODS, initialiser
+from subgraft.initialisers.methods import initialiser, known
 from subgraft.initialisers.new_rows import NewRows, Request
 from subgraft.models.sides import Side, side
 from subgraft.transplanting.transplant import Method, weight_scale
@@ -73,7 +74,7 @@ def remake(
 ) -> NewRows:
     """Rows of upstream subwords, made by the method as if the upstream side had none of them."""
     whole = side(model, name)
-    if method.name in TRAINED_METHODS and method.generator is not None:
+    if facts_of(known(method.name)).trained and method.generator is not None:
         _, origin = load_generator(method.generator, name)
         check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)

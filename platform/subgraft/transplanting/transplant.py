@@ -28,8 +28,8 @@ class Method:
 
     generator: directory of a trained one, for att and patt.  max_similar: for avg.  seed: for the random kinds.
     keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
-    static: directories of static embeddings of each side's new vocabulary, for those in `initialisers.STATIC_METHODS`.
-    distilled: directory of distilled rows, a folder a side, for those in `initialisers.DISTILLED_METHODS`.
+    static: directories of static embeddings of each side's new vocabulary, where the method's facts name any.
+    distilled: directory of distilled rows, a folder a side, for what is learnt beforehand.
     """
 
     name: str

@@ -10,7 +10,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from subgraft.config.initialiser_facts import INITIALISERS, LEARNINGS
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
+from subgraft.config.tasks import TASKS
 from subgraft.config.yamltree import parse
 
 PRESETS = ("small", "gpu", "paper")
@@ -25,22 +27,15 @@ def preset(name: str) -> Groups:
     return groups
 
 
-@cache
-def _tasks() -> Mapping[str, Groups]:
-    tasks: Mapping[str, Groups] = _read("tasks")
-    return tasks
-
-
 def _read(name: str) -> Any:
     text = files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     return parse(text, name).data
 
 
-# Groups that systems with some initialiser alone need. Elsewhere they are in no experiment, and in no fingerprint.
-_ONLY_FOR: Mapping[str, str] = {
-    "token_distillation_training": "token-distillation",
-    "likelihood_matching_training": "likelihood-matching",
-}
+# Groups that systems with some initialiser alone need, by the training that makes its rows. Elsewhere they are in no
+# experiment, and in no fingerprint.
+_ONLY_FOR: Mapping[str, str] = {facts.training: learning for learning, facts in LEARNINGS.items()}
+_OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
 def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +44,7 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     An unknown preset or task is left for validation to name.
     """
     name, task = given.get("preset", "small"), given.get("task")
-    groups = {**(preset(name) if name in PRESETS else {}), **(_tasks().get(task, {}) if isinstance(task, str) else {})}
+    groups = {**(preset(name) if name in PRESETS else {}), **(_OF_TASKS.get(task, {}) if isinstance(task, str) else {})}
     filled = dict(given)
     for group, defaults in groups.items():
         if group in given or group not in _ONLY_FOR or _has_system(given, _ONLY_FOR[group]):
@@ -67,7 +62,12 @@ def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
     return {"family": family} | {name: value for name, value in defaults.items() if name in known}
 
 
-def _has_system(given: Mapping[str, Any], initialiser: str) -> bool:
+def _has_system(given: Mapping[str, Any], learning: str) -> bool:
     systems = given.get("systems", ())
     systems = systems if isinstance(systems, list | tuple) else ()
-    return any(isinstance(system, Mapping) and system.get("initialiser") == initialiser for system in systems)
+    return any(isinstance(each, Mapping) and _learnt_by(each.get("initialiser")) == learning for each in systems)
+
+
+def _learnt_by(initialiser: object) -> str | None:
+    """Of a name that nothing has checked yet."""
+    return next((facts.learnt_by for name, facts in INITIALISERS.items() if name == initialiser), None)

@@ -1,0 +1,104 @@
+"""What each initialiser needs and gives, as far as settings and plans go by it; `initialisers.methods` makes the rows.
+
+To add one: its name and its facts here, and what makes its rows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from subgraft.config.base import StaticAlgorithm
+
+InitialiserName = Literal[
+    "random",
+    "random-matched",
+    "mean",
+    "avg",
+    "att",
+    "patt",
+    "reconstruction",
+    "word2vec",
+    "word2vec-mapped",
+    "cbow",
+    "focus",
+    "wechsel",
+    "omp",
+    "token-distillation",
+    "likelihood-matching",
+]
+GeneratorName = Literal["avg", "att", "patt"]
+TrainedGenerator = Literal["att", "patt"]
+LearningName = Literal["token-distillation", "likelihood-matching"]
+
+
+@dataclass(frozen=True)
+class InitialiserFacts:
+    """mixes: whether every new row is a mixture of upstream rows, which it can stay attached to.
+    generator: the kind of generator that mixes; trained: that kind again where it has something to train.
+    static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
+    these for rows, so that they must be as wide.
+    learnt_by: the training on the task's text that makes its rows, with the frozen model as teacher.
+    seeded: whether rows depend on a seed.
+    """
+
+    mixes: bool = False
+    generator: GeneratorName | None = None
+    trained: TrainedGenerator | None = None
+    static: StaticAlgorithm | None = None
+    as_they_are: bool = False
+    learnt_by: LearningName | None = None
+    seeded: bool = False
+
+
+@dataclass(frozen=True)
+class LearningFacts:
+    """training: the settings of what learns rows.  decoder_alone: whether it is about what a decoder predicts.
+
+    has_start: whether it begins with the rows of another initialiser.
+    """
+
+    training: Literal["token_distillation_training", "likelihood_matching_training"]
+    decoder_alone: bool = False
+    has_start: bool = False
+
+
+INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
+    "random": InitialiserFacts(seeded=True),
+    "random-matched": InitialiserFacts(seeded=True),
+    "mean": InitialiserFacts(mixes=True),
+    "avg": InitialiserFacts(mixes=True, generator="avg"),
+    "att": InitialiserFacts(mixes=True, generator="att", trained="att"),
+    "patt": InitialiserFacts(mixes=True, generator="patt", trained="patt"),
+    "reconstruction": InitialiserFacts(),
+    "word2vec": InitialiserFacts(static="skip-gram", as_they_are=True),
+    "word2vec-mapped": InitialiserFacts(static="skip-gram"),
+    "cbow": InitialiserFacts(static="cbow", as_they_are=True),
+    "focus": InitialiserFacts(static="fasttext"),
+    "wechsel": InitialiserFacts(static="fasttext"),
+    "omp": InitialiserFacts(static="fasttext"),
+    "token-distillation": InitialiserFacts(learnt_by="token-distillation"),
+    "likelihood-matching": InitialiserFacts(learnt_by="likelihood-matching"),
+}
+LEARNINGS: Mapping[LearningName, LearningFacts] = {
+    "token-distillation": LearningFacts("token_distillation_training"),
+    "likelihood-matching": LearningFacts("likelihood_matching_training", decoder_alone=True, has_start=True),
+}
+_NO_NEW_ROWS = InitialiserFacts()
+
+
+def facts_of(initialiser: InitialiserName | None) -> InitialiserFacts:
+    """Those of a row without new tokens have nothing."""
+    return _NO_NEW_ROWS if initialiser is None else INITIALISERS[initialiser]
+
+
+def learning_of(initialiser: InitialiserName | None) -> LearningFacts | None:
+    """The training that makes an initialiser's rows, if one does."""
+    learnt_by = facts_of(initialiser).learnt_by
+    return None if learnt_by is None else LEARNINGS[learnt_by]
+
+
+def names_with(fact: str) -> list[InitialiserName]:
+    """The initialisers that have something of this field, in the order of the table."""
+    return [name for name, facts in INITIALISERS.items() if getattr(facts, fact)]

@@ -1,0 +1,53 @@
+"""What each task needs, as far as settings and plans go by it; `tasks` makes its pairs.
+
+To add one: its name and its facts here, and what makes its pairs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from subgraft.config.base import MetricName
+
+TaskName = Literal["translation", "question-generation", "text-to-text"]
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """called: the task in words.  of_questions: whether its corpus holds questions on passages (squad), whose pairs
+    have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs
+    are scored by.  hub_tag: what the Hugging Face hub calls it.  defaults: settings that it needs otherwise than
+    translation does, by their group.
+    """
+
+    called: str
+    hub_tag: str
+    metrics: tuple[MetricName, ...]
+    of_questions: bool = False
+    two_languages: bool = False
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+_OF_TEXT: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
+# A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
+# pairs.
+_ANY_LENGTH = {"max_characters": None, "max_ratio": None}
+TASKS: Mapping[TaskName, TaskFacts] = {
+    "translation": TaskFacts("Translation", "translation", _OF_TEXT, two_languages=True),
+    "question-generation": TaskFacts(
+        "Question-generation",
+        "text2text-generation",
+        _OF_TEXT,
+        of_questions=True,
+        # A question is shorter than its passage, so an output that grows as long repeats itself.
+        defaults={"cleaning": _ANY_LENGTH, "evaluation": {"max_length_ratio": 1.0}},
+    ),
+    "text-to-text": TaskFacts("Text-to-text", "text2text-generation", _OF_TEXT, defaults={"cleaning": _ANY_LENGTH}),
+}
+
+
+def tasks_with(fact: str) -> list[TaskName]:
+    """The tasks that have something of this field, in the order of the table."""
+    return [name for name, facts in TASKS.items() if getattr(facts, fact)]

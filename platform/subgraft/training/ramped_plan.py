@@ -1,0 +1,55 @@
+"""Batches whose size grows with the steps, composed as a function of (seed, epoch, the epoch's first step) alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from subgraft.text.batches import BatchPlan
+
+
+@dataclass(frozen=True)
+class RampedPlan:
+    """How examples are cut into global batches of a size that holds from a step on.
+
+    costs: [n] of the examples, as `BatchPlan` has them.  sizes: pairs (step, size), the first of step 0, steps going
+    up; a size holds from the update that comes after so many others.  most: what one example costs at most, which is
+    the size of its batch where None.
+    """
+
+    costs: np.ndarray
+    sizes: Sequence[tuple[int, int]]
+    most: int | None
+    seed: int
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """[n] what each example costs in a batch of the largest size."""
+        return self._plan(max(size for _, size in self.sizes)).lengths
+
+    def largest(self) -> list[np.ndarray]:
+        """The batches of the first epoch, were all of it of the largest size: what memory must suffice for."""
+        return self._plan(max(size for _, size in self.sizes)).epoch(0)
+
+    def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
+        """The batches of an epoch: arrays of example indices, each example exactly once.
+
+        Where another size begins within the epoch, what is left of it is composed anew.
+        """
+        begins = [size for step, size in self.sizes if step <= first_step]
+        batches = self._plan(begins[-1]).epoch(epoch)
+        for step, size in self.sizes[len(begins) :]:
+            before = batches[: step - first_step]
+            if len(before) == len(batches):
+                break
+            rest = np.sort(np.concatenate(batches[len(before) :]))
+            again = self._plan(size, rest).epoch(epoch)
+            batches = [*before, *(rest[batch] for batch in again)]
+        return batches
+
+    def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
+        costs = self.costs if chosen is None else self.costs[chosen]
+        return BatchPlan(np.minimum(costs, self.most or size), size, self.seed)

@@ -1,0 +1,70 @@
+"""Initialisers and tasks: one record each, the same names everywhere, and nothing that goes by a name outside them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from subgraft.config.rows import StartName
+
+from subgraft.config.initialiser_facts import (
+    INITIALISERS,
+    LEARNINGS,
+    GeneratorName,
+    InitialiserName,
+    LearningName,
+    TrainedGenerator,
+    facts_of,
+    learning_of,
+    names_with,
+)
+from subgraft.config.presets import with_preset
+from subgraft.config.tasks import TASKS, TaskName, tasks_with
+from subgraft.initialisers.methods import METHODS
+from subgraft.metrics.scores import METRICS
+
+
+def test_what_makes_rows_and_what_is_known_of_it_have_the_same_names() -> None:
+    assert get_args(InitialiserName) == tuple(INITIALISERS) == tuple(METHODS)
+    assert get_args(StartName) == tuple(names_with("mixes"))
+    assert get_args(GeneratorName) == tuple(names_with("generator"))
+    assert get_args(TrainedGenerator) == tuple(names_with("trained"))
+    assert get_args(LearningName) == tuple(LEARNINGS) == tuple(names_with("learnt_by"))
+
+
+def test_facts_agree_with_one_another() -> None:
+    for name, facts in INITIALISERS.items():
+        assert facts.trained in (None, facts.generator)
+        assert facts.mixes or facts.generator is None
+        assert facts.static or not facts.as_they_are
+        assert facts.learnt_by in (None, name)
+    assert facts_of(None) == facts_of("reconstruction") and learning_of(None) is learning_of("avg") is None
+
+
+def test_tasks_are_those_that_a_configuration_can_name() -> None:
+    assert get_args(TaskName) == tuple(TASKS)
+    assert tasks_with("of_questions") == ["question-generation"] and tasks_with("two_languages") == ["translation"]
+    assert all(set(facts.metrics) <= set(METRICS) and facts.metrics for facts in TASKS.values())
+
+
+@pytest.mark.parametrize("task", get_args(TaskName))
+def test_a_task_s_own_defaults_lie_beneath_what_is_given(task: TaskName) -> None:
+    filled = with_preset({"task": task, "cleaning": {"max_characters": 7}})
+    assert filled["cleaning"] == {**TASKS[task].defaults.get("cleaning", {}), "max_characters": 7}
+    assert filled.get("evaluation", {}) == TASKS[task].defaults.get("evaluation", {})
+
+
+def test_nothing_compares_an_initialiser_or_a_task_with_a_name(repository: Path) -> None:
+    compared = []
+    for path in sorted((repository / "platform" / "subgraft").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = [node.left, *node.comparators]
+            about = any(isinstance(each, ast.Attribute) and each.attr in ("initialiser", "task") for each in sides)
+            constants = [c for each in sides for c in ast.walk(each) if isinstance(c, ast.Constant)]
+            if about and any(isinstance(constant.value, str) for constant in constants):
+                compared.append(f"{path.name}:{node.lineno}")
+    assert not compared
