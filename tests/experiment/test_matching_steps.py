@@ -59,7 +59,9 @@ def test_on_top_of_a_generator_it_is_given_that_row_s_generator(repository: Path
     assert row.generator.fingerprint == other.generator.fingerprint
     assert matching(row).inputs["generator"].fingerprint == other.generator.fingerprint
     assert set(row.transfer.inputs) == {"model", "vocabulary/decoder", "distilled"}, "its rows are whole"
-    assert made.report.inputs["generator/on-patt/1"].fingerprint == other.generator.fingerprint
+    keys = {system.name: system.inputs.generator for system in made.report.recipe.systems}
+    generators = {made.report.inputs[keys[name] or ""].fingerprint for name in ("on-patt", "patt+kd")}
+    assert generators == {other.generator.fingerprint}
     assert matching(row).fingerprint != matching(steps["matched", 1]).fingerprint
     weight = "rows=[{name: on-patt, initialiser: likelihood-matching, starts_from: patt}]"
     assert rows(repository, weight)["on-patt", 1].generator.fingerprint != other.generator.fingerprint  # type: ignore[union-attr]
