@@ -60,7 +60,9 @@ def test_on_top_of_a_generator_it_is_given_that_system_s_generator(repository: P
     assert system.generator.fingerprint == other.generator.fingerprint
     assert matching(system).inputs["generator"].fingerprint == other.generator.fingerprint
     assert set(system.transfer.inputs) == {"model", "vocabulary/decoder", "distilled"}, "its rows are whole"
-    assert made.report.inputs["generator/on-patt/1"].fingerprint == other.generator.fingerprint
+    keys = {reported.name: reported.inputs.generator for reported in made.report.recipe.systems}
+    generators = {made.report.inputs[keys[name] or ""].fingerprint for name in ("on-patt", "patt+kd")}
+    assert generators == {other.generator.fingerprint}
     assert matching(system).fingerprint != matching(steps["matched", 1]).fingerprint
     weight = "systems=[{name: on-patt, initialiser: likelihood-matching, starts_from: patt}]"
     assert systems(repository, weight)["on-patt", 1].generator.fingerprint != other.generator.fingerprint  # type: ignore[union-attr]

@@ -57,9 +57,11 @@ def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None
     static = by_method(pipeline)["omp"].static
     recipes = {side: step.recipe.side for side, step in static.items()}  # type: ignore[attr-defined]
     assert recipes == {"encoder": "source", "decoder": "target"}
+    (reported,) = (system.inputs for system in pipeline.report.recipe.systems if system.name == "omp")
     for side, step in static.items():
-        assert step.inputs["vocabulary"] is pipeline.vocabularies[side]  # type: ignore[index]
-        assert pipeline.report.inputs[f"static/{side}/omp/1"].fingerprint == step.fingerprint
+        assert step.inputs["vocabulary"] is pipeline.vocabularies[side]
+        assert pipeline.report.inputs[reported.static[side]].fingerprint == step.fingerprint
+    assert set(reported.new_rows) == set(reported.static.values()), "which is what its new rows are billed by"
 
 
 def test_vectors_taken_as_they_are_must_be_as_wide_as_the_table(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class Session:
 
     def estimates(self, plan: Plan) -> Table | None:
         """What the trainings of a plan will need, as far as that is known; None where there are none."""
+        if not plan.to_run:
+            return None
         from subgraft.estimates.estimate import estimates, table
 
         found = estimates(Store(self._home), plan, self.experiment.runtime)
