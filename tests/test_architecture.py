@@ -127,6 +127,7 @@ def test_nothing_is_unpickled_and_no_archive_unpacked(repository: Path) -> None:
 # Who may tell families of models apart.
 KNOW_FAMILIES = ("models/families/", "config/models.py")
 ABOUT_FAMILIES = {"model_type", "family"}
+TYPE_QUESTIONS = {"isinstance", "issubclass"}
 
 
 def _compared(node: ast.AST) -> list[ast.expr]:
@@ -141,9 +142,11 @@ def _compared(node: ast.AST) -> list[ast.expr]:
 
 
 def _names_family(expression: ast.expr) -> bool:
+    """A model type or the name of a family; not what a `family` object is asked for."""
+    asked = {id(part.value) for part in ast.walk(expression) if isinstance(part, ast.Attribute)}
     return any(
         (isinstance(part, ast.Attribute) and part.attr in ABOUT_FAMILIES)
-        or (isinstance(part, ast.Name) and part.id in ABOUT_FAMILIES)
+        or (isinstance(part, ast.Name) and part.id in ABOUT_FAMILIES and id(part) not in asked)
         or (isinstance(part, ast.Subscript) and _is_text(part.slice, ABOUT_FAMILIES))
         for part in ast.walk(expression)
     )
@@ -169,11 +172,7 @@ def _tells_families_apart(path: Path) -> Iterator[int]:
     for node in ast.walk(tree):
         if any(_names_family(expression) for expression in _compared(node)):
             yield node.lineno  # type: ignore[attr-defined]
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("isinstance", "issubclass")
-        ):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in TYPE_QUESTIONS:
             names = {part.id for argument in node.args[1:] for part in ast.walk(argument) if isinstance(part, ast.Name)}
             if names & (classes - {"PreTrainedModel"}):
                 yield node.lineno

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -233,6 +233,19 @@ def test_a_bert_becomes_an_encoder_decoder_and_is_fitted(tmp_path: Path, succeed
     succeed("transfer", "--model", "whole", "--vocab", "new", "--method", "mean", "--out", "fitted")
     translated = succeed("generate", "--model", "fitted", "--input", source, "--beam", "1", "--languages", "en-de")
     assert len(translated.split("\n")) == 3
+
+
+@pytest.mark.parametrize("build", [toys.gpt2, toys.llama])
+def test_a_decoder_alone_is_fitted(build: Any, tmp_path: Path, succeed: Succeed, command: Command) -> None:
+    old, new = toys.german_tokenizer(), toys.fitted_tokenizer()
+    Bundle(build(), old, old).save(tmp_path / "model")
+    new.save(tmp_path / "vocabulary")
+    given = ("--model", "model", "--vocab", "vocabulary", "--method", "avg")
+    assert succeed("transfer", *given, "--out", "fitted").startswith("decoder: ")
+    fitted = Bundle.load("fitted")
+    assert side(fitted.model, "decoder").input.weight.shape == (len(new), toys.SHAPE["d_model"])
+    refused = command("transfer", *given, "--sides", "encoder,decoder", "--out", "both")
+    assert refused.code == 2 and "has no encoder" in refused.err
 
 
 def test_sentences_come_from_standard_input(marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.report import ReportedSystem
 
 CHANGES = (
-    "rows=[{name: plain, vocabulary: upstream}, {name: b.c+1, initialiser: patt},"
+    "systems=[{name: plain, vocabulary: upstream}, {name: b.c+1, initialiser: patt},"
     " {name: focus, initialiser: focus}, {name: omp, initialiser: omp}, {name: none, pretraining: none}]",
     "sides=[encoder, decoder]",
     "evaluation.upstream_sentences=30",
@@ -35,7 +35,7 @@ def systems(pipeline: Pipeline) -> dict[tuple[str, int], ReportedSystem]:
 def test_every_system_is_there_under_every_seed_in_order(
     pipeline: Pipeline, systems: dict[tuple[str, int], ReportedSystem]
 ) -> None:
-    assert list(systems) == [(steps.row.name, steps.seed) for steps in pipeline.rows]
+    assert list(systems) == [(steps.system.name, steps.seed) for steps in pipeline.systems]
     assert pipeline.report.recipe.baseline == "plain"
 
 
@@ -43,8 +43,8 @@ def test_every_key_leads_to_the_systems_own_step(
     pipeline: Pipeline, systems: dict[tuple[str, int], ReportedSystem]
 ) -> None:
     inputs = pipeline.report.inputs
-    for steps in pipeline.rows:
-        told = systems[steps.row.name, steps.seed].inputs
+    for steps in pipeline.systems:
+        told = systems[steps.system.name, steps.seed].inputs
         pairs = {
             told.finetune: steps.finetune,
             told.evaluate: steps.evaluate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
 from subgraft.models.families.family import Config, Family, Tables, TableSize
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 
 class BartLike(Family):
-    """Sizes are d_model, encoder_layers, encoder_ffn_dim, …; tables are model.SIDE.embed_tokens and lm_head."""
+    """Sizes are d_model, encoder_layers, encoder_ffn_dim, …; tables are model.SIDE.embed_tokens and lm_head.
+
+    apart: what config.json says of a model whose sides have tables of their own.
+    """
+
+    apart: ClassVar[Mapping[str, Any]]
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[f"{side}_layers"])
@@ -35,6 +40,13 @@ class BartLike(Family):
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
         return {"encoder": config["vocab_size"], "decoder": config.get("decoder_vocab_size") or config["vocab_size"]}
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        both = self.vocabulary_sizes(config) | dict(sizes)
+        changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
+        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
+        return {**config, **changed, **ids, **self.apart}
 
     @abstractmethod
     def has_shared_table(self, config: Config) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
@@ -28,16 +28,10 @@ class Marian(BartLike):
 
     model_type = "marian"
     objectives = frozenset({"translation"})
+    apart: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
 
     def has_shared_table(self, config: Config) -> bool:
         return bool(config.get("share_encoder_decoder_embeddings", True))
-
-    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        both = self.vocabulary_sizes(config) | dict(sizes)
-        changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
-        # The values of ids count nothing; one beyond a smaller table could not be constructed.
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
-        return {**config, **changed, **ids, "share_encoder_decoder_embeddings": False}
 
     def body_parameters(self, config: Config) -> Parameters:
         """Positions are sinusoids, which are kept as weights and not trained."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
 from subgraft.models.families import counting
@@ -21,7 +21,6 @@ from subgraft.models.families.family import (
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.config.base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.config.models import MBartSettings
     from subgraft.models.families.bart_like import Rebuilt
@@ -36,16 +35,10 @@ class MBart(BartLike):
 
     model_type = "mbart"
     objectives = frozenset({"translation", "denoising"})
+    apart: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
 
     def has_shared_table(self, config: Config) -> bool:
         return True
-
-    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        both = self.vocabulary_sizes(config) | dict(sizes)
-        changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
-        # The values of ids count nothing; one beyond a smaller table could not be constructed.
-        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
-        return {**config, **changed, **ids, "model_type": SplitMBart.model_type}
 
     def body_parameters(self, config: Config) -> Parameters:
         """Each stack has learned positions, and layer normalisation after its embeddings and at its top."""
