@@ -113,7 +113,7 @@ def test_it_is_quick() -> None:
     assert time.process_time() - started < 12
 
 
-@pytest.mark.parametrize(("domain", "digest"), [("everyday", "f9e1a5b42267a9c0"), ("law", "90e427ecb6f354d6")])
+@pytest.mark.parametrize(("domain", "digest"), [("everyday", "56b6ad0ae43ce529"), ("law", "90e427ecb6f354d6")])
 def test_the_corpus_is_fixed(domain: Domain, digest: str, unseen: dict[Domain, list[Pair]]) -> None:
     """Results are compared over it: whoever changes it changes them all, and raises corpus.VERSION."""
     text = "\n".join("\t".join(pair) for pair in unseen[domain])

@@ -239,7 +239,8 @@ def _noun(said: str, gesagt: str) -> Noun:
 
 def _verb(said: str, gesagt: str) -> Verb:
     base, *given = said.split(", ")
-    english = (base, "is" if base == "be" else _english(base, "s"), *(given or [_english(base, "ed")] * 2))
+    said_past, said_participle = given or [_english(base, "ed")] * 2
+    english = (base, "is" if base == "be" else _english(base, "s"), said_past, said_participle)
     stated, *parts = gesagt.rstrip("*").split(" ")
     prefix, _, infinitive = stated.rpartition("-")
     third, past, participle = parts or _regular(infinitive, prefix)
