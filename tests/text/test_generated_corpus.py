@@ -20,7 +20,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 @pytest.fixture(scope="module")
 def train() -> dict[Domain, list[Pair]]:
-    return {domain: list(pairs(domain, "train", 20_000)) for domain in DOMAINS}
+    return {domain: list(pairs(domain, "train", 6_000)) for domain in DOMAINS}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def nouns(domain: Domain, held_out: bool = True) -> set[str]:
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_pairs_are_distinct_on_either_side(domain: Domain, train: dict[Domain, list[Pair]]) -> None:
     english, german = zip(*train[domain], strict=True)
-    assert len(train[domain]) == len(set(english)) == len(set(german)) == 20_000
+    assert len(train[domain]) == len(set(english)) == len(set(german)) == 6_000
 
 
 @pytest.mark.parametrize(("domain", "count"), [("everyday", 16_000), ("law", 2_500)])
