@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import time
 from hashlib import sha256
-from itertools import cycle
+from itertools import cycle, islice
 
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.text.generated import capacity, held_out_compounds, pairs
-from subgraft.text.generated.corpus import Domain, Pair, take
-from subgraft.text.generated.everyday_nouns import NOUNS
-from subgraft.text.generated.law_compounds import COMPOUNDS
-from subgraft.text.generated.law_words import DERIVED, LOANS, SIMPLE
+from subgraft.text.generated import pairs
+from subgraft.text.generated.corpus import Domain, Pair, drawn, grammar, take
+from subgraft.text.generated.words import FINITE, Features, Noun
 
 DOMAINS: tuple[Domain, ...] = ("everyday", "law")
 WORD = re.compile(r"[^\W\d_]+")
@@ -22,7 +20,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 @pytest.fixture(scope="module")
 def train() -> dict[Domain, list[Pair]]:
-    return {domain: list(pairs(domain, "train", 20_000)) for domain in DOMAINS}
+    return {domain: list(pairs(domain, "train", 6_000)) for domain in DOMAINS}
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +28,21 @@ def unseen() -> dict[Domain, list[Pair]]:
     return {domain: [*pairs(domain, "dev", 1_000), *pairs(domain, "test", 1_000)] for domain in DOMAINS}
 
 
+def nouns(domain: Domain, held_out: bool = True) -> set[str]:
+    """The German nouns, in the nominative of either number."""
+    words = [word for found in grammar(domain, held_out).words.values() for word in found if isinstance(word, Noun)]
+    return {word.german(Features(number)) for word in words for number in (word.agreement, "p")} - {""}
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_pairs_are_distinct_on_either_side(domain: Domain, train: dict[Domain, list[Pair]]) -> None:
     english, german = zip(*train[domain], strict=True)
-    assert len(train[domain]) == len(set(english)) == len(set(german)) == 20_000
+    assert len(train[domain]) == len(set(english)) == len(set(german)) == 6_000
+
+
+@pytest.mark.parametrize(("domain", "count"), [("everyday", 16_000), ("law", 2_500)])
+def test_few_sentences_are_derived_twice(domain: Domain, count: int) -> None:
+    assert len(set(islice(drawn(domain, "train", 1), count))) > 0.95 * count
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -57,45 +66,28 @@ def test_splits_share_no_sentence_on_either_side(
 def test_held_out_compounds_are_never_in_train_and_often_in_test(
     train: dict[Domain, list[Pair]], unseen: dict[Domain, list[Pair]]
 ) -> None:
-    held_out = held_out_compounds("law")
-    assert not held_out_compounds("everyday")
-    words = sorted({word.lower() for domain in DOMAINS for _, german in train[domain] for word in WORD.findall(german)})
-    # Not even inside of a longer word.
-    assert not [word for word in words if any(held.lower() in word for held in held_out)]
+    held_out = nouns("law") - nouns("law", held_out=False)
+    assert len(held_out) > 30
+    assert nouns("everyday") == nouns("everyday", held_out=False)
+    words = {word for domain in DOMAINS for _, german in train[domain] for word in WORD.findall(german)}
+    # With -s and -n of their cases too.
+    assert not [word for word in words for held in held_out if word.startswith(held)]
     with_one = sum(not held_out.isdisjoint(WORD.findall(german)) for _, german in unseen["law"][1_000:])
-    assert with_one >= 400
-
-
-def test_the_parts_of_held_out_compounds_are_in_train(train: dict[Domain, list[Pair]]) -> None:
-    seen = " ".join(german.lower() for domain in DOMAINS for _, german in train[domain])
-    held_out = {compound.noun.german: compound for compound in COMPOUNDS if compound.held_out}
-    for compound in held_out.values():
-        # What is built on another compound that is held out has the parts of that one.
-        if compound.first not in held_out:
-            assert compound.first.lower() in seen, compound.noun.german
-        assert compound.last.lower() in seen, compound.noun.german
+    assert with_one > 100
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_sentences_are_well_formed(
     domain: Domain, train: dict[Domain, list[Pair]], unseen: dict[Domain, list[Pair]]
 ) -> None:
-    for pair in train[domain] + unseen[domain]:
-        for side in pair:
+    lower = {noun.lower() for noun in nouns(domain)} - {"junge", "jungen"}
+    for english, german in train[domain] + unseen[domain]:
+        for side in (english, german):
             assert 4 <= len(side.split(" ")) <= 22
             assert side[0].isupper() and side[-1] in ".?"
-            assert not re.search(r"  | ,|,,| \.|,\.|\s$|[.?].*[?]", side), side
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_german_nouns_are_capitalised(domain: Domain, unseen: dict[Domain, list[Pair]]) -> None:
-    tables = (NOUNS, SIMPLE, LOANS, DERIVED)
-    nouns = {noun.german for table in tables for found in table.values() for noun in found}
-    nouns |= {compound.noun.german for compound in COMPOUNDS}
-    assert all(noun[0].isupper() and noun[1:].islower() for noun in nouns)
-    # What is also a word of another kind when it is not capitalised.
-    lower = {noun.lower() for noun in nouns} - {"junge"}
-    for _, german in unseen[domain]:
+            assert not re.search(r"  | ,|,,| [.?]|,[^ ]|\s$|[.?].*[?]|[{}~|" + FINITE + "]", side), side
+        assert not re.search(r"\ba [aeio]|\ban [^aeiouh]", english), english
+        assert not re.search(r"\b(in|von) dem\b|\bin das\b", german), german
         assert lower.isdisjoint(WORD.findall(german)), german
 
 
@@ -103,13 +95,8 @@ def test_sentences_of_the_law_are_longer_and_so_are_their_words(train: dict[Doma
     words = {domain: [WORD.findall(german) for _, german in train[domain]] for domain in DOMAINS}
     lengths = {domain: sum(map(len, found)) / len(found) for domain, found in words.items()}
     long_words = {domain: sum(len(word) > 12 for found in words[domain] for word in found) for domain in DOMAINS}
-    assert lengths["law"] > 1.25 * lengths["everyday"]
+    assert lengths["law"] > 1.15 * lengths["everyday"]
     assert long_words["law"] > 10 * long_words["everyday"]
-
-
-def test_capacity() -> None:
-    assert capacity("everyday") > 60_000
-    assert capacity("law") > 40_000
 
 
 def test_more_than_there_is_cannot_be_had(train: dict[Domain, list[Pair]]) -> None:
@@ -122,12 +109,12 @@ def test_more_than_there_is_cannot_be_had(train: dict[Domain, list[Pair]]) -> No
 def test_it_is_quick() -> None:
     started = time.process_time()
     assert sum(1 for _ in pairs("law", "train", 20_000, seed=3)) == 20_000
-    # About a second and a half; twice the bound of three, for machines that are busy.
-    assert time.process_time() - started < 6
+    # Some four seconds; the bound is for machines that are busy.
+    assert time.process_time() - started < 12
 
 
-@pytest.mark.parametrize(("domain", "digest"), [("everyday", "587b833738969b29"), ("law", "16ffcce50d5b55a4")])
+@pytest.mark.parametrize(("domain", "digest"), [("everyday", "56b6ad0ae43ce529"), ("law", "90e427ecb6f354d6")])
 def test_the_corpus_is_fixed(domain: Domain, digest: str, unseen: dict[Domain, list[Pair]]) -> None:
-    """Results are compared over it: whoever changes it, changes them all, and has to say so here."""
+    """Results are compared over it: whoever changes it changes them all, and raises corpus.VERSION."""
     text = "\n".join("\t".join(pair) for pair in unseen[domain])
     assert sha256(text.encode()).hexdigest()[:16] == digest

@@ -169,7 +169,12 @@ def test_the_generated_corpus_is_what_its_generator_yields_in_either_direction(t
     pairs = list(forth.read("train"))
     assert len(set(pairs)) == len(pairs) == forth.size("train") == 5
     assert list(back.read("train")) == [pair[::-1] for pair in pairs]
-    assert forth.identity() == {"generated": "law", "counts": {"train": 5, "dev": 500, "test": 1000}, "seed": 1}
+    assert forth.identity() == {
+        "generated": "law",
+        "version": 2,
+        "counts": {"train": 5, "dev": 500, "test": 1000},
+        "seed": 1,
+    }
     with pytest.raises(UserError, match="English and German"):
         resolve(source, EN_FR, tmp_path)
 

@@ -11,7 +11,7 @@ from subgraft.config.base import Split
 from subgraft.config.corpora import CorpusSource, Languages, UrlFile
 from subgraft.errors import UserError
 from subgraft.files import file_digest
-from subgraft.text import download, mtdata
+from subgraft.text import download, generated, mtdata
 from subgraft.text.cleaning import Sides
 from subgraft.text.columns import ColumnsSource
 from subgraft.text.places import SPLITS, find, find_file, single_files, split_files
@@ -41,14 +41,12 @@ class GeneratedSource(ResolvedSource):
 
     def identity(self) -> dict[str, object]:
         counts = {split: self.size(split) for split in SPLITS}
-        return {"generated": self.domain, "counts": counts, "seed": GENERATED_SEED}
+        return {"generated": self.domain, "version": generated.VERSION, "counts": counts, "seed": GENERATED_SEED}
 
     def size(self, split: Split) -> int:
         return self.limit.get(split, GENERATED_COUNTS[split])
 
     def read(self, split: Split) -> Iterator[Sides]:
-        from subgraft.text import generated
-
         swapped = self.languages.source != GENERATED_LANGUAGES[0]
         for pair in generated.pairs(self.domain, split, self.size(split), GENERATED_SEED):
             yield pair[::-1] if swapped else pair

@@ -3,6 +3,6 @@
 It shows the machinery of the project; it is no evidence that one method beats another.
 """
 
-from subgraft.text.generated.corpus import capacity, held_out_compounds, pairs
+from subgraft.text.generated.corpus import VERSION, pairs
 
-__all__ = ["capacity", "held_out_compounds", "pairs"]
+__all__ = ["VERSION", "pairs"]

@@ -1,135 +1,260 @@
-"""What the lexicon says of a word, and how its tables are read: one word a line, fields between bars."""
+"""The words of the generated corpus: what an entry says of one, and the form it takes among other words.
+
+The German forms are those of Duden, Die Grammatik (the chapters on article, adjective, noun and verb). Subjects are of
+the third person, but for *we*, whose verbs have the form of *they*.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
-from subgraft.text.generated import english
-
-
-@dataclass(frozen=True, slots=True)
-class Noun:
-    """A noun in both languages. gender: m, f or n; weak: declined like *der Kunde, den Kunden*; "" for no plural."""
-
-    english: str
-    english_plural: str
-    german: str
-    gender: str
-    plural: str
-    weak: bool = False
+CASES = "nadg"
+# In the text of a clause this stands before its finite verb, until that is put in its place.
+FINITE = "^"
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """A verb in both languages by its principal parts, and what it governs.
+def _forms(**by_gender: str) -> Mapping[str, tuple[str, ...]]:
+    return {gender: tuple(text.replace("-", "").split(" ")) for gender, text in by_gender.items()}
 
-    particle: what follows the English verb (pick *up*).  prefix: the separable one (*ab*holen).  present: the third
-    person singular; auxiliary: of the perfect tense.  slot: classes of nouns the object is drawn from.
+
+# By gender, or p for the plural: forms and endings in nominative, accusative, dative, genitive; "-" for none.
+_DER = _forms(m="der den dem des", f="die die der der", n="das das dem des", p="die die den der")
+RELATIVE = _forms(m="der den dem dessen", f="die die der deren", n="das das dem dessen", p="die die denen deren")
+_DIESER = _forms(m="er en em es", f="e e er er", n="es es em es", p="e e en er")
+_EIN = _forms(m="- en em es", f="e e er er", n="- - em es", p="e e en er")
+_ADJECTIVE = {
+    "weak": _forms(m="e en en en", f="e e en en", n="e e en en", p="en en en en"),
+    "mixed": _forms(m="er en en en", f="e e en en", n="es es en en", p="en en en en"),
+    "strong": _forms(m="er en em en", f="e e er er", n="es es em en", p="e e en er"),
+}
+# Singular and plural. Sollen is said of advice and duty (should): the subjunctive serves as the present.
+_FINITE = {"sein": ("ist", "sind"), "haben": ("hat", "haben"), "sollen": ("sollte", "sollten")}
+_INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "hinter")
+
+
+class Features(NamedTuple):
+    """What a phrase is told by the phrase it stands in.
+
+    agreement: m, f, n, or p in the plural.  case: 0 to 3, nominative, accusative, dative, genitive.  form: of verbs.
+    declension: of adjectives, by the article before them; "plain" for none.  order: where a clause has its finite verb,
+    "first", "second" or "last".
     """
 
-    english: str
-    english_past: str
-    english_participle: str
-    particle: str
-    infinitive: str
-    prefix: str
-    present: str
-    past: str
-    participle: str
-    auxiliary: str
-    slot: tuple[str, ...] = ()
+    agreement: str = "n"
+    case: int = 0
+    form: str = "present"
+    declension: str = "strong"
+    negated: bool = False
+    order: str = "second"
+
+
+class Item(Protocol):
+    """A word, or a phrase, in both languages. agreement: what others agree with it in; None if they do not."""
+
+    @property
+    def agreement(self) -> str | None: ...
+    def english(self, features: Features) -> str: ...
+    def german(self, features: Features) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word that is not inflected: an adverb, a name, a pronoun in the nominative."""
+
+    said: str
+    gesagt: str
+    agreement: str | None = None
+
+    def english(self, features: Features) -> str:
+        return self.said
+
+    def german(self, features: Features) -> str:
+        return self.gesagt
+
+
+@dataclass(frozen=True, slots=True)
+class Determiner:
+    """An article, demonstrative or possessive, as in "the | der" and "my | mein"."""
+
+    said: str
+    stem: str
+    agreement = None
+
+    def english(self, features: Features) -> str:
+        return self.said
+
+    def german(self, features: Features) -> str:
+        gender, case = features.agreement, features.case
+        if self.stem == "der":
+            return _DER[gender][case]
+        if self.stem == "dies":
+            return self.stem + _DIESER[gender][case]
+        negated = self.stem == "ein" and features.negated and CASES[case] == "a"
+        return ("k" if negated else "") + self.stem + _EIN[gender][case]
+
+    @property
+    def declension(self) -> str:
+        """That of an adjective after it."""
+        return "weak" if self.stem in ("der", "dies") else "mixed"
 
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """An adjective in both languages; stem: what endings are put to (teuer → teur)."""
+    """As "old | alt", with the stem where endings change it: "expensive | teuer teur"."""
 
-    english: str
-    german: str
+    said: str
+    plain: str
     stem: str
+    agreement = None
+
+    def english(self, features: Features) -> str:
+        return self.said
+
+    def german(self, features: Features) -> str:
+        if features.declension == "plain":
+            return self.plain
+        return self.stem + _ADJECTIVE[features.declension][features.agreement][features.case]
 
 
 @dataclass(frozen=True, slots=True)
-class Adverbial:
-    """An adverb or prepositional phrase, fixed in both languages."""
+class Noun:
+    """As "child/children | Kind n -er"; gender w: weak masculine. Plurals as in dictionaries: -er, ¨er; 0: none."""
 
-    english: str
-    german: str
+    said: str
+    said_plural: str
+    singular: str
+    gender: str
+    plural: str
 
+    @property
+    def agreement(self) -> str:
+        return "m" if self.gender == "w" else self.gender
 
-def rows(table: str) -> Iterator[list[str]]:
-    """The fields of every line; an indented one carries on the line before it."""
-    for line in table.strip().replace("\n    ", " ").splitlines():
-        yield [field.strip() for field in line.split("|")]
+    def english(self, features: Features) -> str:
+        return self.said_plural if features.agreement == "p" else self.said
 
-
-def listed(text: str) -> tuple[str, ...]:
-    """The words of a line."""
-    return tuple(text.split())
-
-
-def noun(named: str, german: str, gender: str, plural: str) -> Noun:
-    """A noun from its fields. named: "house", or "child/children"; gender w: weak masculine; plural "-": none."""
-    singular, _, given = named.partition("/")
-    many = "" if plural == "-" else given or english.plural(singular)
-    return Noun(singular, many, german, "m" if gender == "w" else gender, plural.strip("-"), gender == "w")
-
-
-def nouns(table: str) -> tuple[Noun, ...]:
-    """Lines of English | German | gender | plural."""
-    return tuple(noun(*fields[:4]) for fields in rows(table))
+    def german(self, features: Features) -> str:
+        case = CASES[features.case]
+        if features.agreement == "p":
+            return self.plural + ("n" if case == "d" and not self.plural.endswith(("n", "s")) else "")
+        if self.gender == "w" and case != "n":
+            return self.plural
+        return genitive(self.singular) if case == "g" and self.gender != "f" else self.singular
 
 
-def verbs(table: str) -> tuple[Verb, ...]:
-    """Lines of English | German | slot; principal parts with commas where they are not regular, * for *sein*."""
-    return tuple(verb(fields[0], fields[1], tuple(" ".join(fields[2:]).split())) for fields in rows(table))
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """As "read read read | lesen liest las gelesen"; * at the end for the perfect with *sein*, "ab-" for a prefix.
+
+    said: base, third person, past and participle, "pick up" with its particle. German forms: present, past, perfect,
+    participle, bare (the infinitive) and zu, the finite word marked.
+    """
+
+    said: tuple[str, str, str, str]
+    prefix: str
+    infinitive: str
+    third: str
+    past: str
+    participle: str
+    auxiliary: str
+    agreement = None
+
+    def english(self, features: Features) -> str:
+        base, third, past, participle = self.said
+        if features.agreement == "p" and base == "be" and features.form in ("present", "past"):
+            return "are" if features.form == "present" else "were"
+        present = base if features.agreement == "p" else third
+        return {"present": present, "past": past, "participle": participle}.get(features.form, base)
+
+    def german(self, features: Features) -> str:
+        form, plural = features.form, features.agreement == "p"
+        if form == "bare":
+            return self.prefix + self.infinitive
+        if form == "zu":
+            return f"{self.prefix}zu{self.infinitive}" if self.prefix else f"zu {self.infinitive}"
+        if form == "participle":
+            return self.participle
+        if form == "past":
+            ending = ("n" if self.past.endswith("e") else "en") if plural else ""
+            return f"{self.prefix}{FINITE}{self.past}{ending}"
+        if form == "perfect":
+            return f"{self.participle} {FINITE}{_FINITE[self.auxiliary][plural]}"
+        return f"{self.prefix}{FINITE}{_FINITE.get(self.infinitive, (self.third, self.infinitive))[plural]}"
 
 
-def verb(named: str, german: str, slot: Sequence[str] = ()) -> Verb:
-    """A verb from "pick up" or "buy,bought,bought" and "ab-holen" or "lesen,liest,las,gelesen"."""
-    forms, _, particle = named.partition(" ")
-    parts = forms.split(",")
-    past, participle = parts[1:] if len(parts) == 3 else (english.past(forms), english.past(forms))
-    auxiliary = "sein" if german.endswith("*") else "haben"
-    stated, *irregular = german.rstrip("*").split(",")
-    prefix, _, infinitive = stated.rpartition("-")
-    present, preterite, perfect = irregular or _regular(infinitive, prefix)
-    perfect = prefix + perfect
-    return Verb(
-        *(parts[0], past, participle, particle), infinitive, prefix, present, preterite, perfect, auxiliary, tuple(slot)
-    )
+def genitive(noun: str) -> str:
+    """The strong genitive: Vertrags, Hauses; -es after a sibilant and in most words of one syllable."""
+    if noun.endswith(("s", "ß", "x", "z", "sch", "st")):
+        return noun + "es"
+    one_syllable = len(re.findall("[aeiouäöüé]+", noun.lower())) == 1
+    return noun + ("es" if one_syllable and (noun.endswith("ch") or noun[-1] not in "aeiouäöüéhlrm") else "s")
 
 
-def stem(infinitive: str) -> str:
-    """The stem of a German verb: kaufen → kauf, liefern → liefer."""
-    return infinitive[:-1] if infinitive.endswith(("ern", "eln")) else infinitive[:-2]
+def _plural(singular: str, code: str) -> str:
+    if code.startswith("¨"):
+        umlaut = str.maketrans("aouAOU", "äöüÄÖÜ")
+        vowel = r"a(?=u[^aou]*$)|[aouAOU](?=[^aou]*$)"
+        return re.sub(vowel, lambda found: found[0].translate(umlaut), singular, count=1) + code[1:]
+    return singular + code[1:] if code.startswith("-") else code.removeprefix("0")
 
 
-_INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "hinter", "wider")
-# They begin like an inseparable prefix and have none.
-_PLAIN = ("beten", "erben", "betteln")
+def _english(word: str, ending: str) -> str:
+    """A word with -s or -ed: city → cities, box → boxes, try → tried; of breach of contract, the first one."""
+    head, *rest = re.split(r"(?= (?:of|to|for|against|up|on)\b)", word, maxsplit=1)
+    after = "".join(rest)
+    if head.endswith("y") and head[-2] not in "aeiou":
+        return f"{head[:-1]}ie{ending[-1]}{after}"
+    if ending == "s":
+        return f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh', 'o')) else 's'}{after}"
+    return f"{head}{'d' if head.endswith('e') else 'ed'}{after}"
 
 
 def _regular(infinitive: str, prefix: str) -> tuple[str, str, str]:
-    root = stem(infinitive)
+    """Third person of present and preterite, and participle, of a weak verb without its separable prefix."""
+    root = infinitive[:-1] if infinitive.endswith(("ern", "eln")) else infinitive[:-2]
     link = "e" if root.endswith(("t", "d", "chn", "ffn", "gn")) else ""
-    inseparable = infinitive.startswith(_INSEPARABLE) and infinitive not in _PLAIN
-    bare = infinitive.endswith("ieren") or (inseparable and not prefix)
+    bare = infinitive.endswith("ieren") or (infinitive.startswith(_INSEPARABLE) and not prefix)
     return f"{root}{link}t", f"{root}{link}te", f"{'' if bare else 'ge'}{root}{link}t"
 
 
-def adjectives(table: str) -> tuple[Adjective, ...]:
-    """Lines of English | German, with the stem after a comma where endings change it."""
-    return tuple(adjective(*fields) for fields in rows(table))
+def _named(said: str, gesagt: str) -> Word:
+    """A name with its gender, "Anna f", or a pronoun, "we | wir p"."""
+    text, _, gender = (gesagt or said).rpartition(" ")
+    return Word(said if gesagt else text, text, gender)
 
 
-def adjective(named: str, german: str) -> Adjective:
-    """An adjective from "expensive" and "teuer,teur"."""
-    plain, _, changed = german.partition(",")
-    return Adjective(named, plain, changed or plain)
+def _adjective(said: str, gesagt: str) -> Adjective:
+    plain, _, changed = gesagt.partition(" ")
+    return Adjective(said, plain, changed or plain.removesuffix("e"))
 
 
-def adverbials(table: str) -> tuple[Adverbial, ...]:
-    """Lines of English | German."""
-    return tuple(Adverbial(*fields) for fields in rows(table))
+def _noun(said: str, gesagt: str) -> Noun:
+    one, _, many = said.partition("/")
+    singular, gender, plural = gesagt.split(" ")
+    return Noun(one, many or _english(one, "s"), singular, gender, _plural(singular, plural))
+
+
+def _verb(said: str, gesagt: str) -> Verb:
+    base, *given = said.split(", ")
+    said_past, said_participle = given or [_english(base, "ed")] * 2
+    english = (base, "is" if base == "be" else _english(base, "s"), said_past, said_participle)
+    stated, *parts = gesagt.rstrip("*").split(" ")
+    prefix, _, infinitive = stated.rpartition("-")
+    third, past, participle = parts or _regular(infinitive, prefix)
+    auxiliary = "sein" if gesagt.endswith("*") else "haben"
+    return Verb(english, prefix, infinitive, third, past, prefix + participle, auxiliary)
+
+
+# By the kind that a grammar names: how an entry is read. A modal verb has one form in English.
+ENTRY: Mapping[str, Callable[[str, str], Item]] = {
+    "word": lambda said, gesagt: Word(said, gesagt or said),
+    "name": _named,
+    "determiner": Determiner,
+    "adjective": _adjective,
+    "noun": _noun,
+    "verb": _verb,
+    "modal": lambda said, gesagt: replace(_verb(said, gesagt), said=(said,) * 4),
+}
