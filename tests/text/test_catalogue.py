@@ -32,8 +32,8 @@ def test_built_in_domains_are_always_there() -> None:
 
 def test_folders_of_split_files_are_listed_and_others_not(tmp_path: Path) -> None:
     fill(tmp_path / "pairs" / "cats")
-    (tmp_path / "mono").mkdir()
-    (tmp_path / "mono" / "en.txt").touch()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "train.de-en").touch()
     (tmp_path / "train.json").touch()
     (found,) = available(tmp_path)[2:]
     assert (found.name, found.kind, found.languages, found.segments) == (

@@ -19,7 +19,9 @@ def run(
 ) -> tuple[list[Sides], dict[str, int]]:
     counts: Counter[str] = Counter()
     digests = frozenset(digest(sides) for sides in held_out or [])
-    kept = list(clean(segments, Cleaning.model_validate({**LENIENT, **rules}), digests, counts))
+    kept = list(
+        clean(segments, Cleaning.model_validate({**LENIENT, **rules}), digests, counts, range(len(segments[0])))
+    )
     return kept, dict(counts)
 
 

@@ -18,7 +18,7 @@ from subgraft.training.schedule import Data
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    corpus = Corpus.open(inputs["corpus"])
+    corpus = Corpus.open(inputs["corpus"], context.cache)
     bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
     loss = MaskedLoss if recipe.masking else Seq2SeqLoss
     outcome = fit(
