@@ -140,15 +140,13 @@ def _verses(folder: Path) -> Folder | None:
 
 def _plain(folder: Path) -> Folder | None:
     files = _by_stem(folder, "txt")
-    if not files:
+    first = [line for path in files.values() for line in _first_lines(path, 10)]
+    if not first:
         return None
-    if len(files) == 1:
+    if len(files) == 1 and all(map(_TAGGED.match, first)):
         (path,) = files.values()
-        first = _first_lines(path, 10)
-        if first and all(map(_TAGGED.match, first)):
-            tags = tuple(dict.fromkeys(line.partition("\t")[0] for line in reading.lines(path)))
-            source = CorpusSource(plain=PlainTexts(tagged=str(path), languages=tags))
-            return Folder(source, tags, {"train": (path,)})
+        tags = tuple(dict.fromkeys(line.partition("\t")[0] for line in reading.lines(path)))
+        return Folder(CorpusSource(plain=PlainTexts(tagged=str(path), languages=tags)), tags, {"train": (path,)})
     source = CorpusSource(plain=PlainTexts(folder=str(folder), languages=tuple(files)))
     return Folder(source, tuple(files), {"train": tuple(files.values())})
 
