@@ -183,8 +183,8 @@ def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tu
     if not (resolved.on_disk and isinstance(resolved, FilesSource)):
         return [(None, False)] * sides
     digests = [_digest(path) for path in resolved.paths(split)]
-    # Both sides may come from one file.
-    return digests if len(digests) == sides else digests * sides
+    # All fields may come from one file, tensors beside it; places lie behind the fields.
+    return digests[:sides] if len(digests) >= sides else digests[:1] * sides
 
 
 def _digest(path: Path) -> tuple[str, bool]:
