@@ -77,6 +77,16 @@ def test_tagged_lines_are_of_their_language(tmp_path: Path) -> None:
         build(source, None, Cleaning(), tmp_path / "none", base=tmp_path)
 
 
+def test_of_several_together_each_is_one_text_or_parallel(tmp_path: Path) -> None:
+    plain = written(tmp_path)
+    (tmp_path / "more").write_text("sw more\n", encoding="utf-8")
+    source = CorpusSource(together=(plain, CorpusSource(files={"train": (str(tmp_path / "more"),)})))
+    corpus = build(source, Languages(source="sw", target="sw"), Cleaning(), tmp_path / "out")
+    assert corpus.size("train") == 15
+    with pytest.raises(UserError, match="together: parts are parallel texts, or one text"):
+        resolve(CorpusSource(together=(plain, plain)), Languages(source="sw", target="zu"), tmp_path)
+
+
 def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"sw\.txt: 20 segments are to be held out of 20"):
         build(written(tmp_path, held_out={"dev": 20}), None, Cleaning(), tmp_path / "out")
