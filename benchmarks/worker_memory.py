@@ -1,8 +1,11 @@
 """Memory of a worker that trains in bf16 on a CPU, with and without the bounds that runs set for their workers.
 
     python benchmarks/worker_memory.py [--batches 100]
+    python benchmarks/worker_memory.py --text
 
 Each batch has another shape, as batches of sentences do. Every setting is measured in a process of its own.
+--text: instead, what the examples of English-French tatoeba take of a worker: as lists of their text, encoded by a
+first worker, and by any other. Memory is a process's own: mapped files are shared.
 """
 
 from __future__ import annotations
@@ -12,17 +15,28 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
+import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
+from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.execution.cluster import ENVIRONMENT
+from subgraft.models.sequence_format import SequenceFormat
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.objectives.translation import Translation
 from subgraft.text.batches import BatchPlan
+from subgraft.text.building import build
+from subgraft.text.corpus import Corpus
+from subgraft.text.places import data_folder
 from subgraft.training.engine import PlainEngine
-from tatoeba import small_model
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
+from tatoeba import LANGUAGES, small_model
 
 CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 UNBOUNDED = {name: value for name, value in ENVIRONMENT.items() if name not in CACHES}
@@ -32,10 +46,14 @@ SETTINGS = {"as runs set them": ENVIRONMENT, "primitive caches unbounded": UNBOU
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--batches", type=int, default=100)
+    options.add_argument("--text", action="store_true")
     options.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.alone:
         _train(given.batches)
+        return
+    if given.text:
+        _compare_text()
         return
     for name, environment in SETTINGS.items():
         print(f"{name}:", flush=True)
@@ -57,6 +75,42 @@ def _train(batches: int) -> None:
         if number in (10, batches):
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             print(f"  after {number} batches: {peak:.2f} GiB", flush=True)
+
+
+def _compare_text() -> None:
+    folder = data_folder()
+    assert folder is not None, "set SUBGRAFT_DATA to a folder that holds en-fr/tatoeba"
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place)
+        build(CorpusSource(folder="en-fr/tatoeba"), LANGUAGES, Cleaning(), home / "corpus", base=folder)
+        corpus = Corpus.open(home / "corpus")
+        for side in ("source", "target"):
+            learn(corpus.lines("train", side), kind="unigram", size=6000, max_lines=40_000).save(home / side)
+        for name, way in (("as lists", "lists"), ("encoded, the first", "cache"), ("encoded, any other", "cache")):
+            process = get_context("spawn").Process(target=_hold, args=(name, way, home))
+            process.start()
+            process.join()
+
+
+def _hold(name: str, way: str, home: Path) -> None:
+    corpus = Corpus.open(home / "corpus", home / "encoded")
+    source, target = (Tokenizer.load(home / side) for side in ("source", "target"))
+    form = SequenceFormat(start=0, source_ending=(1,), target_ending=(1,))
+    before, begun = _own_memory(), time.perf_counter()
+    pairs = list(corpus.pairs("train")) if way == "lists" else corpus.text_pairs("train")
+    examples = Translation(pairs, source, target, form, 512, "characters")
+    seconds, size = time.perf_counter() - begun, len(examples)
+    for index in range(0, size, 7):
+        examples.example(index, epoch=0)
+    held, peak = _own_memory() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    told = f"{held / 2**20:.1f} MiB held, {held / size:,.0f} bytes a pair, {seconds:.1f} s, peak {peak:,.0f} MiB"
+    print(f"{name}: {size:,} pairs, {told}", flush=True)
+
+
+def _own_memory() -> int:
+    """Bytes that only this process has, and that are no copy of a file (Linux)."""
+    rollup = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
+    return 1024 * sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private_Dirty"))
 
 
 if __name__ == "__main__":

@@ -242,6 +242,8 @@ MISTAKES = [
     ("corpora check pairs --languages en-fr", ["pairs: train.fr is missing"]),
     ("corpora check law --languages en-fr", ["English and German", "en to fr"]),
     ("corpora check pairs --languages English", ["--languages", "'English'"]),
+    ("corpora check law --languages en,de", ["--languages", "built-in corpus is of two languages"]),
+    ("corpora check pairs --languages en,fr,de", ["pairs: train.fr is missing"]),
     ("corpora check config.yaml:absent", ["config.yaml: no corpus 'absent'", "upstream, downstream"]),
     ("corpora check unequal", ["unequal/train.en: 6 and", "unequal/train.de: 5", "line by line"]),
     ("corpora get unequal --out a/b/new", ["unequal/train.en: 6 and", "unequal/train.de: 5"]),

@@ -261,13 +261,33 @@ def test_corpora_are_listed_checked_and_kept(tmp_path: Path, succeed: Succeed) -
         write(folder / f"train.{language}", [f"{line} {i}" for i in range(7)])
     assert "everyday" in succeed("corpora", "list")
     checked = succeed("corpora", "check", "pairs", "--languages", "en-fr")
-    assert [re.split(r"\W+", line)[1:4] for line in checked.splitlines() if "train" in line] == [
-        ["train", "en", "7"],
-        ["train", "fr", "7"],
+    assert [re.split(r"\W+", line)[1:5] for line in checked.splitlines() if "train" in line] == [
+        ["train", "source", "en", "7"],
+        ["train", "target", "fr", "7"],
     ]
     told = succeed("corpora", "get", "pairs", "--languages", "en-fr", "--out", "kept/here")
     assert "train: kept 7, read 7" in told
     assert Path("kept/here/train.target").read_text().splitlines()[6] == "un chat 6"
+
+
+def test_corpora_of_documents_and_labels_are_got_as_they_are_listed(tmp_path: Path, succeed: Succeed) -> None:
+    (tmp_path / "docs").mkdir()
+    lines = [f'{{"document": "{name}", "en": ["a {name}", "b"], "fr": ["c", "d {name}"]}}' for name in ("one", "two")]
+    write(tmp_path / "docs" / "train.jsonl", lines)
+    told = succeed("corpora", "get", "docs", "--languages", "fr-en", "--out", "kept")
+    assert "documents 2" in told
+    assert Path("kept/train.source").read_text() == "c\nd one\nc\nd two\n"
+    assert Path("kept/train.documents").read_text() == "one\t0\none\t1\ntwo\t0\ntwo\t1\n"
+    checked = succeed("corpora", "check", "kept")
+    assert [re.split(r"\W+", line)[1:6] for line in checked.splitlines() if "train" in line] == [
+        ["train", "source", "fr", "4", "2"],
+        ["train", "target", "en", "4", "2"],
+    ]
+    (tmp_path / "mono").mkdir()
+    for language in ("sw", "zu", "xh"):
+        write(tmp_path / "mono" / f"{language}.txt", [f"{language} 1", f"{language} 2"])
+    succeed("corpora", "get", "mono", "--languages", "zu,sw", "--out", "two")
+    assert sorted(path.name for path in Path("two").iterdir()) == ["corpus.json", "train.sw", "train.zu"]
 
 
 def test_a_plan_shows_every_step_and_writes_nothing(repository: Path, tmp_path: Path, succeed: Succeed) -> None:

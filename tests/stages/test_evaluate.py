@@ -19,7 +19,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.stages.evaluate import SPELLED, STATISTICS, run
 from subgraft.store.events import EventLog, StageContext
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 
 LANGUAGES = Languages(source="en", target="de")
 TEST = 6

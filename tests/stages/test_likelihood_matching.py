@@ -25,7 +25,7 @@ from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import own_translations, transfer
 from subgraft.stages.likelihood_matching import run
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer

@@ -20,7 +20,7 @@ from subgraft.models.sides import side
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.stages.finetune import run
 from subgraft.stages.rare_rows import RareRows, count_tokens
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 from subgraft.transplanting.transplant import Method, transplant
 from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.learn import learn

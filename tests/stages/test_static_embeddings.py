@@ -14,7 +14,8 @@ from subgraft.models.bundle import Bundle
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import static_embeddings, transfer
-from subgraft.text.corpus import Corpus, build
+from subgraft.text.building import build
+from subgraft.text.corpus import Corpus
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 SETTINGS = StaticEmbeddingSettings(dimensions=16, epochs=2, min_count=2, ngram_buckets=100)

@@ -21,7 +21,7 @@ from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import transfer
 from subgraft.stages.token_distillation import run
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 from subgraft.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched
 

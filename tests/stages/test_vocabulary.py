@@ -13,7 +13,7 @@ from subgraft.config.vocabularies import VocabularySettings
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.stages.vocabulary import run
 from subgraft.store.events import EventLog, StageContext
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english, german

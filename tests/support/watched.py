@@ -19,6 +19,7 @@ class Watched:
         self.work = work
         self.die_at = die_at
         self.metric = metric
+        self.cache = work / "encoded"
         self.runtime = Runtime(checkpoint_seconds=1e-6)
         self.steps: list[int] = []
 

@@ -11,7 +11,7 @@ import pytest
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.errors import UserError
 from subgraft.tasks.question_generation import MarkedAnswer, require_marks
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 from subgraft.text.sources import resolve
 from subgraft.text.squad import Question
 from subgraft.vocabulary.learn import learn

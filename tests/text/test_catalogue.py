@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import stat
 from pathlib import Path
 
@@ -83,6 +84,38 @@ def test_get_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["out"]
 
 
+def test_folders_of_other_kinds_are_listed_as_what_they_hold(tmp_path: Path) -> None:
+    for folder, name, text in (
+        ("labels", "train.jsonl", '{"text": "good", "label": "pos"}\n{"text": "bad", "label": "neg"}\n'),
+        ("docs", "dev.jsonl", '{"document": "a", "en": ["one", "two"], "fr": ["un", "deux"]}\n'),
+        ("verses", "Zulu.tsv", "b.MAT.1.1\tuno\n"),
+        ("mono", "sw.txt", "habari\n"),
+        ("tagged", "all.txt", "sw\thabari\nzu\tsawubona\n"),
+        ("other", "train.jsonl", '{"words": 3}\n'),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(text, encoding="utf-8")
+    listed = {found.name: found for found in available(tmp_path)[2:]}
+    assert {name: (found.kind, found.languages, found.fields, found.documents) for name, found in listed.items()} == {
+        "docs": ("records", ("en", "fr"), (), True),
+        "labels": ("records", ("und",), ("label",), False),
+        "mono": ("plain", ("sw",), (), False),
+        "tagged": ("plain", ("sw", "zu"), (), False),
+        "verses": ("verses", ("Zulu",), (), True),
+    }
+    assert listed["labels"].segments == {"train": 2}
+
+
+def test_check_tells_labels_and_documents(tmp_path: Path) -> None:
+    lines = [{"document": name, "en": ["a", "b"], "topic": topic} for name, topic in (("x", "law"), ("y", "art"))]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    fields = {"en": {}, "topic": {"kind": "label"}}
+    source = CorpusSource.model_validate({"records": {"folder": ".", "fields": fields, "document": "document"}})
+    text, label = check(source, None, tmp_path)
+    assert (text.field, text.language, text.segments, text.words, text.documents) == ("en", "en", 4, 4, 2)
+    assert label.classes == {"art": 2, "law": 2}
+
+
 @pytest.mark.data
 def test_the_real_corpora_are_listed_and_sound(mirror: Path) -> None:
     listed = {found.name: found for found in available(mirror)}
@@ -91,6 +124,11 @@ def test_the_real_corpora_are_listed_and_sound(mirror: Path) -> None:
     checked = check(CorpusSource(folder=str(mirror / "en-fr/itdocs")), EN_FR, mirror)
     assert len(checked) == 6
     assert all(side.declared for side in checked)
+    assert listed["documents/new-testament"].kind == "verses"
+    assert len(listed["documents/new-testament"].languages) == 46
+    assert listed["labels/pros-cons"].segments == {"train": 32_005, "dev": 4_000, "test": 4_000}
+    assert listed["documents/en-fr-itdocs"].documents
+    assert len(listed["mono/udhr"].languages) > 300
 
 
 def test_what_get_makes_can_be_asked_for_as_a_folder(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ def run(
 ) -> tuple[list[Sides], dict[str, int]]:
     counts: Counter[str] = Counter()
     digests = frozenset(digest(sides) for sides in held_out or [])
-    kept = list(clean(segments, Cleaning.model_validate({**LENIENT, **rules}), digests, counts))
+    cleaning, texts = Cleaning.model_validate({**LENIENT, **rules}), range(len(segments[0]))
+    kept = list(clean(segments, cleaning, digests, counts, texts))
     return kept, dict(counts)
 
 

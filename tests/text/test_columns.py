@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from subgraft.config.corpora import Cleaning, ColumnFiles, CorpusSource, Languages
 from subgraft.errors import UserError
+from subgraft.text.building import build
 from subgraft.text.columns import pairs
-from subgraft.text.corpus import build
 from subgraft.text.sources import resolve
 
 ENGLISH = Languages(source="en", target="en")

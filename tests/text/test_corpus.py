@@ -11,7 +11,8 @@ import pytest
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.text.corpus import Corpus, build
+from subgraft.text.building import build
+from subgraft.text.corpus import Corpus
 
 EN_FR = Languages(source="en", target="fr")
 ENGLISH = Languages(source="en", target="en")

@@ -16,7 +16,7 @@ import pytest
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, UrlFile
 from subgraft.errors import UserError
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 from subgraft.text.sources import FileSource, resolve
 
 EN_FR = Languages(source="en", target="fr")

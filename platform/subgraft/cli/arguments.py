@@ -55,6 +55,11 @@ def languages(text: str) -> Languages:
     return Languages(source=found[1], target=found[2] or found[1])
 
 
+def corpus_languages(text: str) -> Languages | tuple[str, ...]:
+    """A type of argument: as `languages`, or the names of any number of texts with commas, as in en,fr,de."""
+    return tuple(filter(None, text.split(","))) if "," in text else languages(text)
+
+
 def language_pair(text: str) -> Languages:
     """A type of argument: the languages of source and target, as in en-de, or en-en within one."""
     pair = languages(text)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.cli.arguments import languages
+from subgraft.cli.arguments import corpus_languages
 from subgraft.cli.output import Commands, console
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
 from subgraft.text.squad import Pairing
+
+# What the built-in corpus is in, and any folder with both.
+USUAL = Languages(source="en", target="de")
+# So many names or labels are told one by one.
+FEW = 6
 
 
 def add_to(commands: Commands) -> None:
@@ -25,10 +31,9 @@ def add_to(commands: Commands) -> None:
         one.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
         one.add_argument(
             "--languages",
-            type=languages,
-            default="en-de",
+            type=corpus_languages,
             metavar="SOURCE-TARGET",
-            help="or one language, of a monolingual folder (default: en-de)",
+            help="or one language, or A,B,C: of a folder, texts side by side; by default en-de, or all that it has",
         )
         one.set_defaults(command=command)
         if name == "get":
@@ -42,10 +47,11 @@ def list_corpora(arguments: argparse.Namespace) -> None:
     from subgraft.text.places import data_folder
 
     del arguments
-    table = Table("corpus", "kind", "languages", "train", "dev", "test")
+    table = Table("corpus", "kind", "languages", "other fields", "documents", "train", "dev", "test")
     for found in available(data_folder()):
         sizes = (f"{found.segments[split]:,}" if split in found.segments else "" for split in ("train", "dev", "test"))
-        table.add_row(found.name, found.kind, " ".join(found.languages), *sizes)
+        others, documents = " ".join(found.fields), "yes" if found.documents else ""
+        table.add_row(found.name, found.kind, _few(found.languages), others, documents, *sizes)
     console().print(table)
     if data_folder() is None:
         print("Set SUBGRAFT_DATA to a folder of corpora to see those too.")
@@ -70,12 +76,28 @@ def check(arguments: argparse.Namespace) -> None:
     from subgraft.text import catalogue
 
     asked = _asked(arguments)
-    table = Table("split", "language", "segments", "words", "characters", "mean characters", "sha256")
-    for side in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
-        figures = (f"{value:,}" for value in (side.segments, side.words, side.characters))
-        digest = f"{side.sha256[:12]}{' as in MANIFEST.tsv' if side.declared else ''}" if side.sha256 else ""
-        table.add_row(side.split, side.language, *figures, f"{side.mean_characters:.1f}", digest)
+    table = Table("split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256")
+    for found in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
+        what = found.language or f"{found.kind}{_classes(found.classes)}"
+        documents = "" if found.documents is None else f"{found.documents:,}"
+        text = (f"{found.words:,}", f"{found.characters:,}", f"{found.mean_characters:.1f}")
+        digest = f"{found.sha256[:12]}{' as in MANIFEST.tsv' if found.declared else ''}" if found.sha256 else ""
+        figures = text if found.kind == "text" else ("", "", "")
+        table.add_row(found.split, found.field, what, f"{found.segments:,}", documents, *figures, digest)
     console().print(table)
+
+
+def _few(names: Sequence[str]) -> str:
+    """All of a few names, and of many how many there are."""
+    return " ".join(names) if len(names) <= FEW else f"{' '.join(names[:3])} … ({len(names)})"
+
+
+def _classes(counts: Mapping[str, int] | None) -> str:
+    if not counts:
+        return ""
+    if len(counts) > FEW:
+        return f" of {len(counts):,} classes"
+    return f" ({', '.join(f'{label} {count:,}' for label, count in sorted(counts.items()))})"
 
 
 @dataclass(frozen=True)
@@ -83,7 +105,7 @@ class _Asked:
     """A corpus that was named, with all that says how to read and clean it."""
 
     source: CorpusSource
-    languages: Languages
+    languages: Languages | None
     cleaning: Cleaning
     base: Path
     pairing: Pairing | None = None
@@ -96,9 +118,30 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
         return _configured(named)
     if not named:
         raise UserError("expected a corpus, found ''", hint="`subgraft corpora list` shows what there is.")
-    if named in ("everyday", "law"):
-        return _Asked(CorpusSource(generated=named), arguments.languages, Cleaning(), Path.cwd())  # type: ignore[arg-type]
-    return _Asked(CorpusSource(folder=named), arguments.languages, Cleaning(), Path.cwd())
+    given: Languages | tuple[str, ...] | None = arguments.languages
+    if named not in ("everyday", "law"):
+        return _Asked(*_folder(named, given), Cleaning(), Path.cwd())
+    if isinstance(given, tuple):
+        raise UserError("the built-in corpus is of two languages", where="--languages", hint="Give en-de or de-en.")
+    return _Asked(CorpusSource(generated=named), given or USUAL, Cleaning(), Path.cwd())  # type: ignore[arg-type]
+
+
+def _folder(named: str, given: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
+    """How the corpus of a folder is asked for: as its files tell, with the languages that are given or that it has."""
+    from subgraft.text.folders import only, recognised
+    from subgraft.text.places import find
+
+    place = find(named, Path.cwd())
+    found = recognised(place) if place.is_dir() else None
+    if found is None or (found.source.folder and isinstance(given, Languages)):
+        return CorpusSource(folder=named), given if isinstance(given, Languages) else USUAL
+    if given is not None:
+        return (found.source, given) if isinstance(given, Languages) else (only(found.source, given), None)
+    if found.source.folder and not found.fields and len(found.languages) <= 2:
+        usual = {USUAL.source, USUAL.target} <= {*found.languages}
+        pair = Languages(source=found.languages[0], target=found.languages[-1])
+        return CorpusSource(folder=named), USUAL if usual else pair
+    return found.source, None
 
 
 def _configured(named: str) -> _Asked:

@@ -15,6 +15,7 @@ from subgraft.cli.output import Commands, console
 from subgraft.errors import OperationalError, UserError
 
 if TYPE_CHECKING:
+    from subgraft.experiment.collection import Surplus
     from subgraft.experiment.inventory import StoredArtifact
 
 HUNDRED_YEARS = 36_500
@@ -66,6 +67,8 @@ def collect_garbage(arguments: argparse.Namespace) -> None:
     for name in found.claimed:
         print(f"left alone, a process is at it: {name}")
     told = f"{len(found.artifacts)} artifacts and {len(found.work)} finished work directories"
+    if found.encoded:
+        told = f"{len(found.artifacts)} artifacts, {len(found.work)} finished work directories and {_texts(found)}"
     if arguments.apply:
         print(f"removed {told}: {_size(remove(home, found))} are free now")
     else:
@@ -127,6 +130,10 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
         table.add_row(one.stage, one.name, one.fingerprint[:12], _size(one.size), _age(now - one.finished), told)
     if stored:
         console().print(table, markup=False, highlight=False)
+
+
+def _texts(found: Surplus) -> str:
+    return f"{len(found.encoded)} encoded text{'s' * (len(found.encoded) > 1)}"
 
 
 def _size(count: float) -> str:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings, Split
+from subgraft.config.base import Seed, Settings, Split
+
+FieldKind = Literal["text", "label", "span", "tensor"]
+FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
+Count = Annotated[int, Field(gt=0)]
 
 
 class Languages(Settings):
+    """The languages that a task reads and writes; equal ones mean text of one language."""
+
     source: str
     target: str
+
+
+def _absent(given: object) -> bool:
+    return given is None
 
 
 class UrlFile(Settings):
@@ -59,14 +69,155 @@ class ColumnFiles(Settings):
         return self
 
 
+class RecordField(Settings):
+    """A named field of records.
+
+    column: where it stands; by default the field of that name.  language: of a text; by default the field's own name.
+    of: the text that a span, [start, end] in characters, lies in.  A tensor has no column: it is a row of the tensor of
+    that name in {train,dev,test}.{name}.safetensors beside the records.
+    """
+
+    kind: FieldKind = "text"
+    column: int | str | None = None
+    language: str | None = None
+    of: str | None = None
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> RecordField:
+        if self.language is not None and self.kind != "text":
+            raise ValueError("only a text has a language")
+        if (self.of is not None) != (self.kind == "span"):
+            raise ValueError("a span, and nothing else, says what text it is of")
+        if self.kind == "tensor" and self.column is not None:
+            raise ValueError("a tensor has no column: its rows are in a safetensors file")
+        return self
+
+
+class RecordFiles(Settings):
+    """Records of named fields: JSON lines, or tab-separated where columns are numbers, from 1.
+
+    folder: {train,dev,test}.jsonl[.gz] or .tsv[.gz].  files: a path per split.  document: the column that names a
+    record's document. Its texts are then lists of segments, or single segments of which neighbours make the document.
+    """
+
+    folder: str | None = None
+    files: dict[Split, str] | None = None
+    fields: Annotated[dict[FieldName, RecordField], Field(min_length=1)]
+    document: int | str | None = None
+
+    def column(self, name: str) -> int | str:
+        """The column of a field."""
+        given = self.fields[name].column
+        return name if given is None else given
+
+    @property
+    def numbered(self) -> bool:
+        """Whether columns are those of tab-separated files."""
+        return any(isinstance(column, int) for column in self._columns)
+
+    @property
+    def _columns(self) -> list[int | str]:
+        columns = [self.column(name) for name, field in self.fields.items() if field.kind != "tensor"]
+        return columns if self.document is None else [*columns, self.document]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RecordFiles:
+        if (self.folder is None) == (self.files is None):
+            raise ValueError("give exactly one of folder, files")
+        if "documents" in self.fields:
+            raise ValueError("no field can be called documents: that is where a corpus keeps their names")
+        texts = {name for name, field in self.fields.items() if field.kind == "text"}
+        if not texts:
+            raise ValueError("one field at least must be a text")
+        for name, field in self.fields.items():
+            if field.of is not None and field.of not in texts:
+                raise ValueError(f"the span {name} is of '{field.of}', which is no text here")
+        if len({isinstance(column, str) for column in self._columns}) > 1:
+            raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
+        if any(isinstance(column, int) and column < 1 for column in self._columns):
+            raise ValueError("columns are counted from 1")
+        if self.folder is None and any(field.kind == "tensor" for field in self.fields.values()):
+            raise ValueError("tensors lie beside the records in a folder: give folder, not files")
+        return self
+
+
+class VerseFiles(Settings):
+    """Translations of one book, line by line `verse id<TAB>text`, ids as in b.MAT.1.1: book, chapter, verse.
+
+    translations: {name}.tsv[.gz] in the folder, by language.  aligned: verses that all of them have, side by side;
+    else each translation is text by itself.  documents: what is one.  dev, test: the books held out; all others are
+    for training.
+    """
+
+    folder: str
+    translations: Annotated[dict[str, str], Field(min_length=1)]
+    aligned: bool = True
+    documents: Literal["chapter", "book"] = "chapter"
+    dev: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _held_out_once(self) -> VerseFiles:
+        if both := sorted({*self.dev} & {*self.test}):
+            raise ValueError(f"{both[0]} is held out twice, for dev and for test")
+        return self
+
+
+class PlainTexts(Settings):
+    """Text by language that nobody has split yet: {name}.txt[.gz] in a folder, or one file of `name<TAB>segment` lines.
+
+    languages: names by language, or languages that are their own names.  held_out: segments taken from each language,
+    evenly spaced, or drawn by `seed` where one is given.
+    """
+
+    folder: str | None = None
+    tagged: str | None = None
+    languages: Annotated[dict[str, str] | tuple[str, ...], Field(min_length=1)]
+    held_out: dict[Literal["dev", "test"], Count] = Field(default_factory=dict)
+    seed: Seed | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each language is called in the folder or the file."""
+        return self.languages if isinstance(self.languages, dict) else {code: code for code in self.languages}
+
+    @model_validator(mode="after")
+    def _one_place(self) -> PlainTexts:
+        if (self.folder is None) == (self.tagged is None):
+            raise ValueError("give exactly one of folder, tagged")
+        return self
+
+
+SourceKind = Literal[
+    "generated",
+    "folder",
+    "files",
+    "urls",
+    "mtdata",
+    "squad",
+    "columns",
+    "together",
+    "records",
+    "verses",
+    "plain",
+    "texts",
+]
+SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+
+
 class CorpusSource(Settings):
-    """Where a corpus comes from: exactly one of the eight.
+    """Where a corpus comes from: exactly one of its kinds.
 
     generated: a domain of the built-in corpus.  folder: {train,dev,test}.{language}[.gz], looked up beside the
     configuration file, then under SUBGRAFT_DATA; of a pair in one language, {train,dev,test}.{source,target}[.gz].
     files: paths per split, source then target (or one, monolingual).  urls: the same as downloads.  mtdata: a dataset
     id per split.  squad: questions in SQuAD's JSON, as {train,dev,test}.json[.gz] in a folder or a path per split.
     columns: pairs in columns of a file.  together: several corpora as one, cleaned as one; limits are the parts' own.
+    records: named fields (texts, labels, spans, tensors) in files, of documents where they say so.  verses:
+    translations of one book.  plain: text by language, split here.  texts: a corpus for each language, not parallel.
+
+    languages: of a folder of more than two, {train,dev,test}.{language}[.gz] that agree line by line.
+    limit: segments per split, evenly spaced; of documents, whole ones until no other fits.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -76,28 +227,42 @@ class CorpusSource(Settings):
     mtdata: dict[Split, str] | None = None
     squad: str | dict[Split, str] | None = None
     columns: ColumnFiles | None = None
-    together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=lambda given: given is None)
-    limit: dict[Split, Annotated[int, Field(gt=0)]] = Field(default_factory=dict)
+    together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=_absent)
+    records: RecordFiles | None = Field(default=None, exclude_if=_absent)
+    verses: VerseFiles | None = Field(default=None, exclude_if=_absent)
+    plain: PlainTexts | None = Field(default=None, exclude_if=_absent)
+    texts: dict[str, CorpusSource] | None = Field(default=None, exclude_if=_absent)
+    languages: tuple[str, ...] | None = Field(default=None, exclude_if=_absent)
+    limit: dict[Split, Count] = Field(default_factory=dict)
 
     @property
     def parts(self) -> tuple[CorpusSource, ...]:
         """The corpora that it is made of, which is itself unless it is several together."""
         return self.together or (self,)
 
+    @property
+    def kind(self) -> SourceKind:
+        """Which of the kinds it is."""
+        return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
+
     @model_validator(mode="after")
     def _exactly_one(self) -> CorpusSource:
-        kinds = ("generated", "folder", "files", "urls", "mtdata", "squad", "columns", "together")
-        given = [name for name in kinds if getattr(self, name)]
+        given = [kind for kind in SOURCE_KINDS if getattr(self, kind)]
         if len(given) != 1:
-            raise ValueError(f"give exactly one of {', '.join(kinds)} (given: {', '.join(given) or 'none'})")
+            raise ValueError(f"give exactly one of {', '.join(SOURCE_KINDS)} (given: {', '.join(given) or 'none'})")
+        if self.languages and given != ["folder"]:
+            raise ValueError("languages are those of a folder: other kinds name their own")
         return self
 
     @model_validator(mode="after")
     def _parts(self) -> CorpusSource:
         if self.together and self.limit:
             raise ValueError("limit is of one corpus: give it to the parts of together")
-        if self.together and any(part.together or part.squad for part in self.together):
-            raise ValueError("together is of text that lies in one place each, and of no squad")
+        apart = ("together", "squad", "records", "verses", "texts")
+        if self.together and any(part.kind in apart for part in self.together):
+            raise ValueError(f"together is of text that lies in one place each, and of no {', '.join(apart[1:])}")
+        if self.texts and self.limit:
+            raise ValueError("limit is of one text: give it to those of texts")
         return self
 
 

@@ -83,7 +83,7 @@ def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     limit_threads(job.cpus)
     store = Store(job.home)
     work = store.work(job.step)
-    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank)
+    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded)
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
     return job.step.stage.function(job.step.recipe, inputs, out, context)
 

@@ -1,4 +1,4 @@
-"""Removing from a store what nobody needs any more: artifacts, and work directories of steps that are done.
+"""Removing from a store what nobody needs any more: artifacts, work directories of steps that are done, encoded text.
 
 Kept is what the caller names, what a run that is going on or a record not yet delivered names, and what was finished
 since the oldest run that is going on began: its next steps may read it. A step that a living process is at is left
@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,8 @@ from subgraft.errors import OperationalError
 from subgraft.experiment.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
 from subgraft.locks import Lock
 from subgraft.store.step import Step, in_order
+from subgraft.store.store import Store
+from subgraft.text.encoded import Entry, entries
 from subgraft.tracking.tracker import PARENT
 
 # Clocks of the machines that share a store may differ by this much.
@@ -42,11 +44,16 @@ class Surplus:
     artifacts: tuple[StoredArtifact, ...]
     work: tuple[WorkDirectory, ...]
     claimed: tuple[str, ...]
+    encoded: tuple[Entry, ...] = ()
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return sum(one.size for one in self.artifacts) + sum(one.size for one in self.work)
+        return (
+            sum(one.size for one in self.artifacts)
+            + sum(one.size for one in self.work)
+            + sum(one.size for one in self.encoded)
+        )
 
 
 def needed_by(*targets: Step) -> set[str]:
@@ -90,7 +97,20 @@ def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surpl
         tuple(artifact for artifact in candidates if artifact.fingerprint not in claimed),
         tuple(one for one in work if one.fingerprint not in claimed),
         tuple(artifact.name for artifact in candidates if artifact.fingerprint in claimed),
+        tuple(_unused(home, gone - claimed, limits)),
     )
+
+
+def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[Entry]:
+    """Encoded text of which the text or the vocabulary is in no artifact that stays."""
+    cached = [
+        entry
+        for entry in entries(Store(home).encoded)
+        if all(datetime.fromtimestamp(entry.used, UTC) < limit for limit in limits)
+    ]
+    staying = (one for one in artifacts(home) if one.fingerprint not in gone) if cached else ()
+    known = {digest for one in staying for digest in one.digests}
+    return (entry for entry in cached if not {entry.text, entry.tokenizer} <= known)
 
 
 def remove(home: Path, found: Surplus) -> int:
@@ -106,7 +126,7 @@ def remove(home: Path, found: Surplus) -> int:
                 work = [one for one in found.work if one.fingerprint == artifact.fingerprint]
                 freed += sum(_remove(home, one.directory, one.size) for one in work)
                 freed += _remove(home, artifact.directory, artifact.size)
-    return freed
+    return freed + sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
 
 
 def _remove(home: Path, directory: Path, size: int) -> int:

@@ -22,7 +22,7 @@ RECENT_RUNS = 20
 class StoredArtifact:
     """An artifact as its record describes it; its files are not verified. size: bytes on file, the record's included.
 
-    finished: when it was published, or last changed where its record cannot be read.
+    finished: when it was published, or last changed where its record cannot be read.  digests: SHA-256 of its files.
     """
 
     stage: str
@@ -31,6 +31,7 @@ class StoredArtifact:
     size: int
     finished: datetime
     directory: Path
+    digests: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,10 @@ def _artifacts_of(stage: Path) -> Iterator[StoredArtifact]:
         try:
             record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
             name, finished = record.name, datetime.fromisoformat(record.finished)
+            digests = frozenset(entry.sha256 for entry in record.files)
         except (OSError, ValueError):
             if not directory.is_dir():
                 continue
             name, finished = UNREADABLE, datetime.fromtimestamp(directory.stat().st_mtime, UTC)
-        yield StoredArtifact(stage.name, name, directory.name, size_of(directory), finished, directory)
+            digests = frozenset()
+        yield StoredArtifact(stage.name, name, directory.name, size_of(directory), finished, directory, digests)

@@ -127,8 +127,7 @@ class Chosen:
             recipe = step.recipe
             sizes = record.summary.get("sizes", {}) if record else {}
             told = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
-            codes = f"{recipe.languages.source}-{recipe.languages.target}"
-            rows.append((step.name, codes, told, "; ".join(licences(recipe.identity)), _digest(record)))
+            rows.append((step.name, recipe.codes, told, "; ".join(licences(recipe.identity)), _digest(record)))
         yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
 
     def _vocabularies(self) -> Iterator[str]:

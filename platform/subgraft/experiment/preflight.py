@@ -26,9 +26,10 @@ def require_corpus(
 
     purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
     """
-    if pairs and source.monolingual:
+    if pairs and not source.parallel:
         hint = "Text of one side can be denoised (upstream.objective); a task needs pairs."
-        raise UserError("one language and one side, where pairs are needed", where=f"corpora.{name}", hint=hint)
+        what = "one language and one side" if source.monolingual else "texts that are not parallel"
+        raise UserError(f"{what}, where pairs are needed", where=f"corpora.{name}", hint=hint)
     missing = [split for split in splits if split not in source.splits]
     if missing:
         hint = f"It has: {', '.join(source.splits)}."

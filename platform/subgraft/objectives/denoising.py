@@ -13,8 +13,9 @@ import numpy as np
 from subgraft.config.domains import NoiseSettings
 from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
+from subgraft.text.encoded import encode
 from subgraft.text.noise import infill, permute
-from subgraft.text.sequences import Sequences, blocks
+from subgraft.text.sequences import blocks
 from subgraft.vocabulary.tokenizer import Tokenizer
 from subgraft.vocabulary.words import WordBoundaries
 
@@ -48,7 +49,7 @@ class Denoising:
         self._limit = min(settings.block_tokens or max_length, max_length)
         # A block's last sentence is followed by </s> and the language, every other one by </s>.
         longest = self._limit - 2
-        self._sentences = Sequences.of(tokenizer.encode_batch(lines), longest)
+        self._sentences = encode(lines, tokenizer).sequences.cut(longest)
         self._subwords = Subwords(self._sentences)
         if sampling is not None:
             self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, longest)

@@ -18,7 +18,7 @@ from subgraft.config.domains import MaskingSettings
 from subgraft.models.hidden_states import stack_states
 from subgraft.models.sides import side
 from subgraft.objectives.seq2seq import IGNORED, pad, projected_loss
-from subgraft.text.sequences import Sequences
+from subgraft.text.encoded import encode
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # [CLS] and [SEP]
@@ -93,7 +93,7 @@ class MaskedSentences:
         self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskingSettings, max_length: int, seed: int
     ) -> None:
         self.masking = Masking(tokenizer, settings)
-        self._bodies = Sequences.of(tokenizer.encode_batch(lines), max_length - AROUND)
+        self._bodies = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
         self._padding = tokenizer.special["pad"]
         self._seed = seed
 

@@ -71,5 +71,5 @@ class SampledSubwords(Subwords):
     @cached_property
     def growth(self) -> float:
         measured = range(min(_MEASURED, len(self.plain)))
-        plain = int(self.plain.offsets[len(measured)])
+        plain = int(self.plain.lengths[: len(measured)].sum())
         return max(1.0, sum(len(self.at(index, 0)) for index in measured) / max(plain, 1))

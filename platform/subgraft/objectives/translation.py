@@ -10,7 +10,8 @@ import numpy as np
 from subgraft.models.sequence_format import SequenceFormat
 from subgraft.objectives.sampled import Sampling, Subwords
 from subgraft.objectives.seq2seq import Example
-from subgraft.text.sequences import Sequences
+from subgraft.text.encoded import encode
+from subgraft.text.segments import sides
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -33,18 +34,19 @@ class Translation:
         sampling: Sampling | None = None,
     ) -> None:
         room = max_length - sequence_format.around
-        sources = source.encode_batch([pair[0] for pair in pairs])
-        targets = target.encode_batch([pair[1] for pair in pairs])
-        self.cut = sum(max(len(s), len(t)) > room for s, t in zip(sources, targets, strict=True))
-        self.whole_targets = np.array([len(tokens) <= room for tokens in targets], dtype=bool)
-        plain = Sequences.of(sources, room), Sequences.of(targets, room)
+        texts = sides(pairs)
+        sources, targets = encode(texts[0], source), encode(texts[1], target)
+        longer = np.maximum(sources.sequences.lengths, targets.sequences.lengths)
+        self.cut = int((longer > room).sum())
+        self.whole_targets = targets.sequences.lengths <= room
+        plain = sources.sequences.cut(room), targets.sequences.cut(room)
         self._sources, self._targets = (Subwords(sequences) for sequences in plain)
         if sampling is not None:
-            self._sources = sampling.of("encoder", [pair[0] for pair in pairs], source, plain[0], room)
-            self._targets = sampling.of("decoder", [pair[1] for pair in pairs], target, plain[1], room)
+            self._sources = sampling.of("encoder", texts[0], source, plain[0], room)
+            self._targets = sampling.of("decoder", texts[1], target, plain[1], room)
         self._sequence_format = sequence_format
-        self._lengths = (
-            np.array([max(len(s), len(t)) + 1 for s, t in pairs], dtype=np.int64)
+        self._lengths: np.ndarray = (
+            np.maximum(sources.characters, targets.characters).astype(np.int64) + 1
             if batch_unit == "characters"
             else np.maximum(plain[0].lengths, plain[1].lengths) + 1
         )

@@ -20,6 +20,10 @@ class Context(Protocol):
         """A directory of this step alone that survives kills: its checkpoints."""
 
     @property
+    def cache(self) -> Path | None:
+        """Where encoded text is kept, for all steps and workers of a home; None: nowhere."""
+
+    @property
     def runtime(self) -> Runtime:
         """Workers, GPUs, ZeRO stage: how the step runs, never what it makes."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.tasks.pairings import pairing
-from subgraft.text.corpus import build
+from subgraft.text.building import build
 
 
 def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -22,7 +22,6 @@ from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.phases import joined, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
-from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
 from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
@@ -31,9 +30,13 @@ from subgraft.transplanting.attached_tables import AttachedTables
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
+    bundle, corpus, settings = (
+        Bundle.load(inputs["model"]),
+        Corpus.open(inputs["corpus"], context.cache),
+        recipe.training,
+    )
     form = bundle.sequence_format(recipe.languages)
-    pairs = evenly_spaced(list(corpus.pairs("train")), settings.pairs)
+    pairs = corpus.text_pairs("train").evenly_spaced(settings.pairs)
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
     rare = _rare_rows(recipe, bundle, inputs, pairs)
     data, dev = Seq2SeqData(examples, *bundle.padding), list(corpus.pairs("dev"))

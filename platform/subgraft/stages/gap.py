@@ -48,7 +48,7 @@ def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus
     found: dict[str, Json] = {"role": role, "side": side, "split": split}
     found |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
     if split == "test" and corpus.size("test"):
-        lines, language = list(corpus.lines(split, text_side)), corpus.languages[text_side == "target"]
+        lines, language = list(corpus.lines(split, text_side)), str(corpus.field(text_side).language)
         scores = corpus_scores(given_back(tokenizer, lines), lines, language, ["BLEU", "chrF"])
         found["scores"] = {name: asdict(score) for name, score in scores.items()}
     return found

@@ -24,7 +24,7 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle = Bundle.load(inputs["model"])
-    corpus = Corpus.open(inputs["corpus"])
+    corpus = Corpus.open(inputs["corpus"], context.cache)
     targets = _targets(recipe, inputs)
     train = _masked(recipe, bundle, corpus, targets) if recipe.masking else _seq2seq(recipe, bundle, corpus, targets)
     generators: dict[str, Generator] = {}

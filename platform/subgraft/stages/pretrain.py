@@ -20,7 +20,7 @@ from subgraft.training.selection import SELECTIONS
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    corpus = Corpus.open(inputs["corpus"])
+    corpus = Corpus.open(inputs["corpus"], context.cache)
     bundle = _begun(recipe, inputs)
     loss = MaskedLoss if recipe.masking else Seq2SeqLoss
     outcome = fit(

@@ -19,6 +19,7 @@ from subgraft.objectives.sampled import Sampling
 from subgraft.objectives.seq2seq import Objective
 from subgraft.objectives.translation import Translation
 from subgraft.text.corpus import Corpus
+from subgraft.text.segments import Text
 
 
 def upstream_objective(
@@ -35,7 +36,7 @@ def upstream_objective(
     sampled = None if sampling is None else Sampling(sampling, seed)
     if name == "translation":
         form = bundle.sequence_format(languages)
-        pairs = list(corpus.pairs("train"))
+        pairs = corpus.text_pairs("train")
         return Translation(
             pairs, bundle.encoder, bundle.decoder, form, training.max_length, training.batch_unit, sampled
         )
@@ -43,7 +44,7 @@ def upstream_objective(
     code, limit = partial(language_code, bundle.decoder), training.max_length
     return Mixture(
         [
-            Denoising(list(lines), bundle.decoder, code(language), noise, limit, seed, sampled)
+            Denoising(lines, bundle.decoder, code(language), noise, limit, seed, sampled)
             for language, lines in _texts(corpus, languages)
         ]
     )
@@ -58,7 +59,7 @@ def masked_sentences(
     seed: int,
 ) -> MaskedSentences:
     """The text of each language of the corpus, for a masked language model."""
-    texts = [list(lines) for _, lines in _texts(corpus, languages)]
+    texts = [lines for _, lines in _texts(corpus, languages)]
     documents = [text for lines in texts for text in _documents(lines, masking.sentences_per_document)]
     return MaskedSentences(documents, bundle.encoder, masking, training.max_length, seed)
 
@@ -66,15 +67,15 @@ def masked_sentences(
 def _documents(lines: Sequence[str], size: int) -> Iterator[str]:
     """By turns `size` lines one by one, and `size` lines as one."""
     for at in range(0, len(lines), size):
-        together = lines[at : at + size]
+        together = list(lines[at : at + size])
         if (at // size) % 2:
             yield " ".join(together)
         else:
             yield from together
 
 
-def _texts(corpus: Corpus, languages: Languages) -> Iterator[tuple[str, Iterator[str]]]:
+def _texts(corpus: Corpus, languages: Languages) -> Iterator[tuple[str, Text]]:
     """Each language of the corpus, with its training lines."""
-    yield languages.source, corpus.lines("train", "source")
+    yield languages.source, corpus.text("train", "source")
     if not corpus.monolingual:
-        yield languages.target, corpus.lines("train", "target")
+        yield languages.target, corpus.text("train", "target")

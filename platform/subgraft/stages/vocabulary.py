@@ -38,9 +38,9 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
 
 
 def _lines(corpus: Corpus, side: Literal["source", "target", "both"]) -> Iterator[str]:
-    sides: tuple[Literal["source", "target"], ...] = (side,) if side != "both" else ("source", "target")
-    for each in sides[:1] if corpus.monolingual else sides:
-        yield from corpus.lines("train", each)
+    if side == "both":
+        return chain.from_iterable(lines for _, lines in corpus.texts("train"))
+    return corpus.lines("train", side)
 
 
 def _characters(lines: Iterator[str]) -> int:

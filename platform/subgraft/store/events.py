@@ -98,6 +98,7 @@ class StageContext:
     runtime: Runtime
     log: EventLog
     rank: int = 0
+    cache: Path | None = None
     _last: tuple[str, float] = ("", 0.0)
 
     def progress(self, done: int, total: int, what: str) -> None:

@@ -4,6 +4,7 @@
     <home>/store/.partial/<name>/            one being written
     <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
     <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
+    <home>/encoded/                          text as token ids, for whoever reads it (text/encoded.py)
     <home>/quarantine/                       what did not verify
 
 Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
@@ -69,6 +70,11 @@ class Store:
     def work(self, step: Step) -> Path:
         """The step's work directory; not made here."""
         return self.home / "work" / step.fingerprint
+
+    @property
+    def encoded(self) -> Path:
+        """Where encoded text is kept; not made here."""
+        return self.home / "encoded"
 
     def find(self, step: Step) -> Record | None:
         """The record of a step's artifact, every file verified by size and SHA-256, or None.

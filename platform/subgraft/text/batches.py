@@ -15,10 +15,14 @@ POOL_BATCHES = 50
 
 def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
     """So many of the items, in their order; all of them where no number is given, or as many are not there."""
-    whole = len(items)
-    if count is None or count >= whole:
+    if count is None or count >= len(items):
         return items
-    return [items[at * whole // count] for at in range(count)]
+    return [items[place] for place in evenly_spaced_places(len(items), count).tolist()]
+
+
+def evenly_spaced_places(whole: int, count: int) -> np.ndarray:
+    """Where they are among `whole` items [count]."""
+    return np.arange(count, dtype=np.int64) * whole // count
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
 from subgraft.config.corpora import Cleaning
 
-# One segment per source side and, unless the corpus is monolingual, one for the target side.
+# A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
 Sides = tuple[str, ...]
 
 # Whatever some reader takes for the end of a line (str.splitlines, universal newlines) becomes a space, so that
@@ -31,22 +31,28 @@ def digest(sides: Sides) -> int:
 
 
 def clean(
-    segments: Iterable[Sides], cleaning: Cleaning, held_out: frozenset[int], counts: Counter[str]
+    segments: Iterable[Sides],
+    cleaning: Cleaning,
+    held_out: frozenset[int],
+    counts: Counter[str],
+    texts: Sequence[int],
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
 
-    held_out: digests of the stripped dev and test segments. A segment is counted under the first rule it breaks, in
+    held_out: digests of the stripped dev and test texts.  texts: which cells are text, the only ones that rules are
+    about. A segment is counted under the first rule it breaks, in
     the order too_short, too_long, ratio, identical, held_out, duplicate.
     """
     known: set[int] = set()
-    for sides in segments:
+    for cells in segments:
         counts["read"] += 1
-        sides = strip(sides, counts)
+        cells = strip(cells, counts)
+        sides = tuple(cells[at] for at in texts)
         broken = _broken_rule(sides, cleaning)
         if broken is None and (cleaning.deduplicate or cleaning.drop_held_out):
             broken = _seen_before(digest(sides), cleaning, held_out, known)
         if broken is None:
-            yield sides
+            yield cells
         counts[broken or "kept"] += 1
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from subgraft.config.base import Split
@@ -41,50 +41,51 @@ def find_file(name: str, base: Path) -> Path:
     return found
 
 
-def split_files(folder: Path, languages: Languages) -> dict[Split, tuple[Path, ...]]:
-    """The files {train,dev,test}.{language}[.gz] of every split the folder has.
+def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, ...]]:
+    """The files {train,dev,test}.{code}[.gz] of every split the folder has.
 
-    Where both languages agree they are one side, or, in a folder without such files, a pair {split}.{source,target}.
-    A folder that `corpora get` made has `source` and `target` in place of languages.
-    Raises UserError where there is no split, or a split with one side only.
+    Raises UserError where there is no split, or a split that lacks one of the files.
     """
-    codes = tuple(dict.fromkeys((languages.source, languages.target)))
-    if (folder / "corpus.json").is_file():
-        codes = ("source", "target")[: 2 if _holds_pairs(folder / "corpus.json") else len(codes)]
-    elif len(codes) == 1 and not any(_side(folder, split, codes[0]) for split in SPLITS):
-        codes = ("source", "target") if any(_side(folder, split, "target") for split in SPLITS) else codes
     found: dict[Split, tuple[Path, ...]] = {}
     for split in SPLITS:
-        sides = [_side(folder, split, code) for code in codes]
-        missing = [code for code, path in zip(codes, sides, strict=True) if path is None]
+        sides = {code: split_file(folder, split, code) for code in codes}
+        missing = [code for code, path in sides.items() if path is None]
         if not missing:
-            found[split] = tuple(path for path in sides if path is not None)
+            found[split] = tuple(path for path in sides.values() if path is not None)
         elif len(missing) < len(codes):
-            raise UserError(f"{split}.{missing[0]} is missing, the other side is there", where=str(folder))
+            others = "the other side is" if len(codes) == 2 else "others are"
+            raise UserError(f"{split}.{missing[0]} is missing, {others} there", where=str(folder))
     if not found:
         names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
         raise UserError(f"holds no corpus: {names} expected", where=str(folder))
     return found
 
 
+def pair_codes(folder: Path, languages: Languages) -> tuple[str, ...]:
+    """What the sides of a pair, or the side of one language, are called in a folder.
+
+    Where both languages agree they are one side, or, in a folder without such files, a pair {split}.{source,target}.
+    """
+    codes = tuple(dict.fromkeys((languages.source, languages.target)))
+    if len(codes) == 1 and not any(split_file(folder, split, codes[0]) for split in SPLITS):
+        return ("source", "target") if any(split_file(folder, split, "target") for split in SPLITS) else codes
+    return codes
+
+
 def single_files(folder: Path, ending: str) -> dict[Split, Path]:
     """The files {train,dev,test}.{ending}[.gz] of every split the folder has. Raises UserError where there is none."""
-    sides = {split: _side(folder, split, ending) for split in SPLITS}
+    sides = {split: split_file(folder, split, ending) for split in SPLITS}
     found = {split: path for split, path in sides.items() if path is not None}
     if not found:
         raise UserError(f"holds no corpus: {{train,dev,test}}.{ending}[.gz] expected", where=str(folder))
     return found
 
 
-def _holds_pairs(record: Path) -> bool:
-    """Whether a corpus that `corpora get` made has two sides in one language."""
-    try:
-        told = json.loads(record.read_text(encoding="utf-8"))
-        return not told["monolingual"] and len(set(told["languages"])) == 1
-    except (ValueError, KeyError, TypeError):
-        return False
+def split_file(folder: Path, split: Split, code: str) -> Path | None:
+    """{split}.{code} or {split}.{code}.gz, where it is there."""
+    return plain_or_zipped(folder / f"{split}.{code}")
 
 
-def _side(folder: Path, split: Split, code: str) -> Path | None:
-    plain = folder / f"{split}.{code}"
-    return next((path for path in (plain, plain.with_name(f"{plain.name}.gz")) if path.is_file()), None)
+def plain_or_zipped(path: Path) -> Path | None:
+    """The file, or with .gz behind its name, where it is there."""
+    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)

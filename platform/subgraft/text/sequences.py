@@ -1,4 +1,4 @@
-"""Many token sequences in two arrays: what a tokenised corpus is in memory."""
+"""Many token sequences in few arrays, which may be those of a file: what a tokenised corpus is to its readers."""
 
 from __future__ import annotations
 
@@ -10,30 +10,54 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Sequences:
-    """n sequences of token ids: flat [total] int32, offsets [n + 1] int64."""
+    """n sequences of token ids, each a stretch of one array: flat [total] int32, starts and ends [n] int64.
+
+    Cutting and choosing are views: the array of tokens stays where it is.
+    """
 
     flat: np.ndarray
-    offsets: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
 
     @classmethod
     def of(cls, sequences: Iterable[list[int]], max_length: int | None = None) -> Sequences:
         """Pack sequences, each cut to at most max_length tokens."""
         packed = [np.asarray(tokens[:max_length], dtype=np.int32) for tokens in sequences]
-        offsets = np.zeros(len(packed) + 1, dtype=np.int64)
-        np.cumsum([len(tokens) for tokens in packed], out=offsets[1:])
-        return cls(np.concatenate(packed) if packed else np.zeros(0, dtype=np.int32), offsets)
+        flat = np.concatenate(packed) if packed else np.zeros(0, dtype=np.int32)
+        return cls.within(flat, offsets([len(tokens) for tokens in packed]))
+
+    @classmethod
+    def within(cls, flat: np.ndarray, bounds: np.ndarray) -> Sequences:
+        """Sequences one after the other; bounds: where each begins, and the end of the last [n + 1]."""
+        return cls(flat, bounds[:-1], bounds[1:])
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.starts)
 
     def __getitem__(self, index: int) -> list[int]:
-        tokens: list[int] = self.flat[self.offsets[index] : self.offsets[index + 1]].tolist()
+        tokens: list[int] = self.flat[self.starts[index] : self.ends[index]].tolist()
         return tokens
 
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence [n]."""
-        return np.diff(self.offsets)
+        lengths: np.ndarray = self.ends - self.starts
+        return lengths
+
+    def cut(self, max_length: int) -> Sequences:
+        """Each cut to at most so many tokens."""
+        if not len(self) or int(self.lengths.max()) <= max_length:
+            return self
+        return Sequences(self.flat, self.starts, np.minimum(self.ends, self.starts + max_length))
+
+    def take(self, places: np.ndarray) -> Sequences:
+        """The sequences at these places [m]."""
+        return Sequences(self.flat, self.starts[places], self.ends[places])
+
+
+def offsets(lengths: Iterable[int]) -> np.ndarray:
+    """Where things of these lengths begin one after the other, and the end of the last [n + 1]."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.fromiter(lengths, dtype=np.int64))])
 
 
 def blocks(costs: np.ndarray, room: int) -> np.ndarray:

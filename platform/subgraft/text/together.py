@@ -35,10 +35,6 @@ class TogetherSource(ResolvedSource):
         return all(part.on_disk for part in self.parts)
 
     @property
-    def monolingual(self) -> bool:
-        return self.parts[0].monolingual
-
-    @property
     def splits(self) -> tuple[Split, ...]:
         return tuple(split for split in SPLITS if self._with(split))
 

@@ -108,6 +108,11 @@ class Tokenizer:
         digest.update(self._costs.astype("<f8").tobytes())
         return digest.hexdigest()
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of tokenizer.json, as it is written: with `fingerprint`, all that segmentation depends on."""
+        return hashlib.sha256(self._source.tokenizer_json.encode("utf-8")).hexdigest()
+
     def without(self, entries: Collection[Entry]) -> Tokenizer:
         """The vocabulary as if it lacked these subwords; all others keep their ids."""
         chosen = frozenset(entries)
