@@ -11,10 +11,10 @@ from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
+from subgraft.estimates import throughput
 from subgraft.estimates.estimate import Estimate, estimates, table
 from subgraft.execution.plan import make_plan
 from subgraft.execution.worker import Job, perform
-from subgraft.estimates import throughput
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.store.events import EVENTS, EventLog
 from subgraft.store.provenance import Provenance
