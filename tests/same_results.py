@@ -58,14 +58,14 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "denoising": (
         *SHORT,
         "model.family=mbart",
-        "upstream.objective=denoising",
+        "upstream.objectives=[{kind: denoising}]",
         "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
         " {name: sampled, vocabulary: upstream, pretraining: sampled}]",
     ),
     "masked": (
         *SHORT,
         "model.family=bert",
-        "upstream.objective=masked",
+        "upstream.objectives=[{kind: masked}]",
         "upstream.vocabulary={kind: wordpiece, size: 100}",
         "downstream.vocabulary={kind: wordpiece, size: 120}",
         "rows=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",

@@ -41,7 +41,7 @@ evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, b
 """
 # What the experiment above does not need: a checkpoint, and a BERT that is made into an encoder-decoder.
 BERT = (
-    "upstream={corpus: upstream, objective: masked, checkpoint: published}",
+    "upstream={corpus: upstream, objectives: [{kind: masked}], checkpoint: published}",
     "downstream.vocabulary={kind: wordpiece, size: 200}",
     "model.family=bert",
     "rows=[{name: mean, initialiser: mean}]",

@@ -35,7 +35,7 @@ rows:
   - {name: patt, initialiser: patt, kd_weight: 0.5}
 """
 MASKED = (
-    "upstream={corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
+    "upstream={corpus: upstream, objectives: [{kind: masked}], vocabulary: {kind: wordpiece, size: 150}}",
     "downstream={corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
     "model.family=bert",
 )

@@ -25,7 +25,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.training import TrainingSettings
@@ -34,8 +33,8 @@ from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.build import build_marian
 from subgraft.models.sequence_format import sequence_format
-from subgraft.models.sides import side, tables_of
-from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.models.sides import tables_of
+from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
@@ -45,7 +44,6 @@ from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 STEPS = 6
 RARE = "generator-rare"
-SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
 def main(task: str, kind: str, out: Path, stop: int) -> None:
@@ -145,9 +143,9 @@ def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     if task.endswith("recomputed"):
         recompute_activations(model)
     rates = {"merge_rate": 0.03, "split_rate": 0.02} if task == RARE else {"merge_rate": 0.4, "split_rate": 0.3}
-    data = _Counted(examples, german_tokenizer(), "decoder", ResegmentationSettings(**rates), 10, 1, padding)
-    sides = {name: side(model, name) for name in SIDES}
-    loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), sides, "decoder", 0.5, 0.0, "input")
+    view = Seq2SeqView(examples, "decoder", padding)
+    data = _Counted(view, german_tokenizer(), ResegmentationSettings(**rates), 10, 1)
+    loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), view, 0.5, 0.0, "input")
     return loss, loss.weights, data
 
 

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
-UpstreamObjective = Literal["translation", "denoising", "masked"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 TaskName = Literal["translation", "question-generation", "text-to-text"]
 # Of as many bits as everything that draws from one takes.

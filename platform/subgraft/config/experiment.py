@@ -156,28 +156,34 @@ class Experiment(Settings):
         sampled = any(row.pretraining == "sampled" for row in self.rows)
         if sampled and self.upstream.vocabulary.kind == "wordpiece":
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
-        if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
-            raise ValueError("a denoised text counts as the decoder's: upstream.sampling.sides must name it")
+        for objective in self.upstream.objectives if sampled else ():
+            if not objective.samples:
+                raise ValueError(f"`pretraining: sampled` cannot be had with the objective {objective.kind}")
+            if objective.sampled_as not in (None, *self.upstream.sampling.sides):
+                raise ValueError(
+                    f"text of the objective {objective.kind} counts as the {objective.sampled_as}'s: "
+                    "upstream.sampling.sides must name it"
+                )
         return self
 
     @model_validator(mode="after")
     def _blocks_fit(self) -> Experiment:
         longest = max(self.pretrain.max_length, self.generator_training.max_length)
-        block = self.upstream.noise.block_tokens or 0
-        if self.upstream.objective == "denoising" and block > longest:
-            raise ValueError(
-                f"upstream.noise.block_tokens {block} is beyond the {longest} of pretrain.max_length and "
-                "generator_training.max_length"
-            )
+        for place, objective in enumerate(self.upstream.objectives):
+            if (objective.longest_block or 0) > longest:
+                raise ValueError(
+                    f"upstream.objectives.{place}.block_tokens {objective.longest_block} is beyond the {longest} of "
+                    "pretrain.max_length and generator_training.max_length"
+                )
         return self
 
     @model_validator(mode="after")
     def _measurable(self) -> Experiment:
         """What is measured beside the task needs something to be measured on."""
-        if self.evaluation.upstream_sentences is not None and self.upstream.objective != "translation":
+        if self.evaluation.upstream_sentences is not None and not self.upstream.translates:
             raise ValueError(
                 "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
-                "cannot translate before it is finetuned, so upstream.objective must be translation"
+                "cannot translate before it is finetuned, so translation must be among upstream.objectives"
             )
         if self.intrinsic is not None and all(row.initialiser in (None, *DISTILLED) for row in self.rows):
             raise ValueError(
@@ -202,10 +208,14 @@ class Experiment(Settings):
         """A checkpoint brings a model of its own; one that is made here must bear what it is trained with."""
         if self.upstream.checkpoint is not None:
             return self
-        if self.upstream.objective == "denoising" and self.model.family != "mbart":
-            raise ValueError("upstream.objective denoising needs model.family mbart, which has language codes")
-        if (self.upstream.objective == "masked") != (self.model.family == "bert"):
-            raise ValueError("upstream.objective masked and model.family bert go together: give both or neither")
+        for objective in self.upstream.objectives:
+            if objective.needs_language_codes and not self.model.has_language_codes:
+                raise ValueError(f"the objective {objective.kind} needs model.family mbart, which has language codes")
+            if objective.architecture != self.model.architecture:
+                raise ValueError(
+                    f"the objective {objective.kind} is for models of the form {objective.architecture}; model.family "
+                    f"{self.model.family} is of the form {self.model.architecture}"
+                )
         for where, kind in self._kinds_it_is_pretrained_with.items():
             if self.model.family == "bert" and kind != "wordpiece":
                 raise ValueError(f"model.family bert needs {where}.kind wordpiece, which has a mask token")
@@ -251,9 +261,9 @@ class Experiment(Settings):
             raise ValueError("rows of likelihood-matching need likelihood_matching_training")
         if self.sides != ("decoder",):
             raise ValueError("rows of likelihood-matching learn what a decoder predicts: they need `sides: [decoder]`")
-        if self.likelihood_matching.text == "own-translations" and self.upstream.objective != "translation":
+        if self.likelihood_matching.text == "own-translations" and not self.upstream.translates:
             raise ValueError(
                 "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
-                "upstream.objective must be translation"
+                "translation must be among upstream.objectives"
             )
         return self

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings, Share
+from subgraft.config.objectives import Architecture
 
 
 class ModelSettings(Settings):
@@ -26,6 +27,16 @@ class ModelSettings(Settings):
     attention_dropout: Share = 0.0
     activation_dropout: Share = 0.0
     max_positions: Annotated[int, Field(ge=16)] = 512
+
+    @property
+    def architecture(self) -> Architecture:
+        """What is pretrained: which objectives it bears."""
+        return "encoder" if self.family == "bert" else "encoder-decoder"
+
+    @property
+    def has_language_codes(self) -> bool:
+        """Whether texts end in their language."""
+        return self.family == "mbart"
 
     @model_validator(mode="after")
     def _heads_divide(self) -> ModelSettings:

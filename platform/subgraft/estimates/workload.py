@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from subgraft import stages
 from subgraft.config.base import SideName
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.store.store import Store
-from subgraft.text.batches import evenly_spaced
+from subgraft.text.batches import MixedPlan, evenly_spaced
 from subgraft.text.corpus import Corpus
-from subgraft.training.schedule import planned_steps
+from subgraft.training.schedule import batch_plan, planned_steps, steps_of
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ def workload(store: Store, step: Step) -> Workload:
         lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
         updates = planned_steps(training, np.array(evenly_spaced(lengths, training.pairs)), recipe.seed)
     else:
-        alone = getattr(recipe, "objective", "translation") != "translation"
-        updates = _by_tokens(training, sample, alone, recipe.seed)
+        objectives: tuple[ObjectiveSettings, ...] = getattr(recipe, "objectives", (TranslationSettings(),))
+        updates = _by_tokens(training, sample, objectives, recipe.seed)
     return Workload(updates, _known_tokens(training, sample))
 
 
@@ -58,13 +60,22 @@ def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | N
     return None if sample is None else int(training.batch_size * sample.tokens_of_a_character)
 
 
-def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, seed: int) -> int | None:
-    """As if the text were the sample over and over. alone: each side of a pair is an example of its own."""
+def _by_tokens(
+    training: TrainingSettings, sample: _Sample | None, objectives: Sequence[ObjectiveSettings], seed: int
+) -> int | None:
+    """As if the text were the sample over and over."""
     if sample is None:
         return None
-    sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
     pairs = min(sample.pairs, training.pairs or sample.pairs)
-    return planned_steps(training, np.concatenate([np.resize(side, pairs) for side in sides]), seed)
+    lengths = []
+    for objective in objectives:
+        # Where it needs no pairs, each side of one is an example of its own.
+        sides = [sample.tokens.max(axis=0)] if objective.needs_pairs else sample.tokens
+        lengths.append(np.concatenate([np.resize(side, pairs) for side in sides]))
+    if len(lengths) == 1:
+        return planned_steps(training, lengths[0], seed)
+    plans = [batch_plan(of_one, training, seed) for of_one in lengths]
+    return steps_of(MixedPlan(plans, [objective.weight for objective in objectives], seed), training)
 
 
 class _Sample(NamedTuple):

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import Split
+from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.rows import UNMAPPED
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
@@ -19,6 +21,7 @@ from subgraft.models.tokenizers import load_tokenizers
 from subgraft.stages.token_distillation import layer_count
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def require_corpus(
@@ -29,7 +32,7 @@ def require_corpus(
     purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
     """
     if pairs and source.monolingual:
-        hint = "Text of one side can be denoised (upstream.objective); a task needs pairs."
+        hint = "Text of one side can be denoised (upstream.objectives); a task needs pairs."
         raise UserError("one language and one side, where pairs are needed", where=f"corpora.{name}", hint=hint)
     missing = [split for split in splits if split not in source.splits]
     if missing:
@@ -63,24 +66,30 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
         sequence_format(family, tokenizers["encoder"], decoder, pair)
     if experiment.task == "question-generation":
         require_marks(experiment.question_generation.marks, tokenizers["encoder"], str(directory))
-    if (family == "bert") != (experiment.upstream.objective == "masked"):
-        raise UserError(
-            f"a {family} model was not pretrained with the objective {experiment.upstream.objective}",
-            where=str(directory),
-            hint="upstream.objective masked is for BERT, and BERT for nothing else.",
-        )
+    for objective in experiment.upstream.objectives:
+        _require_pretrained_on(objective, family, decoder, languages, directory)
     _require_size(config, experiment, directory)
     longest = experiment.longest_after_pretraining
     if longest > (position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
-    if experiment.upstream.objective == "masked" and "mask" not in decoder.special:
-        raise UserError("masking needs a mask token, and the vocabulary has none", where=str(directory))
-    if experiment.upstream.objective == "denoising":
-        for language in (languages.source, languages.target):
-            language_code(decoder, language)
-        if "mask" not in decoder.special:
-            raise UserError("denoising needs a mask token, and the vocabulary has none", where=str(directory))
     return directory
+
+
+def _require_pretrained_on(
+    objective: ObjectiveSettings, family: str, decoder: Tokenizer, languages: Languages, directory: Path
+) -> None:
+    """Refuse an objective that a checkpoint of this family cannot have been pretrained on."""
+    if (family == "bert") != (objective.architecture == "encoder"):
+        raise UserError(
+            f"a {family} model was not pretrained with the objective {objective.kind}",
+            where=str(directory),
+            hint="Among upstream.objectives, masked is for BERT, and BERT for nothing else.",
+        )
+    for language in (languages.source, languages.target) if objective.needs_language_codes else ():
+        language_code(decoder, language)
+    if objective.needs_mask and "mask" not in decoder.special:
+        told = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
+        raise UserError(told, where=str(directory))
 
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:

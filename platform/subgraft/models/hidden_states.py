@@ -32,9 +32,9 @@ def decoder_states_beside(
     return _at(decoded, layer)
 
 
-def bert_states(model: nn.Module, **inputs: Tensor) -> Tensor:
-    """What a masked language model makes of input_ids or inputs_embeds under an attention_mask [B, T]: [B, T, d]."""
-    states: Tensor = model.base_model(**inputs).last_hidden_state  # type: ignore[operator]
+def stack_states(model: nn.Module, **inputs: Tensor) -> Tensor:
+    """Top states [B, T, d] of a model of one stack: of input_ids or inputs_embeds under an attention_mask [B, T]."""
+    states: Tensor = model.base_model(use_cache=False, **inputs).last_hidden_state  # type: ignore[operator]
     return states
 
 

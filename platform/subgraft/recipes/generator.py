@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from subgraft.config.base import Settings, SideName, UpstreamObjective
+from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import MaskingSettings, NoiseSettings
 from subgraft.config.initialisers import GeneratorSettings
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.training import TrainingSettings
 
 
 class GeneratorRecipe(Settings):
-    """noise, masking: for the objectives denoising and masked; left out of the fingerprint elsewhere."""
+    """objectives: those that the model was pretrained on."""
 
-    objective: UpstreamObjective
+    objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     sides: tuple[SideName, ...]
     kind: Literal["att", "patt"]
@@ -24,5 +22,3 @@ class GeneratorRecipe(Settings):
     generator: GeneratorSettings
     training: TrainingSettings
     seed: int
-    noise: NoiseSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)

@@ -15,9 +15,10 @@ from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
+from subgraft.objectives.dev_scores import LEFT_OUT
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, RowResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
-from subgraft.stages.fitting import CURVE, LEFT_OUT, kept_weights
+from subgraft.stages.fitting import CURVE, kept_weights
 from subgraft.stages.intrinsic import QUALITY
 from subgraft.stages.likelihood import LIKELIHOOD
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -47,6 +48,38 @@ class BatchPlan:
     def _cut(self, indices: np.ndarray) -> Iterator[np.ndarray]:
         by_length = indices[np.argsort(self.lengths[indices], kind="stable")]
         yield from cut_by_size(by_length, self.lengths, self.size)
+
+
+@dataclass(frozen=True)
+class MixedPlan:
+    """Batches of several sources of examples, each of one source, drawn by weights as a function of (seed, epoch).
+
+    Examples are numbered source after source. An epoch ends where a source is drawn that has no batch left, so that no
+    example comes twice in it (as interleaving "until the first is exhausted" has it); what the others have left comes
+    in other epochs, which are shuffled anew.
+    """
+
+    plans: Sequence[BatchPlan]
+    weights: Sequence[float]
+    seed: int
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([plan.lengths for plan in self.plans])
+
+    def epoch(self, epoch: int) -> list[np.ndarray]:
+        """The batches of an epoch: arrays of example indices, each example at most once."""
+        rng = np.random.default_rng([self.seed, epoch, len(self.plans)])
+        before = np.cumsum([0, *(len(plan.lengths) for plan in self.plans)])
+        left = [iter(plan.epoch(epoch)) for plan in self.plans]
+        shares = np.array(self.weights) / np.sum(self.weights)
+        batches: list[np.ndarray] = []
+        while True:
+            source = int(rng.choice(len(left), p=shares))
+            drawn = next(left[source], None)
+            if drawn is None:
+                return batches
+            batches.append(drawn + before[source])
 
 
 def cut_by_size(indices: np.ndarray, lengths: np.ndarray, size: int) -> Iterator[np.ndarray]:

@@ -21,7 +21,7 @@ from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
-from subgraft.training.schedule import Data, batch_plan, dropout_seed, is_evaluated, learning_rate
+from subgraft.training.schedule import Data, data_plan, dropout_seed, is_evaluated, learning_rate
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
@@ -60,12 +60,14 @@ class Progress:
 class Hooks:
     """What a training tells and asks: all optional.
 
-    evaluate: named dev scores of the module as it stands; `select` names the one that picks the best weights (higher is
-    better). metrics(step, values) and progress(done, total, what) are for records and people.
+    evaluate: named dev scores of the module as it stands; `select` names the one that picks the best weights: those of
+    its highest value, or of its lowest. metrics(step, values) and progress(done, total, what) are for records and
+    people.
     """
 
     evaluate: Callable[[], dict[str, float]] | None = None
     select: str | None = None
+    lowest: bool = False
     metrics: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
     progress: Callable[[int, int, str], None] = lambda done, total, what: None
 
@@ -105,7 +107,7 @@ class Trainer:
         self._seed = seed
         self._checkpoint_seconds = checkpoint_seconds
         self._hooks = hooks or Hooks()
-        self._plan = batch_plan(data.lengths, settings, seed)
+        self._plan = data_plan(data, settings, seed)
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
         self._saved_at = time.monotonic()
@@ -179,7 +181,8 @@ class Trainer:
             parts.append(part if takes_part else {})
         sums = sum_over_workers(add_up(parts), names, engine)
         engine.step(learning_rate(settings, self._progress.step + 1))
-        return {name: sums.get(name, 0.0) / max(counts.get(name, 0), 1) for name in names}
+        # Of a mixture, only the losses of the objective that the batch was of.
+        return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
 
     def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:
         size = self._settings.micro_batch_size
@@ -219,7 +222,8 @@ class Trainer:
         if self._engine.rank == 0:
             self._hooks.metrics(progress.step, {f"dev_{name}": value for name, value in values.items()})
         if self._hooks.select is not None:
-            self._select(values[self._hooks.select])
+            score = values[self._hooks.select]
+            self._select(-score if self._hooks.lowest else score)
 
     def _select(self, score: float) -> None:
         progress, patience = self._progress, self._settings.patience

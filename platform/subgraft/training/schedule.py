@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
-from subgraft.text.batches import BatchPlan
+from subgraft.text.batches import BatchPlan, MixedPlan
 from subgraft.training.engine import Batch
 
 
@@ -19,6 +20,17 @@ class Data(Protocol):
     def lengths(self) -> np.ndarray: ...
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
+
+
+@runtime_checkable
+class MixedData(Data, Protocol):
+    """Several sources of examples, numbered one after another; a batch is of one of them."""
+
+    @property
+    def parts(self) -> Sequence[Data]: ...
+
+    @property
+    def weights(self) -> Sequence[float]: ...
 
 
 def learning_rate(settings: TrainingSettings, step: int) -> float:
@@ -32,12 +44,23 @@ def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> Ba
     return BatchPlan(np.minimum(lengths, _limit(settings)), settings.batch_size, seed)
 
 
+def data_plan(data: Data, settings: TrainingSettings, seed: int) -> BatchPlan | MixedPlan:
+    """The batches of a training on some data; of mixed data each is of one part."""
+    if not isinstance(data, MixedData):
+        return batch_plan(data.lengths, settings, seed)
+    return MixedPlan([batch_plan(part.lengths, settings, seed) for part in data.parts], data.weights, seed)
+
+
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int) -> int:
     """How many steps a training takes that nothing ends early."""
+    return steps_of(batch_plan(lengths, settings, seed), settings)
+
+
+def steps_of(plan: BatchPlan | MixedPlan, settings: TrainingSettings) -> int:
+    """How many steps a training takes by this plan that nothing ends early."""
     if settings.epochs is None:
         assert settings.max_steps is not None
         return settings.max_steps
-    plan = batch_plan(lengths, settings, seed)
     steps = sum(len(plan.epoch(epoch)) for epoch in range(settings.epochs))
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
 
