@@ -73,13 +73,14 @@ def test_of_a_prompt_and_its_continuation_only_the_latter_is_predicted() -> None
         assert [label for label in example.labels if label != IGNORED] == [*then, END]
         assert example.labels[len(first) + 1] == then[0]
     assert examples.lengths.tolist() == [len(examples.example(index, 0).tokens) for index in range(60)]
-    short = Continuations(pairs, TOKENIZER, END, 14, between=[END])
-    assert short.lengths.max() == 14 and short.cut > 10 and examples.cut == 0
-    cut = next(i for i in range(60) if short.lengths[i] == 14 and len(TOKENIZER.encode(pairs[i][1])) < 8)
-    assert short.example(cut, 0).tokens[-len(TOKENIZER.encode(pairs[cut][1])) - 1 :] == [
-        *TOKENIZER.encode(pairs[cut][1]),
-        END,
-    ]
+    short = Continuations(pairs, TOKENIZER, END, 30, between=[END])
+    assert short.lengths.max() == 30 and short.cut > 10 and examples.cut == 0
+    cut = [i for i in range(60) if examples.lengths[i] > 30 and len(TOKENIZER.encode(pairs[i][1])) < 27]
+    assert cut
+    for index in cut:
+        prompt, text = (TOKENIZER.encode(side) for side in pairs[index])
+        kept = prompt[len(prompt) - (27 - len(text)) :]
+        assert short.example(index, 0).tokens == [END, *kept, END, *text, END], "a prompt loses its beginning"
 
 
 @pytest.mark.parametrize("examples", [_stream(), Lines(LINES, TOKENIZER, END, 30)], ids=["packed", "lines"])
@@ -107,14 +108,15 @@ def test_no_state_knows_what_comes_after_it() -> None:
 
 
 def test_bits_per_character_are_those_of_whole_lines() -> None:
-    model = gpt2()
-    found = CausalScores(Bundle(model, TOKENIZER, TOKENIZER), [*LINES[:9], " ".join(LINES)], END, TRAINING)()
+    model, lines = gpt2(), [line for line in LINES if len(TOKENIZER.encode(line)) <= 38]
+    assert 5 < len(lines) < len(LINES)
+    found = CausalScores(Bundle(model, TOKENIZER, TOKENIZER), LINES, END, TRAINING)()
     nats = 0.0
     with torch.no_grad():
-        for line in LINES[:9]:
+        for line in lines:
             ids = torch.tensor([[END, *TOKENIZER.encode(line), END]])
             nats += float(cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="sum"))
-    characters = sum(map(len, LINES[:9]))
+    characters = sum(map(len, lines))
     assert found == {"bits_per_character": pytest.approx(nats / characters / np.log(2), rel=1e-5)}
     with pytest.raises(UserError, match="no dev line fits into the 40 tokens"):
         CausalScores(Bundle(model, TOKENIZER, TOKENIZER), [" ".join(LINES)], END, TRAINING)

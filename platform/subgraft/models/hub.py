@@ -63,8 +63,8 @@ def described_family(config: Mapping[str, Any]) -> str:
 def position_limit(config: Mapping[str, Any]) -> int | None:
     """The longest sequence that a model takes by its configuration, in tokens; None where that sets no limit."""
     parts = [config, *(config[name] for name in ("encoder", "decoder") if isinstance(config.get(name), Mapping))]
-    limits = [int(part["max_position_embeddings"]) for part in parts if part.get("max_position_embeddings")]
-    return min(limits, default=None)
+    limits = [part.get("max_position_embeddings") or part.get("n_positions") for part in parts]
+    return min((int(limit) for limit in limits if limit), default=None)
 
 
 def read_config(directory: Path) -> dict[str, Any]:
