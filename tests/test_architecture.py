@@ -108,3 +108,24 @@ def test_nothing_is_unpickled_and_no_archive_unpacked(repository: Path) -> None:
         assert not re.search(r"extractall\(|unpack_archive|import (tarfile|zipfile)", text)
         assert "torch.load(" not in text
         assert "yaml.load(" not in text
+
+
+def test_only_objectives_compare_objectives(repository: Path) -> None:
+    """Everything else asks what an objective says of itself in config/objectives.py."""
+    kinds = {"translation", "denoising", "masked", "causal"}
+    asked = re.compile(r"kind|objective", re.IGNORECASE)
+    wrong = []
+    for path, room in _modules(repository):
+        relative = path.relative_to(_package(repository)).as_posix()
+        if room == "objectives" or relative == "config/objectives.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+                named = any(isinstance(c, ast.Constant) and c.value in kinds for part in parts for c in ast.walk(part))
+                if named and asked.search(ast.unparse(node)):
+                    wrong.append(f"{relative}:{node.lineno}: {ast.unparse(node)}")
+            classes = r"isinstance\(.*(Translation|Denoising|Masked|Causal)(Settings|Objective)"
+            if isinstance(node, ast.Call) and re.match(classes, ast.unparse(node)):
+                wrong.append(f"{relative}:{node.lineno}: {ast.unparse(node)}")
+    assert not wrong
