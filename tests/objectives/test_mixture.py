@@ -12,6 +12,7 @@ import torch
 from small_experiments import TINY, finish, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.models.bundle import Bundle
@@ -130,3 +131,11 @@ def test_a_configuration_of_before_is_told_the_line_to_write(changes: list[str],
         load(written(tmp_path, TINY), Experiment, changes)
     assert f"write `upstream.objectives: {line}`" in str(refused.value)
     assert str(refused.value).count("there may be several objectives now") == 1
+
+
+def test_deepspeed_takes_no_objectives_with_heads_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, changes = written(tmp_path, TINY), ("model.family=mbart", BOTH, "runtime.zero_stage=2")
+    assert load(config, Experiment, changes).runtime.zero_stage == 2
+    monkeypatch.setattr(DenoisingSettings, "head", "other")
+    with pytest.raises(UserError, match="heads of their own"):
+        load(config, Experiment, changes)

@@ -167,6 +167,16 @@ class Experiment(Settings):
         return self
 
     @model_validator(mode="after")
+    def _mixable(self) -> Experiment:
+        heads = sorted({objective.head for objective in self.upstream.objectives})
+        if len(heads) > 1 and self.runtime.zero_stage is not None:
+            raise ValueError(
+                f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would move in "
+                "every step, used or not: leave out runtime.zero_stage"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _blocks_fit(self) -> Experiment:
         longest = max(self.pretrain.max_length, self.generator_training.max_length)
         for place, objective in enumerate(self.upstream.objectives):

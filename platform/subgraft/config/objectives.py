@@ -22,8 +22,9 @@ class AnyObjective(Settings):
     architecture: of the models that are trained on it.  needs_pairs: it reads both sides of a pair; where it does not,
     the text of each language of the corpus is taken for itself.  needs_dev: pretraining is judged on a dev split, which
     there must be.  needs_language_codes, needs_mask: special tokens of the vocabulary.  translates: whether the model
-    can translate before it is finetuned.  sampled_as: the side that text of its own counts as where segmentations are
-    sampled; None of pairs.  samples: whether they can be.
+    can translate before it is finetuned.  head: what of the model objectives of one name train beside its body.
+    sampled_as: the side that text of its own counts as where segmentations are sampled; None of pairs.  samples:
+    whether they can be.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -34,6 +35,7 @@ class AnyObjective(Settings):
     needs_language_codes: ClassVar[bool] = False
     needs_mask: ClassVar[bool] = False
     translates: ClassVar[bool] = False
+    head: ClassVar[str] = "tokens"
     sampled_as: ClassVar[SideName | None] = None
     samples: ClassVar[bool] = False
 
