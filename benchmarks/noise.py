@@ -11,7 +11,7 @@ import argparse
 import itertools
 from collections.abc import Iterator
 
-from subgraft.config.domains import NoiseSettings
+from subgraft.config.objectives import DenoisingSettings
 from subgraft.errors import UserError
 from subgraft.models.sequence_format import language_code
 from subgraft.objectives.denoising import Denoising
@@ -57,7 +57,7 @@ def _text(pair: tuple[str, str], language: str) -> Iterator[str]:
 
 def _measured(language: str, text: list[str], tokenizer: Tokenizer, block: int) -> Iterator[object]:
     """What COLUMNS name, from the third on."""
-    objective = Denoising(text, tokenizer, language_code(tokenizer, language), NoiseSettings(), block, seed=1)
+    objective = Denoising(text, tokenizer, language_code(tokenizer, language), DenoisingSettings(), block, seed=1)
     boundaries, mask = WordBoundaries.of(tokenizer), tokenizer.special["mask"]
     examples = [objective.example(index, epoch=0) for index in range(len(objective))]
     targets = [example.target[: example.target_body] for example in examples]

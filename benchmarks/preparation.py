@@ -20,7 +20,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
-from subgraft.models.sides import side
+from subgraft.objectives.seq2seq import Seq2SeqView
 from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model
@@ -57,10 +57,10 @@ def main() -> None:
 def _prepare(sentences: int) -> tuple[Simulator, GeneratorLoss, TrainingSettings]:
     bundle, examples = small_model(sentences)
     settings = TrainingSettings(**preset("small")["generator_training"])
-    simulator = Simulator(examples, bundle.decoder, "decoder", ResegmentationSettings(), 10, 1, bundle.padding)
-    sides = {"encoder": side(bundle.model, "encoder"), "decoder": side(bundle.model, "decoder")}
+    view = Seq2SeqView(examples, "decoder", bundle.padding)
+    simulator = Simulator(view, bundle.decoder, ResegmentationSettings(), 10, 1)
     generator = Generator("patt", int(bundle.model.config.d_model))
-    return simulator, GeneratorLoss(bundle.model, generator, sides, "decoder", 0.5, 0.0, "input"), settings  # type: ignore[arg-type]
+    return simulator, GeneratorLoss(bundle.model, generator, view, 0.5, 0.0, "input"), settings
 
 
 if __name__ == "__main__":

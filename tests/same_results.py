@@ -60,14 +60,14 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "denoising": (
         *SHORT,
         "model.family=mbart",
-        "upstream.objective=denoising",
+        "upstream.objectives=[{kind: denoising}]",
         "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
         " {name: sampled, vocabulary: upstream, pretraining: sampled}]",
     ),
     "masked": (
         *SHORT,
         "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
-        "upstream.objective=masked",
+        "upstream.objectives=[{kind: masked}]",
         "upstream.vocabulary={kind: wordpiece, size: 100}",
         "downstream.vocabulary={kind: wordpiece, size: 120}",
         "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",

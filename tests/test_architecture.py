@@ -202,3 +202,24 @@ def test_only_families_tell_families_apart(repository: Path) -> None:
 def test_telling_families_apart_is_noticed(line: str, tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(line, encoding="utf-8")
     assert list(_tells_families_apart(tmp_path / "module.py"))
+
+
+def test_only_objectives_compare_objectives(repository: Path) -> None:
+    """Everything else asks what an objective says of itself in config/objectives.py."""
+    kinds = {"translation", "denoising", "masked", "causal"}
+    asked = re.compile(r"kind|objective", re.IGNORECASE)
+    wrong = []
+    for path, room in _modules(repository):
+        relative = path.relative_to(_package(repository)).as_posix()
+        if room == "objectives" or relative == "config/objectives.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+                named = any(isinstance(c, ast.Constant) and c.value in kinds for part in parts for c in ast.walk(part))
+                if named and asked.search(ast.unparse(node)):
+                    wrong.append(f"{relative}:{node.lineno}: {ast.unparse(node)}")
+            classes = r"isinstance\(.*(Translation|Denoising|Masked|Causal)(Settings|Objective)"
+            if isinstance(node, ast.Call) and re.match(classes, ast.unparse(node)):
+                wrong.append(f"{relative}:{node.lineno}: {ast.unparse(node)}")
+    assert not wrong

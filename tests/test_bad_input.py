@@ -442,7 +442,7 @@ CONFIGURED = [
     ("{corpus: upstream", "{checkpoint: ./absent, corpus: upstream", ["./absent: no such model directory"]),
     ("{corpus: upstream", "{checkpoint: no-weights, corpus: upstream", ["no weights in safetensors form"]),
     ("{corpus: upstream", "{checkpoint: ./gpt2, corpus: upstream", ["no encoder"]),
-    ("{corpus: upstream", "{objective: denoising, corpus: upstream", ["denoising needs model.family mbart"]),
+    ("{corpus: upstream", "{objectives: [{kind: denoising}], corpus: upstream", ["denoising needs model.family mbart"]),
     ("{epochs: 1}", "{epochs: 1, max_length: 1000}", ["max_length of 1000 is beyond model.max_positions 512"]),
 ]
 

@@ -51,7 +51,7 @@ def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> 
     assert set(systems) == {"without", "mean", "patt+kd"}
     assert systems["without"].vocabulary == "upstream"
     assert systems["patt+kd"].kd_weight == 0.5
-    assert (experiment.model.family, experiment.upstream.objective) == TRANSFERRED[name]
+    assert (experiment.model.family, experiment.upstream.objectives[0].kind) == TRANSFERRED[name]
     assert experiment.sides == ("decoder",)
 
 
@@ -114,16 +114,16 @@ def test_the_paper_preset_is_the_papers() -> None:
         ),
         (["upstream.vocabulary.kind=wordpiece"], "`pretraining: sampled` needs an upstream vocabulary of kind"),
         (
-            ["model.family=mbart", "upstream.objective=denoising", "upstream.sampling={sides: [encoder]}"],
-            "a denoised text counts as the decoder's",
+            ["model.family=mbart", "upstream.objectives=[{kind: denoising}]", "upstream.sampling={sides: [encoder]}"],
+            "text of the objective denoising counts as the decoder's",
         ),
         (
-            ["model.family=mbart", "upstream.objective=denoising", "upstream.noise={block_tokens: 300}"],
-            "upstream.noise.block_tokens 300 is beyond the 256 of pretrain.max_length",
+            ["model.family=mbart", "upstream.objectives=[{kind: denoising, block_tokens: 300}]"],
+            "upstream.objectives.0.block_tokens 300 is beyond the 256 of pretrain.max_length",
         ),
         (
-            ["upstream.noise={sentences_per_document: 8}"],
-            "upstream.noise: .*instead of sentences_per_document write block_tokens",
+            ["upstream.objectives=[{kind: denoising, sentences_per_document: 8}]"],
+            "upstream.objectives.*instead of sentences_per_document write block_tokens",
         ),
     ],
 )
@@ -148,7 +148,7 @@ def test_systems_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
 def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
     experiment = load(CONFIGS / "questions.yaml", Experiment)
     assert (experiment.task, experiment.model.family) == ("question-generation", "mbart")
-    assert experiment.upstream.objective == "denoising"
+    assert [objective.kind for objective in experiment.upstream.objectives] == ["denoising"]
     assert experiment.languages.source == experiment.languages.target == experiment.upstream_languages.target
     assert experiment.corpora[experiment.downstream.corpus].squad and experiment.question_generation.window == 400
 

@@ -45,8 +45,8 @@ def test_a_preset_gives_each_family_what_it_has_settings_for(repository: Path) -
         (f"{{family: llama, {SIZES}, key_value_heads: 3}}", "attention_heads 2 is not divisible by key_value_heads 3"),
         ("{family: llama, d_model: 18, attention_heads: 6}", "must be even"),
         ("{family: bert, attention_heads: 3}", "d_model 256 is not divisible by attention_heads 3"),
-        ("{family: gpt2}", "upstream.objective masked needs model.family bert, not gpt2"),
-        ("{family: marian}", "upstream.objective masked needs model.family bert, not marian"),
+        ("{family: gpt2}", "the objective masked needs model.family bert, not gpt2"),
+        ("{family: marian}", "the objective masked needs model.family bert, not marian"),
     ],
 )
 def test_mistakes_are_told_with_what_the_family_has(repository: Path, model: str, complaint: str) -> None:

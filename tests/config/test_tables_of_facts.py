@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from subgraft.config.rows import StartName
+from subgraft.config.systems import StartName
 
 from subgraft.config.initialiser_facts import (
     INITIALISERS,

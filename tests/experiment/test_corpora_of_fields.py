@@ -42,7 +42,7 @@ def written(place: Path) -> Path:
 
 
 def test_a_model_denoises_texts_and_translates_documents(tmp_path: Path) -> None:
-    changes = ("model.family=mbart", "upstream.objective=denoising", "pretrain.epochs=1")
+    changes = ("model.family=mbart", "upstream.objectives=[{kind: denoising}]", "pretrain.epochs=1")
     pipeline, store = finish(written(tmp_path), *changes, "upstream.vocabulary.size=70")
     upstream, downstream = (
         Corpus.open(store.path(step)) for step in (pipeline.upstream_corpus, pipeline.downstream_corpus)

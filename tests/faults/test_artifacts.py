@@ -32,7 +32,7 @@ CONFIG = tiny(
 )
 # What the experiment above does not need: a checkpoint, and a BERT that is made into an encoder-decoder.
 BERT = (
-    "upstream={corpus: upstream, objective: masked, checkpoint: published}",
+    "upstream={corpus: upstream, objectives: [{kind: masked}], checkpoint: published}",
     "downstream.vocabulary={kind: wordpiece, size: 200}",
     "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
     "systems=[{name: mean, initialiser: mean}]",

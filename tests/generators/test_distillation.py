@@ -22,13 +22,13 @@ def test_distance_is_equation_4() -> None:
             + (t[0, 1] - s[0, 2]).norm()
             + ((t[1, 0] + t[1, 1]) / 2 - s[1, 0]).norm()
         )
-        found = span_distance(teacher, student, span_pairs([FIRST, SECOND]), shift)
+        found = span_distance(teacher, student, span_pairs([FIRST, SECOND], [0, 0]), shift)
         torch.testing.assert_close(found, expected)
 
 
 def test_equal_states_have_no_distance_and_a_finite_gradient() -> None:
     states = torch.randn(1, 4, 5, requires_grad=True)
-    same = span_pairs([Resegmentation([1, 2], [], [Span((0, 1), (0, 1)), Span((1, 2), (1, 2))])])
+    same = span_pairs([Resegmentation([1, 2], [], [Span((0, 1), (0, 1)), Span((1, 2), (1, 2))])], [0])
     distance = span_distance(states.detach(), states, same, 0)
     distance.backward()
     assert distance == 0
@@ -37,6 +37,6 @@ def test_equal_states_have_no_distance_and_a_finite_gradient() -> None:
 
 
 def test_a_causal_decoder_reads_a_token_one_position_later_than_it_predicts_it() -> None:
-    assert state_shift("decoder", "input") == 1
-    assert state_shift("decoder", "prediction") == 0
-    assert state_shift("encoder", "input") == 0
+    assert state_shift(True, "input") == 1
+    assert state_shift(True, "prediction") == 0
+    assert state_shift(False, "input") == 0

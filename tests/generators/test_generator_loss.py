@@ -9,12 +9,13 @@ from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.generators.generator import Generator, GeneratorKind, mix
-from subgraft.generators.generator_loss import GeneratorLoss, extended_cross_entropy, without_twins
+from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.hidden_states import decoder_states_beside
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side
-from subgraft.objectives.seq2seq import Seq2SeqBatch
+from subgraft.objectives.extended_softmax import extended_cross_entropy, without_twins
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
 from subgraft.objectives.translation import Translation
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
@@ -30,8 +31,8 @@ def _simulator(
     examples = Translation(pairs, source, target, form, max_length=40)
     tokenizer = target if name == "decoder" else source
     settings = ResegmentationSettings(merge_rate=merge_rate, split_rate=0.3)
-    padding = source.special["pad"], target.special["pad"]
-    return Simulator(examples, tokenizer, name, settings, 10, 1, padding, max_positions, negatives)
+    view = Seq2SeqView(examples, name, (source.special["pad"], target.special["pad"]))
+    return Simulator(view, tokenizer, settings, 10, 1, max_positions, negatives)
 
 
 def _matched(name: SideName, rate: float = 0.5) -> Simulator:
@@ -42,16 +43,15 @@ def _matched(name: SideName, rate: float = 0.5) -> Simulator:
     examples = Translation(pairs, source, target, form, max_length=40)
     tokenizer, larger = (target, german_tokenizer(200)) if name == "decoder" else (source, english_tokenizer(200))
     settings = ResegmentationSettings(match="downstream", match_rate=rate)
-    padding = source.special["pad"], target.special["pad"]
-    return Simulator(examples, tokenizer, name, settings, 10, 1, padding, target=larger)
+    view = Seq2SeqView(examples, name, (source.special["pad"], target.special["pad"]))
+    return Simulator(view, tokenizer, settings, 10, 1, target=larger)
 
 
 def _loss(name: SideName, kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> GeneratorLoss:
     model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **SHAPE)
     generator = Generator(kind, SHAPE["d_model"])
     torch.nn.init.normal_(generator.weight, generator=torch.Generator().manual_seed(3))
-    sides = {each: side(model, each) for each in SIDES}
-    return GeneratorLoss(model, generator, sides, name, kd_weight, 0.0, "input").eval()
+    return GeneratorLoss(model, generator, _simulator(name)._view, kd_weight, 0.0, "input").eval()
 
 
 def test_extended_cross_entropy_is_cross_entropy_over_the_sentence_s_own_vocabulary() -> None:

@@ -6,44 +6,43 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from subgraft.config.domains import MaskingSettings
 from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.config.objectives import MaskedSettings
 from subgraft.generators.generator import Generator, GeneratorKind, mix
-from subgraft.generators.masked_generator_loss import MaskedGeneratorLoss
-from subgraft.generators.masked_simulation import MaskedSimulator
-from subgraft.models.sides import side
-from subgraft.objectives.masked import MaskedSentences
-from subgraft.objectives.seq2seq import IGNORED
+from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.simulation import Simulator
+from subgraft.objectives.lexicon import IGNORED
+from subgraft.objectives.masked import MaskedSentences, MaskedView
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(40) + german(40)
 SIZE = len(cased_tokenizer())
 
 
-def _simulator(share: float = 0.3, rate: float = 0.4) -> MaskedSimulator:
+def _simulator(share: float = 0.3, rate: float = 0.4) -> Simulator:
     tokenizer = cased_tokenizer()
-    sentences = MaskedSentences(LINES, tokenizer, MaskingSettings(share=share), max_length=30, seed=1)
+    sentences = MaskedSentences(LINES, tokenizer, MaskedSettings(share=share), max_length=30, seed=1)
     settings = ResegmentationSettings(merge_rate=rate, split_rate=rate * 0.75)
-    return MaskedSimulator(sentences, tokenizer, settings, 10, 1)
+    return Simulator(MaskedView(sentences), tokenizer, settings, 10, 1)
 
 
-def _loss(kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> MaskedGeneratorLoss:
+def _loss(kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> GeneratorLoss:
     model = bert()
     with torch.no_grad():
         for parameter in model.bert.parameters():
             parameter.mul_(4)  # weights of 0.02 hardly tell one sentence from another
     generator = Generator(kind, 16)
     torch.nn.init.normal_(generator.weight, generator=torch.Generator().manual_seed(3))
-    return MaskedGeneratorLoss(model, generator, side(model, "decoder"), kd_weight, 0.0).eval()
+    return GeneratorLoss(model, generator, _simulator()._view, kd_weight, 0.0, "input").eval()
 
 
 def test_new_tokens_are_read_and_predicted() -> None:
     batch = _simulator().batch(np.arange(30), epoch=0)
     assert len(batch.new) > 10
-    assert (batch.hidden.input_ids >= SIZE).any()
-    assert (batch.hidden.labels >= SIZE).any()
-    predicted = batch.hidden.labels != IGNORED
-    assert torch.equal(batch.hidden.labels[predicted], batch.resegmented.input_ids[predicted])
+    assert (batch.predicted.input_ids >= SIZE).any()
+    assert (batch.predicted.labels >= SIZE).any()
+    predicted = batch.predicted.labels != IGNORED
+    assert torch.equal(batch.predicted.labels[predicted], batch.resegmented.input_ids[predicted])
     assert not (batch.original.input_ids >= SIZE).any()
 
 
@@ -60,9 +59,9 @@ def test_the_prediction_is_the_models_own_with_the_sentences_new_tokens_in_its_t
         head = model.cls.predictions.transform
         extended = torch.cat([table, mix(table, weights, batch.new)])
         extended_bias = torch.cat([bias, mix(bias[:, None], weights, batch.new)[:, 0]])
-        states = model.bert(inputs_embeds=extended[batch.hidden.input_ids]).last_hidden_state
+        states = model.bert(inputs_embeds=extended[batch.predicted.input_ids]).last_hidden_state
         logits: Tensor = head(states) @ extended.T + extended_bias
-        expected = cross_entropy(logits[0], batch.hidden.labels[0], ignore_index=IGNORED, reduction="sum")
+        expected = cross_entropy(logits[0], batch.predicted.labels[0], ignore_index=IGNORED, reduction="sum")
         torch.testing.assert_close(loss(batch)["prediction"], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -88,8 +87,8 @@ def test_without_resegmentation_nothing_is_distilled() -> None:
     loss, batch = _loss(), _simulator(rate=0.0).batch(np.arange(6), epoch=0)
     sums = loss(batch)
     assert sums["distillation"].item() == pytest.approx(0.0, abs=1e-3)
-    own = loss.model(input_ids=batch.hidden.input_ids, attention_mask=batch.hidden.attention_mask).logits
-    expected = cross_entropy(own.flatten(0, 1), batch.hidden.labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    own = loss.model(input_ids=batch.predicted.input_ids, attention_mask=batch.predicted.attention_mask).logits
+    expected = cross_entropy(own.flatten(0, 1), batch.predicted.labels.flatten(), ignore_index=IGNORED, reduction="sum")
     torch.testing.assert_close(sums["prediction"], expected, rtol=1e-4, atol=1e-3)
 
 
@@ -118,6 +117,6 @@ def test_only_the_generator_gets_gradients_and_a_sentence_keeps_its_loss_in_any_
 
 def test_simulation_is_a_function_of_seed_epoch_and_index() -> None:
     first, again = (_simulator().batch(np.arange(8), epoch=1) for _ in range(2))
-    assert torch.equal(first.hidden.input_ids, again.hidden.input_ids)
-    assert torch.equal(first.hidden.labels, again.hidden.labels)
+    assert torch.equal(first.predicted.input_ids, again.predicted.input_ids)
+    assert torch.equal(first.predicted.labels, again.predicted.labels)
     assert torch.equal(first.new.token_ids, again.new.token_ids)

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import NoiseSettings
 from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.config.objectives import DenoisingSettings
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
 from subgraft.models.sequence_format import language_code, sequence_format
-from subgraft.models.sides import side
+from subgraft.objectives.concatenation import Concatenation
 from subgraft.objectives.denoising import Denoising
-from subgraft.objectives.mixture import Mixture
+from subgraft.objectives.seq2seq import Seq2SeqView
 from subgraft.text import reading
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -31,9 +32,9 @@ def tokenizer() -> Tokenizer:
     return learn(LINES, kind="unigram", size=100, mask=True, languages=("en_XX", "de_DE"))
 
 
-def _denoising(tokenizer: Tokenizer, noise: NoiseSettings | None = None, seed: int = 1) -> Denoising:
+def _denoising(tokenizer: Tokenizer, noise: DenoisingSettings | None = None, seed: int = 1) -> Denoising:
     code = language_code(tokenizer, "de")
-    return Denoising(LINES, tokenizer, code, noise or NoiseSettings(), max_length=120, seed=seed)
+    return Denoising(LINES, tokenizer, code, noise or DenoisingSettings(), max_length=120, seed=seed)
 
 
 def test_targets_are_blocks_that_end_in_the_language(tokenizer: Tokenizer) -> None:
@@ -47,27 +48,27 @@ def test_targets_are_blocks_that_end_in_the_language(tokenizer: Tokenizer) -> No
 
 @pytest.mark.parametrize(("block_tokens", "most"), [(None, 120), (40, 40), (500, 120)])
 def test_blocks_hold_the_sentences_that_fit(tokenizer: Tokenizer, block_tokens: int | None, most: int) -> None:
-    lengths = _denoising(tokenizer, NoiseSettings(block_tokens=block_tokens)).lengths
+    lengths = _denoising(tokenizer, DenoisingSettings(block_tokens=block_tokens)).lengths
     sentence = max(len(tokens) for tokens in tokenizer.encode_batch(LINES)) + 1
     assert lengths.max() <= most
     assert lengths[:-1].min() > most - sentence
 
 
 def test_a_sentence_longer_than_a_block_is_cut_to_it(tokenizer: Tokenizer) -> None:
-    objective = Denoising(LINES[:6], tokenizer, tokenizer.languages["de_DE"], NoiseSettings(), max_length=6, seed=1)
+    objective = Denoising(LINES[:6], tokenizer, tokenizer.languages["de_DE"], DenoisingSettings(), max_length=6, seed=1)
     assert objective.lengths.tolist() == [6] * 6
     targets = [objective.example(index, 0).target for index in range(6)]
     assert [target[:4] for target in targets] == [tokens[:4] for tokens in tokenizer.encode_batch(LINES[:6])]
 
 
 def test_without_noise_the_source_is_the_target(tokenizer: Tokenizer) -> None:
-    objective = _denoising(tokenizer, NoiseSettings(mask_share=0.0, permute_sentences=False))
+    objective = _denoising(tokenizer, DenoisingSettings(mask_share=0.0, permute_sentences=False))
     example = objective.example(0, epoch=0)
     assert example.source == example.target
 
 
 def test_sentences_of_a_block_are_permuted_in_the_source_alone(tokenizer: Tokenizer) -> None:
-    example = _denoising(tokenizer, NoiseSettings(mask_share=0.0)).example(0, epoch=0)
+    example = _denoising(tokenizer, DenoisingSettings(mask_share=0.0)).example(0, epoch=0)
     assert example.source != example.target
     assert sorted(example.source) == sorted(example.target)
 
@@ -82,7 +83,7 @@ def test_real_text_has_the_papers_noise(mirror: Path, bilingual: Tokenizer, lang
     """Chinese has no white space: where words are taken from that, next to nothing is masked."""
     lines = _real(mirror, language)[:3000]
     code = language_code(bilingual, language)
-    _has_the_papers_noise(Denoising(lines, bilingual, code, NoiseSettings(), block_tokens, seed=1), bilingual)
+    _has_the_papers_noise(Denoising(lines, bilingual, code, DenoisingSettings(), block_tokens, seed=1), bilingual)
 
 
 @pytest.fixture(scope="module")
@@ -127,25 +128,26 @@ def test_lengths_are_the_targets_which_are_the_longer_side(tokenizer: Tokenizer)
         assert all(len(objective.example(index, epoch).source) <= length for index, length in enumerate(lengths))
 
 
-def test_a_mixture_holds_every_example_of_its_parts(tokenizer: Tokenizer) -> None:
+def test_a_concatenation_holds_every_example_of_its_parts(tokenizer: Tokenizer) -> None:
     first, second = _denoising(tokenizer), _denoising(tokenizer, seed=9)
-    mixture = Mixture([first, second])
+    together = Concatenation([first, second])
     size = len(first)
-    assert len(mixture) == len(mixture.lengths) == 2 * size
-    assert mixture.example(size - 1, 2) == first.example(size - 1, 2)
-    assert mixture.example(size, 2) == second.example(0, 2)
+    assert len(together) == len(together.lengths) == 2 * size
+    assert together.example(size - 1, 2) == first.example(size - 1, 2)
+    assert together.example(size, 2) == second.example(0, 2)
 
 
 def test_a_generator_learns_from_an_mbart_s_own_loss(tokenizer: Tokenizer) -> None:
     """Lp of denoising on both sides: finite, and it reaches the generator alone."""
     shape = SHAPE | {"max_positions": 130}
-    for name in ("decoder", "encoder"):
+    sides: tuple[SideName, SideName] = ("decoder", "encoder")
+    for name in sides:
         model = build_mbart(tokenizer, seed=1, **shape)
-        pads = (tokenizer.special["pad"],) * 2
+        pads = tokenizer.special["pad"], tokenizer.special["pad"]
         settings = ResegmentationSettings(merge_rate=0.5, split_rate=0.3)
-        simulator = Simulator(_denoising(tokenizer), tokenizer, name, settings, 10, 1, pads)  # type: ignore[arg-type]
-        sides = {each: side(model, each) for each in ("encoder", "decoder")}  # type: ignore[arg-type]
-        loss = GeneratorLoss(model, Generator("patt", 16), sides, name, 0.5, 0.0, "input")  # type: ignore[arg-type]
+        view = Seq2SeqView(_denoising(tokenizer), name, pads)
+        simulator = Simulator(view, tokenizer, settings, 10, 1)
+        loss = GeneratorLoss(model, Generator("patt", 16), view, 0.5, 0.0, "input")
         sums = loss(simulator.batch(np.arange(6), epoch=0))
         (sums["prediction"] + sums["distillation"]).backward()
         assert torch.isfinite(sums["prediction"]) and sums["distillation"] > 0

@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from subgraft.config.domains import MaskingSettings
-from subgraft.objectives.masked import MaskedLoss, MaskedSentences, Masking
-from subgraft.objectives.seq2seq import IGNORED
+from subgraft.config.objectives import MaskedSettings
+from subgraft.objectives.lexicon import IGNORED
+from subgraft.objectives.masked import MaskedSentences, Masking
+from subgraft.objectives.stack import StackLoss
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(150) + german(150)
@@ -15,7 +16,7 @@ CLS, SEP, MASK = 2, 3, 4
 
 
 def _sentences(seed: int = 1, **settings: float) -> MaskedSentences:
-    return MaskedSentences(LINES, cased_tokenizer(), MaskingSettings(**settings), max_length=40, seed=seed)
+    return MaskedSentences(LINES, cased_tokenizer(), MaskedSettings(**settings), max_length=40, seed=seed)
 
 
 def test_a_sentence_is_read_between_its_special_tokens_and_predicted_where_it_is_hidden() -> None:
@@ -33,7 +34,7 @@ def test_a_sentence_is_read_between_its_special_tokens_and_predicted_where_it_is
 
 def test_of_the_hidden_tokens_four_in_five_are_masked_one_in_ten_random_and_one_in_ten_left() -> None:
     """Devlin et al. 2019, section 3.1; over 8,000 draws the standard error is below half a percent."""
-    masking, ordinary = Masking(cased_tokenizer(), MaskingSettings(share=0.5)), 30
+    masking, ordinary = Masking(cased_tokenizer(), MaskedSettings(share=0.5)), 30
     body, generator = [ordinary] * 200, np.random.default_rng(5)
     counts = {"masked": 0, "random": 0, "kept": 0}
     for _ in range(80):
@@ -64,16 +65,16 @@ def test_the_loss_is_the_models_own_summed_and_ignores_padding() -> None:
     model, sentences = bert(), _sentences()
     batch = sentences.batch(np.arange(6), epoch=0)
     assert (sentences.lengths[:6] == batch.attention_mask.sum(dim=1).numpy()).all()
-    found = MaskedLoss(model)(batch)["loss"]
+    found = StackLoss(model)(batch)["loss"]
     own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=batch.labels).loss
     torch.testing.assert_close(found, own * batch.counts["loss"], rtol=1e-4, atol=1e-3)
-    alone = [MaskedLoss(model)(sentences.batch(np.array([i]), epoch=0))["loss"] for i in range(6)]
+    alone = [StackLoss(model)(sentences.batch(np.array([i]), epoch=0))["loss"] for i in range(6)]
     torch.testing.assert_close(found, torch.stack(alone).sum(), rtol=1e-4, atol=1e-3)
 
 
 def test_the_head_and_its_bias_are_trained() -> None:
     model = bert()
-    MaskedLoss(model)(_sentences().batch(np.arange(6), epoch=0))["loss"].backward()
+    StackLoss(model)(_sentences().batch(np.arange(6), epoch=0))["loss"].backward()
     own = {name: parameter.grad for name, parameter in model.named_parameters()}
     assert all(gradient is not None and gradient.abs().sum() > 0 for gradient in own.values())
     model.zero_grad()
@@ -85,6 +86,6 @@ def test_the_head_and_its_bias_are_trained() -> None:
 
 
 def test_sentences_are_cut_to_leave_room_for_their_special_tokens() -> None:
-    sentences = MaskedSentences(LINES, cased_tokenizer(), MaskingSettings(), max_length=9, seed=1)
+    sentences = MaskedSentences(LINES, cased_tokenizer(), MaskedSettings(), max_length=9, seed=1)
     assert sentences.lengths.max() == 9
     assert len(sentences.example(0, 0).tokens) == 9

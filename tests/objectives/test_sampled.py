@@ -9,7 +9,7 @@ import pytest
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import NoiseSettings
+from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.sequence_format import language_code, sequence_format
 from subgraft.objectives.denoising import Denoising
@@ -65,7 +65,7 @@ def test_a_sample_without_room_gives_way_to_the_plain_segmentation() -> None:
 
 def test_a_denoised_block_is_cut_anew_before_it_is_noised() -> None:
     tokenizer = multilingual_tokenizer()
-    noise = NoiseSettings(mask_share=0.0, permute_sentences=False)
+    noise = DenoisingSettings(mask_share=0.0, permute_sentences=False)
 
     def objective(sampling: Sampling | None) -> Denoising:
         lines = [target for _, target in PAIRS]
@@ -83,7 +83,7 @@ def test_a_denoised_block_is_cut_anew_before_it_is_noised() -> None:
 def test_samples_fill_the_blocks_and_few_give_way_for_want_of_room() -> None:
     tokenizer, lines = multilingual_tokenizer(), german(600)
     sampling = Sampling(SamplingSettings(), 1)
-    sampled = Denoising(lines, tokenizer, language_code(tokenizer, "de"), NoiseSettings(), 120, 1, sampling)
+    sampled = Denoising(lines, tokenizer, language_code(tokenizer, "de"), DenoisingSettings(), 120, 1, sampling)
     targets = [sampled.example(index, 0).target for index in range(len(sampled))]
     assert max(map(len, targets)) <= 120
     assert " ".join(map(tokenizer.decode, targets)) == " ".join(lines)

@@ -9,8 +9,8 @@ from new_vocabularies import LANGUAGES, upstream
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character
+from subgraft.objectives.dev_scores import LEFT_OUT, DevScores
 from subgraft.objectives.reference_nats import reference_nats
-from subgraft.stages.fitting import LEFT_OUT, DevScores
 
 SETTINGS = TrainingSettings(
     max_steps=1, batch_size=200, learning_rate=1e-3, warmup_steps=1, max_length=32, precision="fp32", dev_sentences=9

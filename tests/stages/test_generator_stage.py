@@ -28,7 +28,7 @@ CONFIG = tiny(
     """,
 )
 MASKED = (
-    "upstream={corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
+    "upstream={corpus: upstream, objectives: [{kind: masked}], vocabulary: {kind: wordpiece, size: 150}}",
     "downstream={corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
     "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
 )

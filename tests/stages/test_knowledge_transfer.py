@@ -11,22 +11,23 @@ import torch
 
 from small_experiments import finish, tiny, written
 from subgraft.config.configfile import load
-from subgraft.config.domains import MaskingSettings
 from subgraft.config.experiment import Experiment
+from subgraft.config.objectives import MaskedSettings
 from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
 from subgraft.generators.generator import load_generator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.stages.upstream import masked_sentences
+from subgraft.objectives.masked import MaskedObjective
+from subgraft.objectives.objective import Request
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.alignment import align
 from toys import english, german, marian, publish_bert
 
 CONFIG = tiny(
-    upstream="{corpus: upstream, objective: masked, vocabulary: {kind: wordpiece, size: 150}}",
+    upstream="{corpus: upstream, objectives: [{kind: masked}], vocabulary: {kind: wordpiece, size: 150}}",
     downstream="{corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
     model="{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
     pretrain="{max_steps: 4, batch_size: 500, precision: fp32}",
@@ -111,10 +112,10 @@ def test_every_second_seven_lines_of_a_language_are_one_document(finished: tuple
     pipeline, store = finished
     bert = Bundle.load(store.path(pipeline.pretrained))
     corpus, languages = Corpus.open(store.path(pipeline.pretrained.inputs["corpus"])), pipeline.experiment.languages
-    masking, training = MaskingSettings(sentences_per_document=7), pipeline.experiment.pretrain
-    documents = masked_sentences(bert, corpus, languages, masking, training, seed=1)
+    request = Request(bert, corpus, languages, pipeline.experiment.pretrain, seed=1)
+    documents = MaskedObjective.of(MaskedSettings(sentences_per_document=7), request).sentences
     read = [bert.encoder.encode(line) for side in ("source", "target") for line in corpus.lines("train", side)]
-    one_by_one = masked_sentences(bert, corpus, languages, MaskingSettings(), training, seed=1)
+    one_by_one = MaskedObjective.of(MaskedSettings(), request).sentences
     assert [one_by_one.body(index) for index in range(len(one_by_one))] == read
     half = len(read) // 2
     assert half == corpus.size("train") and half > 21
@@ -129,24 +130,24 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
     config = written(tmp_path, CONFIG)
     plain, other = (
         by_name(Pipeline(load(config, Experiment, changes), tmp_path))["patt+kd"]
-        for changes in ([], ["upstream.masking={share: 0.3}"])
+        for changes in ([], ["upstream.objectives=[{kind: masked, share: 0.3}]"])
     )
     assert plain.pretrained is not None and other.pretrained is not None
     assert plain.generator is not None and other.generator is not None
     assert plain.pretrained.fingerprint != other.pretrained.fingerprint
-    assert plain.generator.recipe.model_dump()["masking"]["share"] == 0.15
+    assert plain.generator.recipe.model_dump()["objectives"][0]["share"] == 0.15
     translating = Pipeline(
         load(
             config,
             Experiment,
             [
-                "upstream.objective=translation",
+                "upstream.objectives=[{kind: translation}]",
                 "model={d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
             ],
         ),
         tmp_path,
     )
-    assert "masking" not in translating.pretrained.recipe.model_dump()
+    assert translating.pretrained.recipe.model_dump()["objectives"] == ({"kind": "translation", "weight": 1.0},)
 
 
 def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
@@ -189,17 +190,20 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     ("changes", "complaint"),
     [
         (
-            ["upstream.objective=translation"],
-            "upstream.objective translation needs model.family marian or mbart, not bert",
+            ["upstream.objectives=[{kind: translation}]"],
+            "the objective translation needs model.family marian or mbart, not bert",
         ),
-        (["model={family: marian}"], "upstream.objective masked needs model.family bert, not marian"),
+        (["model={family: marian}"], "the objective masked needs model.family bert, not marian"),
         (["upstream.vocabulary.kind=unigram"], "needs upstream.vocabulary.kind wordpiece"),
         (["downstream.vocabulary.kind=bpe", OTHERS], "needs downstream.vocabulary.kind wordpiece"),
         ([JOINT], "needs joint_vocabulary.kind wordpiece"),
         (["model.decoder_layers=2"], "model.decoder_layers: unknown field; did you mean 'layers'?"),
         (["model.activation_dropout=0.1"], "model.activation_dropout: unknown field"),
-        (["upstream.masking={masked: 0.8, random: 0.3}"], "more than the whole"),
-        (["upstream.checkpoint=published", "upstream.objective=translation"], "a bert model was not pretrained with"),
+        (["upstream.objectives=[{kind: masked, masked: 0.8, random: 0.3}]"], "more than the whole"),
+        (
+            ["upstream.checkpoint=published", "upstream.objectives=[{kind: translation}]"],
+            "a bert model was not pretrained with",
+        ),
         (["upstream.checkpoint=marian"], "a marian model was not pretrained with the objective masked"),
         (["upstream.checkpoint=published", "finetune.max_length=60"], "beyond what the checkpoint takes"),
         (
@@ -219,7 +223,8 @@ def test_what_does_not_fit_is_refused_before_anything_runs(changes: list[str], c
 
 
 MBART = (
-    "upstream={corpus: upstream, objective: denoising, vocabulary: {kind: unigram, size: 150, byte_fallback: false}}",
+    "upstream={corpus: upstream, objectives: [{kind: denoising}],"
+    " vocabulary: {kind: unigram, size: 150, byte_fallback: false}}",
     "model={family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
     "downstream={corpus: downstream, shared: true, vocabulary: {kind: unigram, size: 200, byte_fallback: false}}",
 )

@@ -27,7 +27,7 @@ languages: {source: en, target: en}
 corpora:
   everyday: {files: {train: [everyday.txt]}}
   downstream: SOURCE
-upstream: {corpus: everyday, objective: denoising, vocabulary: {size: 60, byte_fallback: false}}
+upstream: {corpus: everyday, objectives: [{kind: denoising}], vocabulary: {size: 60, byte_fallback: false}}
 downstream: {corpus: downstream, vocabulary: {size: 60, byte_fallback: false}}
 model: {family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}
 pretrain: {epochs: 1, max_steps: 3, batch_size: 500, precision: fp32}
@@ -90,7 +90,7 @@ def test_the_upstream_model_may_be_of_other_languages(tmp_path: Path) -> None:
         tmp_path,
         *QUESTIONS,
         "upstream.languages={source: de, target: en}",
-        "upstream.objective=translation",
+        "upstream.objectives=[{kind: translation}]",
         "corpora.everyday={files: {train: [everyday.txt, everyday.txt], dev: [everyday.txt, everyday.txt]}}",
         "pretrain.dev_sentences=2",
         "cleaning.drop_held_out=false",
@@ -123,6 +123,6 @@ def test_a_corpus_of_one_side_is_no_task_and_no_translation(tmp_path: Path) -> N
     alone = configured(tmp_path, "text-to-text", "{files: {train: [everyday.txt]}}")
     with pytest.raises(UserError, match=r"corpora\.downstream.*where pairs are needed"):
         _ = alone.downstream_corpus
-    translating = configured(tmp_path, *FIELDS, "upstream.objective=translation")
+    translating = configured(tmp_path, *FIELDS, "upstream.objectives=[{kind: translation}]")
     with pytest.raises(UserError, match=r"corpora\.everyday.*where pairs are needed"):
         _ = translating.upstream_corpus

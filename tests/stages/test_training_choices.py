@@ -70,7 +70,7 @@ def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
     place = written(tmp_path, TINY)
     choice = (f"pretrain.select={select}", f"finetune.select={select}", "finetune.evaluate_at=[1, 2, 3]")
     pipeline, store = finish(place, SHORT, "finetune.learning_rate=0.05", "finetune.warmup_steps=1", *choice)
-    for step in (pipeline.pretrained, *(row.finetune for row in pipeline.rows)):
+    for step in (pipeline.pretrained, *(system.finetune for system in pipeline.systems)):
         record, points = store.find(step), curve(store.path(step))
         assert record is not None and len(points) > 4
         best = points[-1] if kept is None else min(points, key=lambda point: float(point["values"][kept]))

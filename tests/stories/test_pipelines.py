@@ -78,7 +78,7 @@ def _check(home: Path, sides: tuple[str, ...], systems: tuple[str, ...] = SYSTEM
 @pytest.mark.slow
 def test_a_denoising_mbart_gets_vocabularies_on_both_sides(repository: Path, tmp_path: Path) -> None:
     model = f"model={{family: mbart, {SHAPE}}}"
-    settings = (model, "upstream.objective=denoising", "sides=[encoder, decoder]", "pretrain.max_steps=30")
+    settings = (model, "upstream.objectives=[{kind: denoising}]", "sides=[encoder, decoder]", "pretrain.max_steps=30")
     _run(repository, tmp_path, *settings)
     _check(tmp_path, ("encoder", "decoder"))
     finetuned = _artifacts(tmp_path, "finetune")

@@ -5,8 +5,9 @@ the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a d
 without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
 generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
 micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
-memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json. ENGINE:
-plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json; or heads, a
+mixture of two objectives that each have parameters of their own. ENGINE: plain, or zero0 to zero3, with -optimizer or
+-parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
@@ -34,8 +35,9 @@ from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.sequence_format import sequence_format
-from subgraft.models.sides import side, tables_of
-from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.models.sides import tables_of
+from subgraft.objectives.mixture import MixedLoss, Mixture
+from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
@@ -46,7 +48,6 @@ from toys import SHAPE, build_marian, english, english_tokenizer, german, german
 
 STEPS = 6
 RARE = "generator-rare"
-SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
 
 def main(task: str, kind: str, out: Path, stop: int) -> None:
@@ -56,7 +57,10 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     )
     if task == RARE:
         settings = settings.model_copy(update={"micro_batch_size": 18})
-    module, weights, data = _generator(task) if task.startswith("generator") else _pretraining()
+    if task == "heads":
+        settings = settings.model_copy(update={"batch_size": 24, "micro_batch_size": 8, "weight_decay": 0.1})
+    made = _heads() if task == "heads" else _generator(task) if task.startswith("generator") else _pretraining()
+    module, weights, data = made
     tables: Sequence[Tensor] = ()
     if task.endswith("adamax"):
         settings = settings.model_copy(update={"optimizer": "adamax", "layer_decay": 0.5})
@@ -66,7 +70,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     losses: dict[int, float] = {}
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
-        losses[step] = sum(values[f"train_{name}"] for name in weights)
+        losses[step] = sum(values.get(f"train_{name}", 0.0) for name in weights)
 
     engine = _engine(kind, module, settings, tables)
     if task == "memory":
@@ -148,10 +152,58 @@ def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     if task.endswith("recomputed"):
         recompute_activations(model)
     rates = {"merge_rate": 0.03, "split_rate": 0.02} if task == RARE else {"merge_rate": 0.4, "split_rate": 0.3}
-    data = _Counted(examples, german_tokenizer(), "decoder", ResegmentationSettings(**rates), 10, 1, padding)
-    sides = {name: side(model, name) for name in SIDES}
-    loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), sides, "decoder", 0.5, 0.0, "input")
+    view = Seq2SeqView(examples, "decoder", padding)
+    data = _Counted(view, german_tokenizer(), ResegmentationSettings(**rates), 10, 1)
+    loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), view, 0.5, 0.0, "input")
     return loss, loss.weights, data
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Points [n, 4]."""
+
+    points: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"loss": len(self.points)}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.points), 4
+
+    def to(self, device: torch.device | str) -> _Points:
+        return _Points(self.points.to(device))
+
+
+class _Cloud:
+    """What one of two objectives is trained on."""
+
+    def __init__(self, seed: int) -> None:
+        self._points = torch.randn(40, 4, generator=torch.Generator().manual_seed(seed))
+        self.lengths = np.full(40, 4)
+
+    def batch(self, indices: np.ndarray, epoch: int) -> _Points:
+        del epoch
+        return _Points(self._points[indices])
+
+
+class _Head(nn.Module):
+    """A linear layer of its own on one that all share."""
+
+    def __init__(self, body: nn.Linear) -> None:
+        super().__init__()
+        self.body, self.head = body, nn.Linear(3, 1)
+
+    def forward(self, batch: _Points) -> dict[str, Tensor]:
+        return {"loss": ((self.head(self.body(batch.points).tanh()) - 1) ** 2).sum()}
+
+
+def _heads() -> tuple[nn.Module, dict[str, float], Data]:
+    torch.manual_seed(1)
+    body = nn.Linear(4, 3)
+    loss = MixedLoss(body, {"one": _Head(body), "two": _Head(body)}, {"loss": 1.0})
+    return loss, loss.weights, Mixture({"one": _Cloud(1), "two": _Cloud(2)}, {"one": 0.6, "two": 0.4})
 
 
 def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Sequence[Tensor]) -> Engine:

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from subgraft.config.domains import NoiseSettings
+from subgraft.config.objectives import DenoisingSettings
 from subgraft.text.noise import infill, permute, span_lengths
 
 MASK = -1
@@ -21,7 +21,7 @@ def _words(count: int, generator: np.random.Generator) -> list[list[int]]:
 
 
 def _noised(words: int, generator: np.random.Generator, **settings: float) -> list[int]:
-    return infill([[word] for word in range(words)], MASK, NoiseSettings(**settings), generator)  # type: ignore[arg-type]
+    return infill([[word] for word in range(words)], MASK, DenoisingSettings(**settings), generator)  # type: ignore[arg-type]
 
 
 def _masks_expected(words: int, rate: float) -> float:
@@ -38,7 +38,7 @@ def test_words_stay_or_go_as_a_whole_and_in_order() -> None:
     generator = np.random.default_rng(0)
     for _ in range(200):
         words = _words(30, generator)
-        kept = [token for token in infill(words, MASK, NoiseSettings(), generator) if token != MASK]
+        kept = [token for token in infill(words, MASK, DenoisingSettings(), generator) if token != MASK]
         left = [word for word in words if word[0] in kept]
         assert kept == [token for word in left for token in word]
         assert len(words) - len(left) in (10, 11)

@@ -177,3 +177,20 @@ def test_another_optimizer_with_rates_by_layer_is_the_same_under_every_engine(
     found = run_workers(kind, workers, tmp_path / "two", 2, task="pretraining-adamax")
     found |= run_workers(kind, workers, tmp_path / "two", task="pretraining-adamax")
     assert found == pytest.approx(alone, rel=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("plain", 1), ("plain", 2)])
+def test_what_a_batch_does_not_use_stays_as_it_is_however_many_workers_there_are(
+    tmp_path: Path, kind: str, workers: int
+) -> None:
+    """Heads of two objectives: trained in one go by one worker, and in two by as many; the second from a checkpoint."""
+    losses = run_workers("plain", 1, tmp_path / "alone", task="heads")
+    found = run_workers(kind, workers, tmp_path / "others", 3, task="heads")
+    found |= run_workers(kind, workers, tmp_path / "others", task="heads")
+    assert found == pytest.approx(losses, rel=1e-5)
+    expected, final = (load_file(tmp_path / run / "final.safetensors") for run in ("alone", "others"))
+    fewer = {name for name in expected if name.startswith("updates.")}
+    assert fewer and len(fewer) < len([name for name in expected if name.startswith("parameter.")])
+    assert expected.keys() == final.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(final[name], tensor, rtol=1e-5, atol=1e-6, msg=name)

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
-UpstreamObjective = Literal["translation", "denoising", "masked"]
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # Of as many bits as everything that draws from one takes.

@@ -162,36 +162,54 @@ class Experiment(Settings):
             )
         if self.upstream.continue_pretraining and self.upstream.checkpoint is None:
             raise ValueError("upstream.continue_pretraining goes on with upstream.checkpoint, and none is given")
-        if self.pretrain.select not in (None, "last") and self.upstream.objective != "translation":
+        if self.pretrain.select not in (None, "last") and not any(each.needs_dev for each in self.upstream.objectives):
             raise ValueError(
                 f"pretrain.select {self.pretrain.select} goes by dev scores, which pretraining has only where "
-                "upstream.objective is translation"
+                "translation is among upstream.objectives"
             )
+        if self.pretrain.batch_size_schedule and len(self.upstream.objectives) > 1:
+            raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
         sampled = any(system.pretraining == "sampled" for system in self.systems)
         if sampled and self.upstream.vocabulary.kind == "wordpiece":
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
-        if sampled and self.upstream.objective == "denoising" and "decoder" not in self.upstream.sampling.sides:
-            raise ValueError("a denoised text counts as the decoder's: upstream.sampling.sides must name it")
+        for objective in self.upstream.objectives if sampled else ():
+            if not objective.samples:
+                raise ValueError(f"`pretraining: sampled` cannot be had with the objective {objective.kind}")
+            if objective.sampled_as not in (None, *self.upstream.sampling.sides):
+                raise ValueError(
+                    f"text of the objective {objective.kind} counts as the {objective.sampled_as}'s: "
+                    "upstream.sampling.sides must name it"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _mixable(self) -> Experiment:
+        heads = sorted({objective.head for objective in self.upstream.objectives})
+        if len(heads) > 1 and self.runtime.zero_stage is not None:
+            raise ValueError(
+                f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would move in "
+                "every step, used or not: leave out runtime.zero_stage"
+            )
         return self
 
     @model_validator(mode="after")
     def _blocks_fit(self) -> Experiment:
         longest = max(self.pretrain.max_length, self.generator_training.max_length)
-        block = self.upstream.noise.block_tokens or 0
-        if self.upstream.objective == "denoising" and block > longest:
-            raise ValueError(
-                f"upstream.noise.block_tokens {block} is beyond the {longest} of pretrain.max_length and "
-                "generator_training.max_length"
-            )
+        for place, objective in enumerate(self.upstream.objectives):
+            if (objective.longest_block or 0) > longest:
+                raise ValueError(
+                    f"upstream.objectives.{place}.block_tokens {objective.longest_block} is beyond the {longest} of "
+                    "pretrain.max_length and generator_training.max_length"
+                )
         return self
 
     @model_validator(mode="after")
     def _measurable(self) -> Experiment:
         """What is measured beside the task needs something to be measured on."""
-        if self.evaluation.upstream_sentences is not None and self.upstream.objective != "translation":
+        if self.evaluation.upstream_sentences is not None and not self.upstream.translates:
             raise ValueError(
                 "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
-                "cannot translate before it is finetuned, so upstream.objective must be translation"
+                "cannot translate before it is finetuned, so translation must be among upstream.objectives"
             )
         learnt = {None, *names_with("learnt_by")}
         if self.intrinsic is not None and all(system.initialiser in learnt for system in self.systems):
@@ -217,10 +235,11 @@ class Experiment(Settings):
         """A checkpoint brings a model of its own; one that is made here must bear what it is trained with."""
         if self.upstream.checkpoint is not None:
             return self
-        family, objective, kinds = self.model.family, self.upstream.objective, self.model.vocabulary_kinds
-        if objective not in self.model.objectives:
-            able = " or ".join(families_for(objective))
-            raise ValueError(f"upstream.objective {objective} needs model.family {able}, not {family}")
+        family, kinds = self.model.family, self.model.vocabulary_kinds
+        for objective in self.upstream.objectives:
+            if objective.kind not in self.model.objectives:
+                able = " or ".join(families_for(objective.kind))
+                raise ValueError(f"the objective {objective.kind} needs model.family {able}, not {family}")
         for where, kind in self._kinds_it_is_pretrained_with.items():
             if kind not in kinds:
                 raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
@@ -288,9 +307,9 @@ class Experiment(Settings):
         """Its own translations are text that a model can have before it is finetuned only if it translates."""
         if not self.learns("likelihood-matching"):
             return self
-        if self.likelihood_matching.text == "own-translations" and self.upstream.objective != "translation":
+        if self.likelihood_matching.text == "own-translations" and not self.upstream.translates:
             raise ValueError(
                 "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
-                "upstream.objective must be translation"
+                "translation must be among upstream.objectives"
             )
         return self

@@ -144,6 +144,8 @@ SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
 }
 
 
-def families_for(objective: str) -> tuple[str, ...]:
-    """The families whose new models can be pretrained with an objective."""
-    return tuple(family for family, settings in SETTINGS_OF_FAMILY.items() if objective in settings.objectives)
+def families_for(*objectives: str) -> tuple[str, ...]:
+    """The families whose new models can be pretrained with all of these objectives."""
+    return tuple(
+        family for family, settings in SETTINGS_OF_FAMILY.items() if settings.objectives.issuperset(objectives)
+    )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from subgraft.config.base import SideName
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.recipe import TakenOver
 from subgraft.store.store import Store
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
-from subgraft.training.schedule import planned_steps
+from subgraft.training.mixed_plan import MixedPlan
+from subgraft.training.schedule import batch_plan, planned_steps, steps_of
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
         lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
         updates = planned_steps(training, np.array(evenly_spaced(lengths, _pairs(training))), recipe.seed)
     else:
-        updates = _by_tokens(training, sample, recipe.sides_alone, recipe.seed)
+        updates = _by_tokens(training, sample, recipe.trained_on, recipe.seed)
     return Workload(updates, _known_tokens(training, sample))
 
 
@@ -64,13 +67,22 @@ def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | N
     return None if sample is None else int(training.largest_batch_size * sample.tokens_of_a_character)
 
 
-def _by_tokens(training: TrainingSettings, sample: _Sample | None, alone: bool, seed: int) -> int | None:
-    """As if the text were the sample over and over. alone: each side of a pair is an example of its own."""
+def _by_tokens(
+    training: TrainingSettings, sample: _Sample | None, objectives: Sequence[ObjectiveSettings], seed: int
+) -> int | None:
+    """As if the text were the sample over and over."""
     if sample is None:
         return None
-    sides = sample.tokens if alone else [sample.tokens.max(axis=0)]
     pairs = min(sample.pairs, _pairs(training) or sample.pairs)
-    return planned_steps(training, np.concatenate([np.resize(side, pairs) for side in sides]), seed)
+    lengths = []
+    for objective in objectives:
+        # Where it needs no pairs, each side of one is an example of its own.
+        sides = [sample.tokens.max(axis=0)] if objective.needs_pairs else sample.tokens
+        lengths.append(np.concatenate([np.resize(side, pairs) for side in sides]))
+    if len(lengths) == 1:
+        return planned_steps(training, lengths[0], seed)
+    plans = [batch_plan(of_one, training, seed) for of_one in lengths]
+    return steps_of(MixedPlan(plans, [objective.weight for objective in objectives], seed), training)
 
 
 class _Sample(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Literal
 from subgraft import stages
 from subgraft.config.base import SideName, Split
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import MaskingSettings, NoiseSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
@@ -40,13 +39,13 @@ class Beginnings:
     @cached_property
     def upstream_corpus(self) -> Step[CorpusRecipe]:
         upstream = self.experiment.upstream
-        translating = upstream.objective == "translation"
-        # A denoising model is not judged on dev while it is pretrained.
-        needed: tuple[Split, ...] = ("train", "dev") if translating and self.experiment.pretrains else ("train",)
+        judged = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
+        needed: tuple[Split, ...] = ("train", "dev") if judged else ("train",)
         purpose = ""
         if self.experiment.evaluation.upstream_sentences is not None:
             needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
-        return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, purpose, pairs=translating)
+        pairs = any(objective.needs_pairs for objective in upstream.objectives)
+        return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, purpose, pairs=pairs)
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:
@@ -73,22 +72,10 @@ class Beginnings:
 
     def ready_to_translate(self, model: Step) -> Step:
         """The model itself, or the encoder-decoder made from it where it is a masked language model."""
-        if self.experiment.upstream.objective != "masked":
+        if all(objective.writes for objective in self.experiment.upstream.objectives):
             return model
         recipe = AssembleRecipe(seed=self.experiment.upstream.seed)
         return Step(stages.ASSEMBLE, f"encoder-decoder of {model.name}", recipe, {"model": model})
-
-    @property
-    def noise(self) -> NoiseSettings | None:
-        """What is done to text that is denoised, where that is the upstream objective."""
-        upstream = self.experiment.upstream
-        return upstream.noise if upstream.objective == "denoising" else None
-
-    @property
-    def masking(self) -> MaskingSettings | None:
-        """How tokens are hidden, where that is the upstream objective."""
-        upstream = self.experiment.upstream
-        return upstream.masking if upstream.objective == "masked" else None
 
     @cached_property
     def vocabularies(self) -> dict[SideName, Step]:
@@ -167,14 +154,12 @@ class Beginnings:
         """begins: the vocabularies of a model that is built, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
-            objective=upstream.objective,
+            objectives=upstream.objectives,
             languages=experiment.upstream_languages,
             model=None if "model" in begins else experiment.model,
-            noise=self.noise,
             training=experiment.pretrain,
             seed=upstream.seed,
             sampling=sampling,
-            masking=self.masking,
         )
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 

@@ -65,16 +65,14 @@ class Pipeline(Beginnings):
         if system.generator is None:
             return None
         recipe = GeneratorRecipe(
-            objective=experiment.upstream.objective,
+            objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
-            noise=self.noise,
             sides=experiment.sides,
             kind=system.generator,
             kd_weight=system.kd_weight or 0.0,
             generator=experiment.generator,
             training=_training(experiment.generator_training, system),
             seed=experiment.upstream.seed,
-            masking=self.masking,
         )
         inputs = {"model": pretrained, "corpus": self.upstream_corpus}
         if experiment.generator.resegmentation.match:

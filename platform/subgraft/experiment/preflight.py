@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import Split
+from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_facts import facts_of, names_with
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
-from subgraft.models.families import family_of, language_code
+from subgraft.models.families import Family, family_of, language_code
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.resolved import ResolvedSource
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def require_corpus(
@@ -27,7 +30,7 @@ def require_corpus(
     purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
     """
     if pairs and not source.parallel:
-        hint = "Text of one side can be denoised (upstream.objective); a task needs pairs."
+        hint = "Text of one side can be denoised (upstream.objectives); a task needs pairs."
         what = "one language and one side" if source.monolingual else "texts that are not parallel"
         raise UserError(f"{what}, where pairs are needed", where=f"corpora.{name}", hint=hint)
     missing = [split for split in splits if split not in source.splits]
@@ -54,31 +57,35 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     """
     directory = require_model(model)
     config, tokenizers = read_config(directory), load_tokenizers(directory)
-    family, objective = family_of(config), experiment.upstream.objective
-    if objective not in family.objectives:
-        raise UserError(
-            f"a {family.model_type} model was not pretrained with the objective {objective}",
-            where=str(directory),
-            hint=f"Say upstream.objective: {' or '.join(sorted(family.objectives))}.",
-        )
-    decoder, languages = tokenizers["decoder"], experiment.upstream_languages
+    family, decoder, languages = family_of(config), tokenizers["decoder"], experiment.upstream_languages
     encoder = tokenizers.get("encoder", decoder)
     for pair in (languages, experiment.languages):
         family.sequence_format(config, encoder, decoder, pair)
-    if experiment.task == "question-generation":
-        require_marks(experiment.question_generation.marks, encoder, str(directory))
+    require_marks(experiment.marks, encoder, str(directory))
+    for objective in experiment.upstream.objectives:
+        _require_pretrained_on(objective, family, decoder, languages, directory)
     _require_size(config, experiment, directory)
     longest = experiment.longest_of_checkpoint
     if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
-    if experiment.upstream.objective == "masked" and "mask" not in decoder.special:
-        raise UserError("masking needs a mask token, and the vocabulary has none", where=str(directory))
-    if experiment.upstream.objective == "denoising":
-        for language in (languages.source, languages.target):
-            language_code(decoder, language)
-        if "mask" not in decoder.special:
-            raise UserError("denoising needs a mask token, and the vocabulary has none", where=str(directory))
     return directory
+
+
+def _require_pretrained_on(
+    objective: ObjectiveSettings, family: Family, decoder: Tokenizer, languages: Languages, directory: Path
+) -> None:
+    """Refuse an objective that a checkpoint of this family cannot have been pretrained on."""
+    if objective.kind not in family.objectives:
+        raise UserError(
+            f"a {family.model_type} model was not pretrained with the objective {objective.kind}",
+            where=str(directory),
+            hint=f"Write upstream.objectives: [{{kind: {' or '.join(sorted(family.objectives))}}}].",
+        )
+    for language in (languages.source, languages.target) if objective.needs_language_codes else ():
+        language_code(decoder, language)
+    if objective.needs_mask and "mask" not in decoder.special:
+        told = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
+        raise UserError(told, where=str(directory))
 
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:

@@ -37,6 +37,6 @@ def _span_means(states: Tensor, members: Tensor, count: int, shift: int) -> Tens
     return sums / torch.bincount(span, minlength=count).clamp(min=1)[:, None]
 
 
-def state_shift(side: str, position: Position) -> int:
-    """How far a token's state stands behind its place among labels (decoder) or inputs (encoder)."""
-    return 1 if side == "decoder" and position == "input" else 0
+def state_shift(causal: bool, position: Position) -> int:
+    """How far a token's state stands behind its place among labels (of a causal stack) or inputs (of another)."""
+    return 1 if causal and position == "input" else 0

@@ -1,22 +1,26 @@
-"""Batches for generator training: one side re-segmented, with the similar tokens of what is new in it."""
+"""Batches for generator training: one side re-segmented, with the similar tokens of what is new in it.
+
+One way for all objectives: what they do differently, their `GeneratorView` says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.base import SideName
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.generators.generator import RaggedSimilar
 from subgraft.generators.matched_resegment import MatchedResegmenter
 from subgraft.generators.resegment import Resegmentation, Resegmenter, SimulatedToken
 from subgraft.generators.similar_cache import SimilarCache
 from subgraft.generators.token_profiles import profiles_of
-from subgraft.objectives.seq2seq import Example, Objective, Seq2SeqBatch, collate
+from subgraft.objectives.extended_softmax import Rivals
+from subgraft.objectives.objective import Body, GeneratorView, TokenBatch
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -39,20 +43,22 @@ class SpanPairs:
 
 @dataclass(frozen=True)
 class GeneratorBatch:
-    """A batch as it is, and with one side re-segmented.
+    """Examples three times over: as they are, re-segmented on one side, and that as the model reads it to predict it.
 
-    In `resegmented`, ids of at least V stand for the batch's new tokens, whose similar tokens are `new` (K of them).
+    In the latter two ids of at least V stand for the batch's new tokens, whose similar tokens are `new` (K of them).
+    They are one and the same where the objective hides nothing.  spans: of `original` and `resegmented`.
     """
 
-    original: Seq2SeqBatch
-    resegmented: Seq2SeqBatch
+    original: TokenBatch
+    resegmented: TokenBatch
+    predicted: TokenBatch
     new: RaggedSimilar
     rivals: Rivals
     spans: SpanPairs
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"prediction": self.resegmented.counts["loss"], "distillation": self.spans.count}
+        return {"prediction": self.predicted.counts["loss"], "distillation": self.spans.count}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -60,100 +66,67 @@ class GeneratorBatch:
 
     def to(self, device: torch.device | str) -> GeneratorBatch:
         original, resegmented = self.original.to(device), self.resegmented.to(device)
-        spans = self.spans.to(device)
-        return GeneratorBatch(original, resegmented, self.new.to(device), self.rivals.to(device), spans)
-
-
-@dataclass(frozen=True)
-class Rivals:
-    """Which of a batch's K new tokens a softmax covers, beside the V tokens of the vocabulary.
-
-    own: bool [B, K], those that the sentence competes with.
-    spelling: int64 [K], what they spell: the token of the vocabulary that is spelled so, or a number from V on that is
-    equal for equal spellings. Two tokens that are spelled alike do not compete.
-    """
-
-    own: Tensor
-    spelling: Tensor
-
-    def to(self, device: torch.device | str) -> Rivals:
-        return Rivals(self.own.to(device), self.spelling.to(device))
+        predicted = resegmented if self.predicted is self.resegmented else self.predicted.to(device)
+        new, rivals, spans = self.new.to(device), self.rivals.to(device), self.spans.to(device)
+        return GeneratorBatch(original, resegmented, predicted, new, rivals, spans)
 
 
 class Simulator:
-    """Turns examples into generator batches; what is simulated is a function of (seed, epoch, index).
+    """Turns examples of an objective into generator batches; what is simulated is a function of (seed, epoch, index).
 
+    view: the objective, for the side whose tokens are simulated.  tokenizer: that side's.
     max_positions: the longest sequence that the model takes; splitting makes sentences longer.
     target: the task's vocabulary, where the settings simulate tokens like its new ones.
     """
 
     def __init__(
         self,
-        objective: Objective,
+        view: GeneratorView[Any],
         tokenizer: Tokenizer,
-        side: SideName,
         settings: ResegmentationSettings,
         max_similar: int,
         seed: int,
-        padding: tuple[int, int],
         max_positions: int | None = None,
         negatives: Negatives = "sentence",
         target: Tokenizer | None = None,
     ) -> None:
+        self._view = view
         self._max_positions = max_positions
-        self._objective = objective
-        self._side = side
         self._seed = seed
         self._ids = tokenizer.ids
         self._size = len(tokenizer)
-        self._padding = padding
         self._negatives = negatives
         self._resegment = resegmenter(tokenizer, settings, max_similar, target)
         self._similar = SimilarCache(tokenizer, max_similar)
 
     @property
     def lengths(self) -> np.ndarray:
-        return self._objective.lengths
+        return self._view.lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
         """The generator batch of the examples at `indices`."""
-        examples = [self._objective.example(int(index), epoch) for index in indices]
-        results = [
-            self._resegment(
-                self._body(example), np.random.default_rng([self._seed, epoch, int(index), 1]), self._longest(example)
-            )
-            for example, index in zip(examples, indices, strict=True)
-        ]
-        new, bodies = number_new(results, self._size)
-        changed = [self._with(example, body) for example, body in zip(examples, bodies, strict=True)]
+        view = self._view
+        examples = [view.original(int(index), epoch) for index in indices]
+        bodies = [view.body(example) for example in examples]
+        rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
+        results = [self._resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
+        new, changed = number_new(results, self._size)
+        rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, changed, strict=True)]
+        read = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
+        resegmented = view.collate(rebuilt)
+        hides = any(one is not two for one, two in zip(read, rebuilt, strict=True))
         return GeneratorBatch(
-            collate(examples, *self._padding),
-            collate(changed, *self._padding),
+            view.collate(examples),
+            resegmented,
+            view.collate(read) if hides else resegmented,
             self._similar(list(new)),
             rivals(results, new, self._ids, self._size, self._negatives),
-            span_pairs(results, examples[0].source_begins if self._side == "encoder" else 0),
+            span_pairs(results, [body.begins for body in bodies]),
         )
 
-    def _longest(self, example: Example) -> int | None:
-        """How many tokens the body of the example may have."""
-        if self._max_positions is None:
-            return None
-        whole = example.target if self._side == "decoder" else example.source
-        return self._max_positions - (len(whole) - len(self._body(example)))
-
-    def _body(self, example: Example) -> list[int]:
-        if self._side == "decoder":
-            return example.target[: example.target_body]
-        begins = example.source_begins
-        return example.source[begins : begins + example.source_body]
-
-    def _with(self, example: Example, body: list[int]) -> Example:
-        """The example with another body on this side."""
-        if self._side == "decoder":
-            return replace(example, target=body + example.target[example.target_body :], target_body=len(body))
-        begins, ends = example.source_begins, example.source_begins + example.source_body
-        source = example.source[:begins] + body + example.source[ends:]
-        return replace(example, source=source, source_body=len(body))
+    def _room(self, body: Body) -> int | None:
+        """How many tokens the body may have."""
+        return None if self._max_positions is None else self._max_positions - body.around
 
 
 def resegmenter(
@@ -191,15 +164,15 @@ def rivals(
     return Rivals(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
 
 
-def span_pairs(results: Sequence[Resegmentation], begins: int = 0) -> SpanPairs:
-    """The spans of a batch of sentences as index columns; `begins` special tokens stand before each sentence."""
+def span_pairs(results: Sequence[Resegmentation], begins: Sequence[int]) -> SpanPairs:
+    """The spans of a batch of sentences as index columns; begins: where each sentence's first token is."""
     original: list[tuple[int, int, int]] = []
     resegmented: list[tuple[int, int, int]] = []
     count = 0
-    for row, result in enumerate(results):
+    for row, (result, first) in enumerate(zip(results, begins, strict=True)):
         for span in result.spans:
-            original.extend((row, begins + position, count) for position in range(*span.original))
-            resegmented.extend((row, begins + position, count) for position in range(*span.resegmented))
+            original.extend((row, first + position, count) for position in range(*span.original))
+            resegmented.extend((row, first + position, count) for position in range(*span.resegmented))
             count += 1
     return SpanPairs(_columns(original), _columns(resegmented), count)
 

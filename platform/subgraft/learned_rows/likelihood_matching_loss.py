@@ -23,8 +23,9 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import side as side_of
+from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.log_likelihood import linear_log_likelihood
-from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch
+from subgraft.objectives.seq2seq import Seq2SeqBatch
 from subgraft.transplanting.transplant import Method, graft
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -101,7 +102,7 @@ class LikelihoodMatchingLoss(nn.Module):
         return SpanLikelihoods(one, two, _summed((~batch.known).float(), place) == 0)
 
     def _teacher(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
-        decoder = side_of(self.model, "decoder")  # type: ignore[arg-type]
+        decoder = side_of(self.model, "decoder")
         assert decoder.output is not None
         states = decoder_states_beside(self.model, memory, read.attention_mask, input_ids=read.decoder_input_ids)
         bias = None if decoder.bias is None else decoder.bias.reshape(-1)
@@ -118,7 +119,7 @@ class LikelihoodMatchingLoss(nn.Module):
         self, states: Tensor, labels: Tensor, output: Tensor, bias: Tensor | None, reader: str
     ) -> tuple[Tensor, Tensor]:
         """Of each label that counts, and of a word's beginning in its place, where that is asked."""
-        transform, counted = side_of(self.model, "decoder").transform, labels != IGNORED  # type: ignore[arg-type]
+        transform, counted = side_of(self.model, "decoder").transform, labels != IGNORED
         picked = states[counted] if transform is None else transform(states[counted])
         return linear_log_likelihood(picked, output, bias, labels[counted], getattr(self, f"_{reader}_begins"))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from torch import nn
 
+Model = TypeVar("Model", bound=nn.Module)
 RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
 
 
-def without_dropout(model: nn.Module) -> nn.Module:
+def without_dropout(model: Model) -> Model:
     """The model itself, all its dropout rates nought: in training mode it computes what it does in evaluation mode.
 
     Evaluation mode alone would not do, because transformers recomputes activations in training mode only.

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from subgraft.config.domains import NoiseSettings
+from subgraft.config.objectives import DenoisingSettings
+from subgraft.models.sequence_format import language_code
+from subgraft.objectives.concatenation import Concatenation
+from subgraft.objectives.objective import Request
 from subgraft.objectives.sampled import Sampling, Subwords
-from subgraft.objectives.seq2seq import Example
+from subgraft.objectives.seq2seq import Example, Seq2SeqObjective
 from subgraft.text.encoded import encode
 from subgraft.text.noise import infill, permute
 from subgraft.text.sequences import blocks
@@ -35,7 +38,7 @@ class Denoising:
         lines: Sequence[str],
         tokenizer: Tokenizer,
         language: int,
-        settings: NoiseSettings,
+        settings: DenoisingSettings,
         max_length: int,
         seed: int,
         sampling: Sampling | None = None,
@@ -94,3 +97,14 @@ class Denoising:
         for position, sentence in enumerate(sentences):
             joined.extend([self._end, *sentence] if position else sentence)
         return joined
+
+
+def denoise(settings: DenoisingSettings, request: Request) -> Seq2SeqObjective:
+    """The text of each language of the corpus, denoised; it counts as the decoder's."""
+    tokenizer, limit, seed = request.bundle.decoder, request.training.max_length, request.seed
+    sampling = None if request.sampling is None else Sampling(request.sampling, seed)
+    parts = [
+        Denoising(lines, tokenizer, language_code(tokenizer, language), settings, limit, seed, sampling)
+        for language, lines in request.texts()
+    ]
+    return Seq2SeqObjective(request.bundle, Concatenation(parts))

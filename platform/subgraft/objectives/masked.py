@@ -6,18 +6,17 @@ predict: sentences of a parallel corpus have none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.domains import MaskingSettings
-from subgraft.models.hidden_states import stack_states
-from subgraft.models.sides import side
-from subgraft.objectives.seq2seq import IGNORED, pad, projected_loss
+from subgraft.config.base import SideName
+from subgraft.config.objectives import MaskedSettings
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.lexicon import IGNORED, Lexicon
+from subgraft.objectives.objective import Body, Request
+from subgraft.objectives.stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.text.encoded import encode
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -25,55 +24,27 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 AROUND = 2
 
 
-@dataclass(frozen=True)
-class MaskedExample:
-    """A sentence as it is read, with [CLS] and [SEP], and for each token what is to be predicted there, or IGNORED."""
-
-    tokens: list[int]
-    labels: list[int]
-
-
-@dataclass(frozen=True)
-class MaskedBatch:
-    """A padded batch: input_ids, attention_mask, labels [B, T], labels IGNORED where nothing is predicted."""
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    labels: Tensor
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"loss": int((self.labels != IGNORED).sum())}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.labels), self.labels.shape[1]
-
-    def to(self, device: torch.device | str) -> MaskedBatch:
-        return MaskedBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
-
-
 class Masking:
     """Hides tokens of sentences, as its settings say."""
 
-    def __init__(self, tokenizer: Tokenizer, settings: MaskingSettings) -> None:
+    def __init__(self, tokenizer: Tokenizer, settings: MaskedSettings) -> None:
         self._settings = settings
         self._begin, self._end = tokenizer.special["bos"], tokenizer.special["eos"]
         self._mask = tokenizer.special["mask"]
         self._ordinary = np.array([i for i in range(len(tokenizer)) if i not in tokenizer.special_ids], dtype=np.int64)
 
-    def whole(self, body: Sequence[int]) -> MaskedExample:
+    def whole(self, body: Sequence[int]) -> StackExample:
         """A sentence of which nothing is hidden."""
         tokens = [self._begin, *body, self._end]
-        return MaskedExample(tokens, [IGNORED] * len(tokens))
+        return StackExample(tokens, [IGNORED] * len(tokens))
 
-    def __call__(self, body: Sequence[int], generator: np.random.Generator) -> MaskedExample:
+    def __call__(self, body: Sequence[int], rng: np.random.Generator) -> StackExample:
         """The sentence with so many of its tokens hidden as the share comes to, at least one."""
         settings, example = self._settings, self.whole(body)
         count = min(len(body), max(1, round(settings.share * len(body))))
-        chosen = generator.permutation(len(body))[:count] + 1
-        draws = generator.random(count)
-        strangers = generator.choice(self._ordinary, count)
+        chosen = rng.permutation(len(body))[:count] + 1
+        draws = rng.random(count)
+        strangers = rng.choice(self._ordinary, count)
         for place, draw, stranger in zip(chosen.tolist(), draws.tolist(), strangers.tolist(), strict=True):
             example.labels[place] = example.tokens[place]
             if draw < settings.masked:
@@ -90,7 +61,7 @@ class MaskedSentences:
     """
 
     def __init__(
-        self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskingSettings, max_length: int, seed: int
+        self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
     ) -> None:
         self.masking = Masking(tokenizer, settings)
         self._bodies = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
@@ -109,29 +80,93 @@ class MaskedSentences:
         """A sentence without [CLS] and [SEP]."""
         return self._bodies[index]
 
-    def example(self, index: int, epoch: int) -> MaskedExample:
+    def example(self, index: int, epoch: int) -> StackExample:
         return self.masking(self._bodies[index], np.random.default_rng([self._seed, epoch, index]))
 
-    def batch(self, indices: np.ndarray, epoch: int) -> MaskedBatch:
-        return collate([self.example(int(index), epoch) for index in indices], self._padding)
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.collate([self.example(int(index), epoch) for index in indices])
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return collate(examples, self._padding)
 
 
-def collate(examples: Sequence[MaskedExample], padding: int) -> MaskedBatch:
-    """Pad examples on the right."""
-    input_ids = pad([example.tokens for example in examples], padding)
-    lengths = torch.tensor([len(example.tokens) for example in examples])
-    attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
-    return MaskedBatch(input_ids, attention_mask, pad([example.labels for example in examples], IGNORED))
+class MaskedView:
+    """A generator's view of sentences: their tokens are hidden after the re-segmentation.
+
+    A masked language model has one table, whichever side the rows are for: the one that it predicts by.
+    """
+
+    side: SideName = "decoder"
+    causal = False
+
+    def __init__(self, sentences: MaskedSentences) -> None:
+        self._sentences = sentences
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._sentences.lengths
+
+    def original(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        return self._sentences.masking.whole(self._sentences.body(index))
+
+    def body(self, example: StackExample) -> Body:
+        return Body(example.tokens[1:-1], 1, AROUND)
+
+    def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
+        del example
+        return self._sentences.masking.whole(body)
+
+    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+        return self._sentences.masking(example.tokens[1:-1], rng)
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return self._sentences.collate(examples)
+
+    def states(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> StackStates:
+        return StackStates(model, batch, lexicon)
 
 
-class MaskedLoss(nn.Module):
-    """Label-smoothed cross entropy of a masked language model, summed over the tokens to predict."""
+class MaskedObjective:
+    """Masked language modelling of the text of each language; the last weights are kept."""
 
-    def __init__(self, model: PreTrainedModel, label_smoothing: float = 0.0) -> None:
-        super().__init__()
-        self.model = model
-        self.label_smoothing = label_smoothing
+    select: str | None = None
+    lowest = False
 
-    def forward(self, batch: MaskedBatch) -> dict[str, Tensor]:
-        states = stack_states(self.model, input_ids=batch.input_ids, attention_mask=batch.attention_mask)
-        return {"loss": projected_loss(states, side(self.model, "decoder"), batch.labels, self.label_smoothing)}
+    def __init__(self, bundle: Bundle, sentences: MaskedSentences) -> None:
+        self._bundle = bundle
+        self.sentences = sentences
+
+    @classmethod
+    def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
+        size, limit = settings.sentences_per_document, request.training.max_length
+        documents = [text for _, lines in request.texts() for text in _documents(list(lines), size)]
+        sentences = MaskedSentences(documents, request.bundle.encoder, settings, limit, request.seed)
+        return cls(request.bundle, sentences)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.sentences.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.sentences.batch(indices, epoch)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> MaskedView:
+        del name
+        return MaskedView(self.sentences)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
+
+
+def _documents(lines: Sequence[str], size: int) -> Iterator[str]:
+    """By turns `size` lines one by one, and `size` lines as one."""
+    for at in range(0, len(lines), size):
+        together = lines[at : at + size]
+        if (at // size) % 2:
+            yield " ".join(together)
+        else:
+            yield from together

@@ -13,8 +13,9 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
+from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.log_likelihood import linear_log_likelihood
-from subgraft.objectives.seq2seq import IGNORED, Seq2SeqBatch, Seq2SeqData, top_states
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, top_states
 from subgraft.objectives.translation import Translation
 from subgraft.text.batches import BatchPlan
 

@@ -1,22 +1,23 @@
-"""What every encoder-decoder objective shares: examples, their batches, and the loss per target token."""
+"""What objectives of encoder-decoders share: examples, their batches, states, the loss and the generator view."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
+from subgraft.config.base import SideName
+from subgraft.models.bundle import Bundle
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states
 from subgraft.models.sequence_format import SequenceFormat
-from subgraft.models.sides import Side, side
-from subgraft.objectives.cross_entropy import linear_cross_entropy
-
-IGNORED = -100
+from subgraft.objectives.lexicon import IGNORED, Lexicon, OwnTables
+from subgraft.objectives.objective import Body, Examples, TokenLoss
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,6 @@ class Example:
         )
 
 
-class Objective(Protocol):
-    """A source of examples, each a function of (seed, epoch, index)."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """What each example costs in a batch [n]: the longer of its two sides, in tokens."""
-        ...
-
-    def example(self, index: int, epoch: int) -> Example: ...
-
-
 @dataclass(frozen=True)
 class Seq2SeqBatch:
     """A padded batch: input_ids, attention_mask [B, S]; decoder_input_ids, labels [B, T], labels padded with -100."""
@@ -84,18 +72,18 @@ class Seq2SeqBatch:
 
 
 class Seq2SeqData:
-    """An objective's examples as padded batches: what the training loop draws from."""
+    """Examples as padded batches: what the training loop draws from."""
 
-    def __init__(self, objective: Objective, source_pad: int, target_pad: int) -> None:
-        self._objective = objective
+    def __init__(self, examples: Examples[Example], source_pad: int, target_pad: int) -> None:
+        self._examples = examples
         self._pads = (source_pad, target_pad)
 
     @property
     def lengths(self) -> np.ndarray:
-        return self._objective.lengths
+        return self._examples.lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
-        return collate([self._objective.example(int(index), epoch) for index in indices], *self._pads)
+        return collate([self._examples.example(int(index), epoch) for index in indices], *self._pads)
 
 
 def collate(examples: Sequence[Example], source_pad: int, target_pad: int) -> Seq2SeqBatch:
@@ -121,34 +109,108 @@ def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
     return torch.from_numpy(padded)
 
 
-class Seq2SeqLoss(nn.Module):
-    """Label-smoothed cross entropy of an encoder-decoder model, summed over target tokens."""
+class Seq2SeqStates:
+    """The encoder's states of a batch, its memory [B, S, d], and the decoder's beside them [B, T, d]."""
 
-    def __init__(self, model: PreTrainedModel, label_smoothing: float = 0.0) -> None:
-        super().__init__()
-        self.model = model
-        self.label_smoothing = label_smoothing
+    def __init__(
+        self, model: PreTrainedModel, batch: Seq2SeqBatch, lexicon: Lexicon, memory: Tensor | None = None
+    ) -> None:
+        self._model, self._batch, self._lexicon, self._memory = model, batch, lexicon, memory
 
-    def forward(self, batch: Seq2SeqBatch) -> dict[str, Tensor]:
-        return {"loss": token_loss(self.model, batch, self.label_smoothing)}
+    @cached_property
+    def memory(self) -> Tensor:
+        if self._memory is not None:
+            return self._memory
+        inputs: dict[str, Any] = self._lexicon.read("encoder", self._batch.input_ids)
+        return encoder_states(self._model, attention_mask=self._batch.attention_mask, **inputs)
+
+    @cached_property
+    def top(self) -> Tensor:
+        memory, mask = self.memory, self._batch.attention_mask
+        inputs: dict[str, Any] = self._lexicon.read("decoder", self._batch.decoder_input_ids)
+        return decoder_states_beside(self._model, memory, mask, **inputs)
+
+    def of(self, name: SideName) -> Tensor:
+        return self.memory if name == "encoder" else self.top
+
+    def of_original(self, batch: Seq2SeqBatch) -> Seq2SeqStates:
+        memory = None if self._lexicon.extends("encoder") else self.memory
+        return Seq2SeqStates(self._model, batch, OwnTables(self._model), memory)
+
+
+class Seq2SeqLoss(TokenLoss):
+    """Of an encoder-decoder: over target tokens."""
+
+    def states(self, batch: Seq2SeqBatch, lexicon: Lexicon) -> Seq2SeqStates:
+        return Seq2SeqStates(self.model, batch, lexicon)
 
 
 def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of the model's output against the labels that count, summed, in nats."""
-    return projected_loss(top_states(model, batch), side(model, "decoder"), batch.labels, label_smoothing)
+    return OwnTables(model).cross_entropy(top_states(model, batch), batch.labels, label_smoothing)
 
 
 def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
     """The decoder's top hidden states [B, T, d]."""
-    mask = batch.attention_mask
-    memory = encoder_states(model, input_ids=batch.input_ids, attention_mask=mask)
-    return decoder_states_beside(model, memory, mask, input_ids=batch.decoder_input_ids)
+    return Seq2SeqStates(model, batch, OwnTables(model)).top
 
 
-def projected_loss(states: Tensor, decoder: Side, labels: Tensor, label_smoothing: float) -> Tensor:
-    """Cross entropy of top states [B, T, d] through the output projection and what may come before it."""
-    assert decoder.output is not None
-    counted = labels != IGNORED
-    picked = states[counted] if decoder.transform is None else decoder.transform(states[counted])
-    bias = None if decoder.bias is None else decoder.bias.reshape(-1)
-    return linear_cross_entropy(picked, decoder.output.weight, bias, labels[counted], label_smoothing)
+class Seq2SeqView:
+    """A generator's view of examples with two sides: either has a body that can be changed; nothing more is hidden."""
+
+    def __init__(self, examples: Examples[Example], name: SideName, padding: tuple[int, int]) -> None:
+        self.side = name
+        self.causal = name == "decoder"
+        self._examples = examples
+        self._padding = padding
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def original(self, index: int, epoch: int) -> Example:
+        return self._examples.example(index, epoch)
+
+    def body(self, example: Example) -> Body:
+        if self.side == "decoder":
+            size = example.target_body
+            return Body(example.target[:size], 0, len(example.target) - size)
+        begins, size = example.source_begins, example.source_body
+        return Body(example.source[begins : begins + size], begins, len(example.source) - size)
+
+    def rebuilt(self, example: Example, body: list[int]) -> Example:
+        if self.side == "decoder":
+            return replace(example, target=body + example.target[example.target_body :], target_body=len(body))
+        begins, ends = example.source_begins, example.source_begins + example.source_body
+        source = example.source[:begins] + body + example.source[ends:]
+        return replace(example, source=source, source_body=len(body))
+
+    def corrupted(self, example: Example, rng: np.random.Generator) -> Example:
+        del rng
+        return example
+
+    def collate(self, examples: Sequence[Example]) -> Seq2SeqBatch:
+        return collate(examples, *self._padding)
+
+    def states(self, model: PreTrainedModel, batch: Seq2SeqBatch, lexicon: Lexicon) -> Seq2SeqStates:
+        return Seq2SeqStates(model, batch, lexicon)
+
+
+class Seq2SeqObjective(Seq2SeqData):
+    """An objective of an encoder-decoder, by its examples; its last weights are kept."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, bundle: Bundle, examples: Examples[Example]) -> None:
+        super().__init__(examples, *bundle.padding)
+        self._bundle = bundle
+
+    def loss(self, label_smoothing: float) -> Seq2SeqLoss:
+        return Seq2SeqLoss(self._bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> Seq2SeqView:
+        return Seq2SeqView(self._examples, name, self._bundle.padding)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None

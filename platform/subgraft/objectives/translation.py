@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
+from subgraft.config.objectives import TranslationSettings
 from subgraft.models.sequence_format import SequenceFormat
+from subgraft.objectives.objective import Request
 from subgraft.objectives.sampled import Sampling, Subwords
-from subgraft.objectives.seq2seq import Example
+from subgraft.objectives.seq2seq import Example, Seq2SeqObjective
 from subgraft.text.encoded import encode
 from subgraft.text.segments import sides
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -61,3 +63,36 @@ class Translation:
     def example(self, index: int, epoch: int) -> Example:
         source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)
         return Example.of(source, target, self._sequence_format)
+
+
+class TranslationObjective(Seq2SeqObjective):
+    """Translation of the corpus's pairs; the weights with the best dev BLEU are kept."""
+
+    select: str | None = "bleu"
+
+    def __init__(self, request: Request) -> None:
+        bundle, training = request.bundle, request.training
+        sampling = None if request.sampling is None else Sampling(request.sampling, request.seed)
+        examples = Translation(
+            request.corpus.text_pairs("train"),
+            bundle.encoder,
+            bundle.decoder,
+            bundle.sequence_format(request.languages),
+            training.max_length,
+            training.batch_unit,
+            sampling,
+        )
+        super().__init__(bundle, examples)
+        self._request = request
+
+    @classmethod
+    def of(cls, settings: TranslationSettings, request: Request) -> TranslationObjective:
+        del settings
+        return cls(request)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]]:
+        # DevScores itself scores by examples of this module.
+        from subgraft.objectives.dev_scores import DevScores
+
+        request = self._request
+        return DevScores(request.bundle, list(request.corpus.pairs("dev")), request.languages, request.training)

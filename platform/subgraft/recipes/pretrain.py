@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from subgraft.config.base import UpstreamObjective
 from subgraft.config.corpora import Languages
-from subgraft.config.domains import MaskingSettings, NoiseSettings
 from subgraft.config.models import ModelSettings
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.training import ModelTrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.recipes.recipe import Made, ModelChange, Unchanged
@@ -16,23 +15,19 @@ from subgraft.recipes.trained import TrainedRecipe
 
 class PretrainRecipe(TrainedRecipe):
     """model: what is built and pretrained; None where an input `model` is pretrained further.  sampling: how
-    segmentations are sampled.  noise, masking: for the objectives denoising and masked.
-
-    Each is left out of the fingerprint where there is none.
+    segmentations are sampled. Either is left out of the fingerprint where there is none.
     """
 
-    objective: UpstreamObjective
+    objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     model: ModelSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     training: ModelTrainingSettings
     sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    noise: NoiseSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    masking: MaskingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def model_change(self) -> ModelChange:
         return Unchanged() if self.model is None else Made(self.model)
 
     @property
-    def sides_alone(self) -> bool:
-        return self.objective != "translation"
+    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
+        return self.objectives

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
 from subgraft.config.base import SideName
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.recipes.recipe import Recipe
 
@@ -49,9 +50,9 @@ class TrainedRecipe(Recipe):
     seed: int
 
     @property
-    def sides_alone(self) -> bool:
-        """Whether each side of a pair is an example of its own."""
-        return False
+    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
+        """What decides which text is an example: of a task, the pairs of its corpus."""
+        return (TranslationSettings(),)
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:

@@ -14,11 +14,12 @@ from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.objectives.dev_scores import DevScores
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.translation import Translation
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.phases import joined, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows

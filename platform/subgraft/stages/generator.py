@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from subgraft.config.base import SideName
 from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.generators.generator_loss import GeneratorLoss
-from subgraft.generators.masked_generator_loss import MaskedGeneratorLoss
-from subgraft.generators.masked_simulation import MaskedSimulator
 from subgraft.generators.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
+from subgraft.objectives.mixture import MixedLoss, Mixture
+from subgraft.objectives.objective import GeneratorView, Request
+from subgraft.objectives.table import objectives_of
 from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
-from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    bundle = Bundle.load(inputs["model"])
-    corpus = Corpus.open(inputs["corpus"], context.cache)
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     targets = _targets(recipe, inputs)
-    train = _masked(recipe, bundle, corpus, targets) if recipe.masking else _seq2seq(recipe, bundle, corpus, targets)
+    request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
+    objectives = objectives_of(recipe.objectives, request)
+    made: dict[SideName, Generator] = {}
     generators: dict[str, Generator] = {}
     origins: dict[str, GeneratorOrigin] = {}
     summary: dict[str, Json] = {}
@@ -34,26 +36,27 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
         table = side_of(bundle.model, name).input.weight
         tokenizer = bundle.tokenizers[name]
         origins[name] = GeneratorOrigin(table_digest(table), tokenizer.fingerprint, recipe.generator.max_similar)
-        if recipe.masking and generators:
-            # A masked language model has one table and one loss, whichever side the rows are for.
-            generators[name] = next(iter(generators.values()))
-            continue
-        generators[name] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
-        if recipe.generator.initial_weights == "normal":
-            # The two sides must not get the same numbers.
-            generators[name].draw(2 * recipe.seed + (name == "decoder"))
-        loss, data = train(generators[name], name)
-        outcome = fit(
-            loss,
-            loss.weights,
-            data,
-            recipe.training,
-            context,
-            group="generator_training",
-            seed=recipe.seed,
-            part=name,
-        )
-        summary[name] = write_curve(outcome, out, f"curve.{name}.json")
+        views = {kind: objective.view(name) for kind, objective in objectives.items()}
+        # A model that has one table for both sides gets one generator, whichever side it is asked for.
+        (of_table,) = {view.side for view in views.values()}
+        if of_table not in made:
+            generator = made[of_table] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
+            if recipe.generator.initial_weights == "normal":
+                # The two sides must not get the same numbers.
+                generator.draw(2 * recipe.seed + (name == "decoder"))
+            loss, data = _training(recipe, bundle, generator, views, tokenizer, targets.get(name))
+            outcome = fit(
+                loss,
+                loss.weights,
+                data,
+                recipe.training,
+                context,
+                group="generator_training",
+                seed=recipe.seed,
+                part=name,
+            )
+            summary[name] = write_curve(outcome, out, f"curve.{name}.json")
+        generators[name] = made[of_table]
     if is_writer():
         save_generators(generators, origins, out)
     return summary
@@ -66,59 +69,28 @@ def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideNa
     return {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
 
 
-_Training = Callable[[Generator, SideName], tuple[GeneratorLoss | MaskedGeneratorLoss, Data]]
-
-
-def _seq2seq(
-    recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus, targets: Mapping[SideName, Tokenizer]
-) -> _Training:
-    """The loss and the batches of an encoder-decoder, for one side's generator."""
-    settings, training, seed = recipe.generator, recipe.training, recipe.seed
-    objective = upstream_objective(recipe.objective, bundle, corpus, recipe.languages, recipe.noise, training, seed)
-    sides = {each: side_of(bundle.model, each) for each in bundle.tokenizers}
-
-    def prepare(generator: Generator, name: SideName) -> tuple[GeneratorLoss, Data]:
-        tokenizer, similar = bundle.tokenizers[name], settings.max_similar
-        data = Simulator(
-            objective,
-            tokenizer,
-            name,
-            settings.resegmentation,
-            similar,
-            seed,
-            bundle.padding,
-            bundle.max_positions,
-            settings.negatives,
-            targets.get(name),
-        )
-        smoothing, position = training.label_smoothing, settings.distillation_position
-        return GeneratorLoss(bundle.model, generator, sides, name, recipe.kd_weight, smoothing, position), data
-
-    return prepare
-
-
-def _masked(
-    recipe: GeneratorRecipe, bundle: Bundle, corpus: Corpus, targets: Mapping[SideName, Tokenizer]
-) -> _Training:
-    """The same of a masked language model."""
-    settings, training, seed = recipe.generator, recipe.training, recipe.seed
-    assert recipe.masking is not None
-    sentences = masked_sentences(bundle, corpus, recipe.languages, recipe.masking, training, seed)
-
-    def prepare(generator: Generator, name: SideName) -> tuple[MaskedGeneratorLoss, Data]:
-        tokenizer, similar = bundle.tokenizers[name], settings.max_similar
-        data = MaskedSimulator(
-            sentences,
-            tokenizer,
-            settings.resegmentation,
-            similar,
-            seed,
-            bundle.max_positions,
-            settings.negatives,
-            targets.get(name),
-        )
-        # The decoder's side is the one that knows the projection.
-        side = side_of(bundle.model, "decoder")
-        return MaskedGeneratorLoss(bundle.model, generator, side, recipe.kd_weight, training.label_smoothing), data
-
-    return prepare
+def _training(
+    recipe: GeneratorRecipe,
+    bundle: Bundle,
+    generator: Generator,
+    views: Mapping[str, GeneratorView[Any]],
+    tokenizer: Tokenizer,
+    target: Tokenizer | None,
+) -> tuple[GeneratorLoss | MixedLoss, Data]:
+    """The loss and the batches of one side's generator."""
+    settings, smoothing, limit = recipe.generator, recipe.training.label_smoothing, bundle.max_positions
+    rates, similar, negatives = settings.resegmentation, settings.max_similar, settings.negatives
+    position = settings.distillation_position
+    losses = {
+        kind: GeneratorLoss(bundle.model, generator, view, recipe.kd_weight, smoothing, position)
+        for kind, view in views.items()
+    }
+    simulators = {
+        kind: Simulator(view, tokenizer, rates, similar, recipe.seed, limit, negatives, target)
+        for kind, view in views.items()
+    }
+    (loss, *others), (simulator, *_) = losses.values(), simulators.values()
+    if not others:
+        return loss, simulator
+    mixture = Mixture(simulators, {each.kind: each.weight for each in recipe.objectives})
+    return MixedLoss(bundle.model, losses, loss.weights), mixture

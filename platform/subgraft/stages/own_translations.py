@@ -14,8 +14,9 @@ from subgraft.config.corpora import Languages
 from subgraft.files import sync
 from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
+from subgraft.objectives.dev_scores import DEV_LENGTH_RATIO
 from subgraft.stages.context import Context
-from subgraft.stages.fitting import DEV_LENGTH_RATIO, device
+from subgraft.stages.fitting import device
 
 # What is kept at a time: so much is lost when a step is killed.
 CHUNK = 500

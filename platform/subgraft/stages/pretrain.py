@@ -5,34 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.config.training import SelectName
 from subgraft.models.bundle import Bundle
-from subgraft.objectives.masked import MaskedLoss
-from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.objectives.mixture import MixedLoss, Mixture
+from subgraft.objectives.objective import Objective, Request
+from subgraft.objectives.table import objectives_of
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import DevScores, fit, is_writer, write_curve
+from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.kept_weights import CURVE
-from subgraft.stages.upstream import masked_sentences, upstream_objective
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
-from subgraft.training.selection import SELECTIONS
+from subgraft.training.selection import SELECTIONS, Selection
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    corpus = Corpus.open(inputs["corpus"], context.cache)
+    corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
     bundle = _begun(recipe, inputs)
-    loss = MaskedLoss if recipe.masking else Seq2SeqLoss
+    request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed, recipe.sampling)
+    objectives = objectives_of(recipe.objectives, request)
+    losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
+    first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
+    data: Data = first
+    if len(objectives) > 1:
+        data = Mixture(objectives, {each.kind: each.weight for each in recipe.objectives})
+        module = MixedLoss(bundle.model, losses, weights)
+        weights = module.weights
+    judge = next((objective for objective in objectives.values() if objective.select), first)
     outcome = fit(
-        loss(bundle.model, recipe.training.label_smoothing),
-        {"loss": 1.0},
-        _data(recipe, bundle, corpus),
+        module,
+        weights,
+        data,
         recipe.training,
         context,
         group="pretrain",
         seed=recipe.seed,
-        evaluate=_dev_scores(recipe, bundle, corpus),
-        select=SELECTIONS[recipe.training.select or "bleu"] if recipe.objective == "translation" else None,
+        evaluate=judge.dev_scores(),
+        select=_selection(recipe.training.select, judge),
     )
     if is_writer():
         bundle.save(out)
@@ -46,18 +56,8 @@ def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
     return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
 
 
-def _data(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> Data:
-    languages, training, seed = recipe.languages, recipe.training, recipe.seed
-    if recipe.masking:
-        return masked_sentences(bundle, corpus, languages, recipe.masking, training, seed)
-    objective = upstream_objective(
-        recipe.objective, bundle, corpus, languages, recipe.noise, training, seed, recipe.sampling
-    )
-    return Seq2SeqData(objective, *bundle.padding)
-
-
-def _dev_scores(recipe: PretrainRecipe, bundle: Bundle, corpus: Corpus) -> DevScores | None:
-    """A model of monolingual text does not translate yet: it is judged by its training loss alone."""
-    if recipe.objective != "translation":
-        return None
-    return DevScores(bundle, list(corpus.pairs("dev")), recipe.languages, recipe.training)
+def _selection(given: SelectName | None, judge: Objective) -> Selection | None:
+    """What decides which weights are kept: what is given, else what the objective goes by."""
+    if given is not None:
+        return SELECTIONS[given]
+    return Selection(judge.select, least=judge.lowest) if judge.select else None

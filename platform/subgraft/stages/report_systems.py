@@ -16,10 +16,10 @@ from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
 from subgraft.models.hub import read_config
 from subgraft.models.parameter_count import vocabulary_sizes
+from subgraft.objectives.dev_scores import LEFT_OUT
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.evaluate import SPELLED, STATISTICS
-from subgraft.stages.fitting import LEFT_OUT
 from subgraft.stages.intrinsic import QUALITY
 from subgraft.stages.kept_weights import CURVE, kept_weights
 from subgraft.stages.likelihood import LIKELIHOOD

@@ -111,11 +111,11 @@ class Corpus:
         """The segments of a text, read when they are asked for; encoded once, where the corpus has a cache."""
         return Text(self._opened(split, field, ("text",)), self.cache)
 
-    def texts(self, split: str) -> Iterator[tuple[str, Iterator[str]]]:
-        """The segments of every text, with its language, each streaming."""
+    def texts(self, split: str) -> Iterator[tuple[str, Text]]:
+        """Every text with its language, read when it is asked for."""
         for text in field_names.texts(self.fields):
             if self.size(split, text.name):
-                yield str(text.language), self.lines(split, text.name)
+                yield str(text.language), self.text(split, text.name)
 
     def pairs(self, split: str, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
         """(source, target) pairs, streaming; of a corpus of more texts, those in a task's languages."""

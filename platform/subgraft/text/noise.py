@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from subgraft.config.domains import NoiseSettings
+from subgraft.config.objectives import DenoisingSettings
 
 
 def infill(
-    words: Sequence[Sequence[int]], mask_id: int, settings: NoiseSettings, generator: np.random.Generator
+    words: Sequence[Sequence[int]], mask_id: int, settings: DenoisingSettings, generator: np.random.Generator
 ) -> list[int]:
     """The tokens of a block's words, spans of whole words replaced by one mask each.
 

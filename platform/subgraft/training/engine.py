@@ -51,7 +51,10 @@ class Engine(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Trainable parameters and optimizer state (`exp_avg.NAME` and so on), full on rank 0."""
+        """Trainable parameters and optimizer state (`exp_avg.NAME` and so on), full on rank 0.
+
+        `updates.NAME`: of a parameter that had fewer updates than there were steps.
+        """
         ...
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None: ...
@@ -78,6 +81,15 @@ def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: 
     tensor = tensor.to(engine.device)
     dist.all_reduce(tensor)
     return dict(zip(names, tensor.tolist(), strict=True))
+
+
+def used_anywhere(used: Sequence[bool], engine: Engine) -> list[bool]:
+    """Of each of some things, whether any worker used it."""
+    if engine.world == 1:
+        return list(used)
+    flags = torch.tensor(used, dtype=torch.int32, device=engine.device)
+    dist.all_reduce(flags, op=dist.ReduceOp.MAX)
+    return [bool(flag) for flag in flags.tolist()]
 
 
 def recompute_activations(model: nn.Module) -> None:
@@ -146,7 +158,10 @@ class PlainEngine:
         self._optimizer.zero_grad(set_to_none=True)
 
     def _sum_gradients(self) -> None:
-        for parameter in self._named.values():
+        """Parameters that no worker used, as heads of other objectives, get no gradient at all, as on one worker."""
+        parameters = list(self._named.values())
+        used = used_anywhere([parameter.grad is not None for parameter in parameters], self)
+        for parameter in (parameter for parameter, by_any in zip(parameters, used, strict=True) if by_any):
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             dist.all_reduce(parameter.grad)
@@ -157,7 +172,14 @@ class PlainEngine:
             for key in self._moments:
                 if key in self._optimizer.state.get(parameter, {}):
                     tensors[f"{key}.{name}"] = self._optimizer.state[parameter][key]
-        return tensors
+        return tensors | self._fewer_updates()
+
+    def _fewer_updates(self) -> dict[str, Tensor]:
+        """How many updates those parameters had that had fewer than others, since not every batch used them."""
+        state = self._optimizer.state
+        updates = {name: state[parameter]["step"] for name, parameter in self._named.items() if parameter in state}
+        most = max((float(count) for count in updates.values()), default=0.0)
+        return {f"updates.{name}": count for name, count in updates.items() if float(count) < most}
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         with torch.no_grad():
@@ -165,7 +187,7 @@ class PlainEngine:
                 parameter.copy_(tensors[f"parameter.{name}"])
                 if f"exp_avg.{name}" in tensors:
                     moments = {key: tensors[f"{key}.{name}"].to(self.device).clone() for key in self._moments}
-                    step = torch.tensor(float(steps), device=self.device)
+                    step = tensors.get(f"updates.{name}", torch.tensor(float(steps))).to(self.device).clone()
                     self._optimizer.state[parameter] = {"step": step, **moments}
 
     def whole(self) -> AbstractContextManager[None]:

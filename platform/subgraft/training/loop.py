@@ -23,7 +23,7 @@ from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Progress
-from subgraft.training.schedule import Data, batch_plan, dropout_seed, is_evaluated, planned_steps
+from subgraft.training.schedule import Data, data_plan, dropout_seed, is_evaluated, steps_of
 from subgraft.training.selection import Selection
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
@@ -73,7 +73,7 @@ class Trainer:
         self._seed = seed
         self._checkpoint_seconds = checkpoint_seconds
         self._hooks = hooks or Hooks()
-        self._plan = batch_plan(data.lengths, settings, seed)
+        self._plan = data_plan(data, settings, seed)
         self._width = width
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
@@ -149,13 +149,14 @@ class Trainer:
             parts.append(part if takes_part else {})
         sums = sum_over_workers(add_up(parts), names, engine)
         engine.step(learning_rate(settings, self._progress.step + 1, self._horizon))
-        return {name: sums.get(name, 0.0) / max(counts.get(name, 0), 1) for name in names}
+        # Of a mixture, only the losses of the objective that the batch was of.
+        return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
 
     @cached_property
     def _horizon(self) -> Horizon:
         settings = self._settings
         bounded = SCHEDULES[settings.schedule].needs_total
-        total = planned_steps(settings, self._data.lengths, self._seed) if bounded else 0
+        total = steps_of(self._plan, settings) if bounded else 0
         return Horizon(settings.warmup_steps, total, self._width)
 
     def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:

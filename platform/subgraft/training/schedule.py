@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
+from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.ramped_plan import RampedPlan
 
 if TYPE_CHECKING:
@@ -22,6 +24,17 @@ class Data(Protocol):
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
 
 
+@runtime_checkable
+class MixedData(Data, Protocol):
+    """Several sources of examples, numbered one after another; a batch is of one of them."""
+
+    @property
+    def parts(self) -> Sequence[Data]: ...
+
+    @property
+    def weights(self) -> Sequence[float]: ...
+
+
 def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> RampedPlan:
     """The batches of a training, epoch by epoch, by the lengths of its examples [n]."""
     sizes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
@@ -29,12 +42,23 @@ def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> Ra
     return RampedPlan(lengths, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed)
 
 
+def data_plan(data: Data, settings: TrainingSettings, seed: int) -> RampedPlan | MixedPlan:
+    """The batches of a training on some data; of mixed data each is of one part."""
+    if not isinstance(data, MixedData):
+        return batch_plan(data.lengths, settings, seed)
+    return MixedPlan([batch_plan(part.lengths, settings, seed) for part in data.parts], data.weights, seed)
+
+
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int) -> int:
     """How many steps a training takes that nothing ends early."""
+    return steps_of(batch_plan(lengths, settings, seed), settings)
+
+
+def steps_of(plan: RampedPlan | MixedPlan, settings: TrainingSettings) -> int:
+    """How many steps a training takes by this plan that nothing ends early."""
     if settings.epochs is None:
         assert settings.max_steps is not None
         return settings.max_steps
-    plan = batch_plan(lengths, settings, seed)
     steps = 0
     for epoch in range(settings.epochs):
         steps += len(plan.epoch(epoch, steps))

@@ -22,7 +22,7 @@ from subgraft.models.dropout import without_dropout
 from subgraft.models.families import family_named
 from subgraft.models.families.assembly import BERT2BERT, assemble
 from subgraft.models.sides import side
-from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, token_loss
+from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
 from subgraft.objectives.translation import Translation
 from subgraft.stages.assemble import assembled
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer, publish_bert
@@ -170,10 +170,10 @@ def test_a_generator_can_be_trained_on_it_too(name: SideName) -> None:
     tokenizer = cased_tokenizer()
     padding = (tokenizer.special["pad"], tokenizer.special["pad"])
     made, generator = bert2bert(), Generator("patt", SHAPE["d_model"])
-    sides = {each: side(made, each) for each in SIDES}
-    loss = GeneratorLoss(made, generator, sides, name, 0.5, 0.0, "input").eval()
+    view = Seq2SeqView(_examples(), name, padding)
+    loss = GeneratorLoss(made, generator, view, 0.5, 0.0, "input").eval()
     settings = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
-    batch = Simulator(_examples(), tokenizer, name, settings, 10, 1, padding).batch(np.arange(6), 0)
+    batch = Simulator(view, tokenizer, settings, 10, 1).batch(np.arange(6), 0)
     cls, sep = tokenizer.special["cls"], tokenizer.special["sep"]
     assert (batch.resegmented.input_ids[:, 0] == cls).all()
     if name == "encoder":
@@ -182,7 +182,7 @@ def test_a_generator_can_be_trained_on_it_too(name: SideName) -> None:
     sums = loss(batch)
     (sums["prediction"] + sums["distillation"]).backward()
     assert generator.weight.grad is not None and generator.weight.grad.abs().sum() > 0
-    still = Simulator(_examples(), tokenizer, name, ResegmentationSettings(merge_rate=0, split_rate=0), 10, 1, padding)
+    still = Simulator(view, tokenizer, ResegmentationSettings(merge_rate=0, split_rate=0), 10, 1)
     assert loss(still.batch(np.arange(4), 0))["distillation"].item() == pytest.approx(0.0, abs=1e-3)
 
 

@@ -1,0 +1,160 @@
+"""What a model is pretrained on, and its generators after it: settings of each objective, told apart by `kind`.
+
+What an objective needs and what it makes of a model is said here by class attributes, so that nothing that validates,
+plans or estimates asks for a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.config.base import Settings, Share, SideName
+
+
+class AnyObjective(Settings):
+    """weight: of several objectives, each batch is of one, drawn with probabilities in proportion to their weights.
+
+    needs_pairs: it reads both sides of a pair; where it does not, the text of each language of the corpus is taken
+    for itself.  needs_dev: pretraining is judged on a dev split, which there must be.  needs_language_codes,
+    needs_mask: special tokens of the vocabulary.  translates: whether the model can translate before it is finetuned.
+    writes: whether it writes text as it is; else another is made of it.  head: what of the model objectives of one
+    name train beside its body.  sampled_as: the side that text of its own counts as where segmentations are sampled;
+    None of pairs.  samples: whether they can be.
+    """
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+
+    needs_pairs: ClassVar[bool] = False
+    needs_dev: ClassVar[bool] = False
+    needs_language_codes: ClassVar[bool] = False
+    needs_mask: ClassVar[bool] = False
+    translates: ClassVar[bool] = False
+    writes: ClassVar[bool] = True
+    head: ClassVar[str] = "tokens"
+    sampled_as: ClassVar[SideName | None] = None
+    samples: ClassVar[bool] = False
+
+    @property
+    def longest_block(self) -> int | None:
+        """The most tokens of an example, where the settings give it."""
+        return None
+
+
+class TranslationSettings(AnyObjective):
+    """The target sentence given the source sentence."""
+
+    kind: Literal["translation"] = "translation"
+
+    needs_pairs = True
+    needs_dev = True
+    translates = True
+    samples = True
+
+
+class DenoisingSettings(AnyObjective):
+    """mBART's denoising: text from its noised self (Liu et al., TACL 2020, section 2.2): infilling and permutation.
+
+    block_tokens: noise is drawn over blocks of consecutive sentences of at most so many tokens, separators and language
+    included (512 in the paper); as many as the training's max_length where this is not given.
+    """
+
+    kind: Literal["denoising"] = "denoising"
+    mask_share: Share = 0.35
+    poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
+    permute_sentences: bool = True
+    block_tokens: Annotated[int, Field(ge=4)] | None = None
+
+    needs_language_codes = True
+    needs_mask = True
+    sampled_as = "decoder"
+    samples = True
+
+    @property
+    def longest_block(self) -> int | None:
+        return self.block_tokens
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_tokens(cls, given: object) -> object:
+        if isinstance(given, dict) and "sentences_per_document" in given:
+            raise ValueError(
+                "noise is now drawn over blocks of sentences: instead of sentences_per_document write block_tokens, "
+                "the most tokens of a block, or neither, which makes it the training's max_length"
+            )
+        return given
+
+
+class MaskedSettings(AnyObjective):
+    """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
+
+    share: of a sentence's tokens, those that are to be predicted, at least one.  masked, random: of these, the shares
+    that the mask token and a random token stand for; the rest is left as it is.  sentences_per_document: half of
+    the lines are read so many at a time, for tasks whose inputs are longer than the upstream sentences.
+    """
+
+    kind: Literal["masked"] = "masked"
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
+    masked: Share = 0.8
+    random: Share = 0.1
+    sentences_per_document: Annotated[int, Field(ge=1)] = 1
+
+    needs_mask = True
+    writes = False
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> MaskedSettings:
+        if self.masked + self.random > 1.0:
+            raise ValueError(f"masked {self.masked} and random {self.random} are more than the whole")
+        return self
+
+
+class CausalSettings(AnyObjective):
+    """Each token given those before it (Radford et al., 2019, section 2).
+
+    packed: the lines of a language are one stream, with `separator` between them, cut into blocks of `block_tokens`
+    wherever these end, as GPT-2's are; else each line is an example.  block_tokens: as many as the training's
+    max_length where this is not given.  separator: the special token, by its role, that ends a line and so stands
+    before the next one.
+    """
+
+    kind: Literal["causal"] = "causal"
+    packed: bool = True
+    block_tokens: Annotated[int, Field(ge=4)] | None = None
+    separator: Literal["eos", "bos"] = "eos"
+
+    @property
+    def longest_block(self) -> int | None:
+        return self.block_tokens
+
+
+ObjectiveSettings = Annotated[
+    TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
+]
+# How one objective was written before there could be several, and where its settings stood.
+_BEFORE = {"objective": "translation", "noise": "denoising", "masking": "masked"}
+
+
+def refuse_single_objective(upstream: Mapping[str, Any]) -> None:
+    """Raises ValueError for settings of one objective as they once were, with the line that says the same today."""
+    given = [name for name in _BEFORE if name in upstream]
+    if not given:
+        return
+    kind = upstream.get("objective") or _BEFORE[given[0]]
+    own: dict[str, Any] = {}
+    for name in given:
+        if _BEFORE[name] == kind and isinstance(upstream[name], dict):
+            own = upstream[name]
+    fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **own}.items())
+    raise ValueError(
+        f"{' and '.join(given)}: there may be several objectives now, each with its own settings; write "
+        f"`upstream.objectives: [{{{fields}}}]`"
+    )
+
+
+def _yaml(value: object) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,240 @@
+"""Causal language modelling: each token given those before it (Radford et al., 2019, section 2).
+
+The state of each token, the last one apart, predicts the token after it. Every line ends in a separator, which also
+stands before the first: so all tokens of a line are predicted, its end included, and none without something before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.config.base import SideName
+from subgraft.config.objectives import CausalSettings
+from subgraft.config.training import TrainingSettings
+from subgraft.errors import UserError
+from subgraft.metrics.bits import bits_per_character, count_characters
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.concatenation import Concatenation
+from subgraft.objectives.lexicon import IGNORED, Lexicon
+from subgraft.objectives.objective import Body, Examples, Request
+from subgraft.objectives.stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.text.batches import BatchPlan
+from subgraft.text.encoded import encode
+from subgraft.text.sequences import Sequences
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+def shifted(tokens: Sequence[int], given: int = 1) -> StackExample:
+    """Tokens of which all but the first `given` are predicted, each from the state of the one before it."""
+    ignored = given - 1
+    return StackExample(list(tokens), [IGNORED] * ignored + list(tokens[given:]) + [IGNORED])
+
+
+class Stream:
+    """Lines one after another, with separators, cut into blocks of so many tokens wherever these end.
+
+    A block begins with the token that the one before it ends with, so every token is predicted once in an epoch.
+    """
+
+    def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, block_tokens: int) -> None:
+        encoded = encode(lines, tokenizer).sequences
+        ended = chain.from_iterable((*encoded[place], separator) for place in range(len(encoded)))
+        self._stream = np.fromiter(chain([separator], ended), dtype=np.int32)
+        self._starts = np.arange(0, max(1, len(self._stream) - 1), block_tokens - 1)
+        self._block_tokens = block_tokens
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.minimum(self._block_tokens, len(self._stream) - self._starts)
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        start = self._starts[index]
+        return shifted(self._stream[start : start + self._block_tokens].tolist())
+
+
+class Lines:
+    """Each line by itself between separators, cut at max_length tokens. whole: which lines lost nothing [n]."""
+
+    def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, max_length: int) -> None:
+        encoded = encode(lines, tokenizer).sequences
+        self.whole = encoded.lengths <= max_length - 2
+        self._bodies = encoded.cut(max_length - 2)
+        self._separator = separator
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._bodies.lengths + 2
+        return lengths
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        return shifted([self._separator, *self._bodies[index], self._separator])
+
+
+class Continuations:
+    """Prompts and what follows them: a separator, the prompt, the continuation, a separator; at most max_length tokens.
+
+    Only continuations and their ends are predicted. A continuation is cut at its end, and a prompt at its beginning, to
+    what room is left.  between: tokens that stand between the two.  cut: how many pairs lost something.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        tokenizer: Tokenizer,
+        separator: int,
+        max_length: int,
+        between: Sequence[int] = (),
+    ) -> None:
+        room = max_length - 2 - len(between)
+        prompts, texts = (tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1))
+        self.cut = sum(len(prompt) + len(text) > room for prompt, text in zip(prompts, texts, strict=True))
+        kept = [(prompt, text[:room]) for prompt, text in zip(prompts, texts, strict=True)]
+        self._prompts = Sequences.of(prompt[max(0, len(prompt) + len(text) - room) :] for prompt, text in kept)
+        self._texts = Sequences.of(text for _, text in kept)
+        self._separator, self._between = separator, tuple(between)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._prompts.lengths + self._texts.lengths + 2 + len(self._between)
+        return lengths
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        given = [self._separator, *self._prompts[index], *self._between]
+        return shifted([*given, *self._texts[index], self._separator], len(given))
+
+
+class CausalView:
+    """A generator's view of text: all but its first token may be re-segmented."""
+
+    side: SideName = "decoder"
+    causal = True
+
+    def __init__(self, examples: Examples[StackExample], padding: int) -> None:
+        self._examples = examples
+        self._padding = padding
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def original(self, index: int, epoch: int) -> StackExample:
+        return self._examples.example(index, epoch)
+
+    def body(self, example: StackExample) -> Body:
+        return Body(example.tokens[1:], 0, 1)
+
+    def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
+        return shifted([example.tokens[0], *body])
+
+    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+        del rng
+        return example
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return collate(examples, self._padding)
+
+    def states(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> StackStates:
+        return StackStates(model, batch, lexicon)
+
+
+class CausalObjective:
+    """The text of each language; where there is a dev split, the weights with the least bits per character are kept."""
+
+    lowest = True
+
+    def __init__(self, request: Request, settings: CausalSettings) -> None:
+        self._request = request
+        tokenizer, limit = request.bundle.decoder, request.training.max_length
+        self._separator = separator_of(tokenizer, settings)
+        self._padding = padding_of(tokenizer)
+        block = min(settings.block_tokens or limit, limit)
+        source = Stream if settings.packed else Lines
+        parts = [source(lines, tokenizer, self._separator, block) for _, lines in request.texts()]
+        self._examples: Examples[StackExample] = Concatenation(parts)
+        self.select = "bits_per_character" if "dev" in request.corpus.splits else None
+
+    @classmethod
+    def of(cls, settings: CausalSettings, request: Request) -> CausalObjective:
+        return cls(request, settings)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self._examples.example(int(index), epoch) for index in indices], self._padding)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._request.bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> CausalView:
+        del name
+        return CausalView(self._examples, self._padding)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        if self.select is None:
+            return None
+        request, count = self._request, self._request.training.dev_sentences
+        lines = [line for _, text in request.texts("dev") for line in text[:count]]
+        return CausalScores(request.bundle, lines, self._separator, request.training)
+
+
+class CausalScores:
+    """Bits per character of lines, each by itself, ends of lines included; lines that the model cannot take are left
+    out."""
+
+    def __init__(self, bundle: Bundle, lines: Sequence[str], separator: int, training: TrainingSettings) -> None:
+        examples = Lines(lines, bundle.decoder, separator, bundle.max_positions)
+        self._whole = np.flatnonzero(examples.whole)
+        if not len(self._whole):
+            raise UserError(
+                f"no dev line fits into the {bundle.max_positions} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
+            )
+        self._characters = count_characters(lines[place] for place in self._whole.tolist())
+        self._examples, self._padding = examples, padding_of(bundle.decoder)
+        size = max(training.batch_size, bundle.max_positions)
+        self._plan = BatchPlan(examples.lengths[self._whole], size, seed=0)
+        self._loss, self._precision = StackLoss(bundle.model), training.precision
+
+    @torch.no_grad()
+    def __call__(self) -> dict[str, float]:
+        where = next(self._loss.parameters()).device
+        total = 0.0
+        for indices in self._plan.epoch(0):
+            chosen = [self._examples.example(int(index), 0) for index in self._whole[indices]]
+            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+                total += float(self._loss(collate(chosen, self._padding).to(where))["loss"])
+        return {"bits_per_character": bits_per_character(total, self._characters)}
+
+
+def separator_of(tokenizer: Tokenizer, settings: CausalSettings) -> int:
+    """Raises UserError where the vocabulary has no such token."""
+    if settings.separator not in tokenizer.special:
+        raise UserError(
+            f"the vocabulary has no {settings.separator} token to stand between lines",
+            hint="Say `separator: bos` or `separator: eos`, whichever it has.",
+        )
+    return tokenizer.special[settings.separator]
+
+
+def padding_of(tokenizer: Tokenizer) -> int:
+    """What fills up a batch; without a padding token any token will do, as no state and no loss depends on it."""
+    return tokenizer.special.get("pad", tokenizer.special.get("eos", 0))

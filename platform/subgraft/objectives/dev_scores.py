@@ -1,0 +1,85 @@
+"""Dev scores of a translation model while it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from subgraft.config.corpora import Languages
+from subgraft.config.training import TrainingSettings
+from subgraft.errors import UserError
+from subgraft.inference.translate import Translator
+from subgraft.metrics.bits import bits_per_character, count_characters
+from subgraft.metrics.scores import corpus_scores
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
+from subgraft.objectives.translation import Translation
+from subgraft.text.batches import BatchPlan
+
+# Greedy output of more than this many times the bytes of its source is cut while training is watched.
+DEV_LENGTH_RATIO = 2.5
+# Among dev scores: references that bits per character leave out.
+LEFT_OUT = "references_left_out"
+
+
+class DevScores:
+    """Scores of a translation model on the first dev sentences: bits per character, and BLEU of greedy output.
+
+    bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
+    References longer than the model takes are left out of both, and their number is told where there are any; BLEU is
+    of all sentences. Raises UserError where none is left.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        pairs: Sequence[tuple[str, str]],
+        languages: Languages,
+        settings: TrainingSettings,
+    ) -> None:
+        self._model = bundle.model
+        self._pairs = list(pairs[: settings.dev_sentences])
+        self._language = languages.target
+        form = bundle.sequence_format(languages)
+        limit = bundle.max_positions
+        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
+        self._data = Seq2SeqData(examples, *bundle.padding)
+        self._whole = np.flatnonzero(examples.whole_targets)
+        if self._pairs and not len(self._whole):
+            raise UserError(
+                f"no dev reference fits into the {limit} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+        self._plan = BatchPlan(examples.lengths[self._whole], max(settings.batch_size, limit), seed=0)
+        self._precision = settings.precision
+        self._translate = Translator(
+            bundle.model,
+            bundle.encoder,
+            bundle.decoder,
+            form,
+            beam=1,
+            max_length_ratio=DEV_LENGTH_RATIO,
+            max_positions=limit,
+        )
+
+    def __call__(self) -> dict[str, float]:
+        references = [target for _, target in self._pairs]
+        characters = count_characters(references[place] for place in self._whole)
+        bits = bits_per_character(self._negative_log_likelihood(), characters)
+        left_out = len(references) - len(self._whole)
+        hypotheses = self._translate([source for source, _ in self._pairs])
+        bleu = corpus_scores(hypotheses, references, self._language, ["BLEU"])["BLEU"]
+        told = {LEFT_OUT: float(left_out)} if left_out else {}
+        return {"bits_per_character": bits, "bleu": bleu.value, **told}
+
+    @torch.no_grad()
+    def _negative_log_likelihood(self) -> float:
+        where = next(self._model.parameters()).device
+        total = 0.0
+        for indices in self._plan.epoch(0):
+            batch = self._data.batch(self._whole[indices], 0).to(where)
+            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+                total += float(token_loss(self._model, batch))
+        return total
