@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +27,6 @@ print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})
 
 def ended(folder: Path, *arguments: str | Path) -> tuple[int, set[str], str]:
     """Exit code, top-level modules and output of a command in a process of its own; the store is folder/home."""
-    import os
-
     environment = {**os.environ, "SUBGRAFT_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
     environment.pop("MLFLOW_TRACKING_URI", None)
     done = subprocess.run(
@@ -100,4 +99,4 @@ def test_what_is_finished_is_planned_run_and_shown_without_anything_heavy(tmp_pa
     code, modules, told = ended(tmp_path, "run", "config.yaml")
     assert code == 0 and "tiny: vocabularies compared" in told and "report.html" in told
     assert "mlflow" in modules
-    require_light(modules)
+    require_light(modules - {"scipy"})  # which MLflow itself imports

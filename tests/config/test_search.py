@@ -11,8 +11,8 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.search import Range
 from subgraft.errors import UserError
+from subgraft.experiment.manifest import manifest
 from subgraft.recipes.evaluate import EvaluateRecipe
-from subgraft.recipes.report import ReportRecipe
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,8 @@ def test_mistakes_have_their_lines_and_are_told_at_once(config: Path, tmp_path: 
 def test_a_search_is_in_no_fingerprint(config: Path) -> None:
     """An experiment's steps are the same with and without one, and so are evaluations on the test set."""
     experiment = load(config, Experiment)
-    assert ReportRecipe.of(experiment) == ReportRecipe.of(experiment.model_copy(update={"search": None}))
+    without = experiment.model_copy(update={"search": None})
+    assert manifest(experiment, ()) == manifest(without, ())
     recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
     assert "split" not in recipe.model_dump()
     assert recipe.model_copy(update={"split": "dev"}).model_dump()["split"] == "dev"

@@ -57,7 +57,7 @@ def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None
     static = by_method(pipeline)["omp"].static
     recipes = {side: step.recipe.side for side, step in static.items()}  # type: ignore[attr-defined]
     assert recipes == {"encoder": "source", "decoder": "target"}
-    (reported,) = (system.inputs for system in pipeline.report.recipe.systems if system.name == "omp")
+    reported, *_ = (system.inputs for system in pipeline.report.recipe.systems if system.name == "omp")
     for side, step in static.items():
         assert step.inputs["vocabulary"] is pipeline.vocabularies[side]
         assert pipeline.report.inputs[reported.static[side]].fingerprint == step.fingerprint
