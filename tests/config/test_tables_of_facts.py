@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from subgraft.config.systems import StartName
 
 from subgraft.config.initialiser_facts import (
     INITIALISERS,
@@ -21,6 +20,7 @@ from subgraft.config.initialiser_facts import (
     names_with,
 )
 from subgraft.config.presets import with_preset
+from subgraft.config.systems import StartName
 from subgraft.config.tasks import TASKS, TaskName, tasks_with
 from subgraft.initialisers.methods import METHODS
 from subgraft.metrics.scores import METRICS
