@@ -10,7 +10,7 @@ from subgraft.config.presets import preset
 from subgraft.errors import UserError
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_named
-from subgraft.objectives.translation import Translation
+from subgraft.objectives.parallel_text import Translation
 from subgraft.text.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn

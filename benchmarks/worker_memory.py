@@ -27,8 +27,8 @@ from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.models.sequence_format import SequenceFormat
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.translation import Translation
 from subgraft.text.batches import BatchPlan
 from subgraft.text.building import build
 from subgraft.text.corpus import Corpus

@@ -34,8 +34,8 @@ from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
 from subgraft.models.sides import side
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.translation import Translation
 from subgraft.similar_tokens.finder import SimilarTokenFinder
 from subgraft.text.batches import BatchPlan
 from subgraft.text.corpus import Corpus

@@ -67,7 +67,7 @@ def test_configuration_compares_what_it_should(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_configuration_names_known_initialisers(name: str) -> None:
-    for system in load(CONFIGS / name, Experiment).rows:
+    for system in load(CONFIGS / name, Experiment).systems:
         assert system.initialiser is None or system.initialiser in METHODS
         assert system.kd_weight is None or system.generator in names_with("trained")
 

@@ -38,5 +38,5 @@ def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(r
             generator_steps=None,
         ),
         "frozen": Design(family="mean, tables frozen", variant="tables frozen", generator_steps=None),
-        "patt": Design(family="patt, λ 0.5, no seen systems kept", variant="no seen systems kept", generator_steps=7),
+        "patt": Design(family="patt, λ 0.5, no seen rows kept", variant="no seen rows kept", generator_steps=7),
     }

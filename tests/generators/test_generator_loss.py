@@ -15,8 +15,8 @@ from subgraft.models.hidden_states import decoder_states_beside
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side
 from subgraft.objectives.extended_softmax import extended_cross_entropy, without_twins
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from subgraft.objectives.translation import Translation
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")

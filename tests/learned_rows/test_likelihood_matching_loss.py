@@ -22,8 +22,8 @@ from subgraft.learned_rows.likelihood_matching_loss import (
 from subgraft.learned_rows.span_pairs import SpanBatch, SpanPairs
 from subgraft.models.bundle import Bundle
 from subgraft.models.families.assembly import BERT2BERT
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer

@@ -14,8 +14,8 @@ from subgraft.config.training import TrainingSettings
 from subgraft.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.models.bundle import Bundle
 from subgraft.models.families.assembly import BERT2BERT
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import IGNORED
-from subgraft.objectives.translation import Translation
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
 from toys import german_tokenizer
 

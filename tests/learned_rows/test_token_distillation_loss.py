@@ -18,8 +18,8 @@ from subgraft.learned_rows.token_distillation_loss import StudentTable, TokenDis
 from subgraft.models.bundle import Bundle
 from subgraft.models.families.assembly import BERT2BERT
 from subgraft.models.sides import side as side_of
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer

@@ -8,9 +8,9 @@ import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, upstream
 from subgraft.models.families.assembly import BERT2BERT
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.reference_nats import reference_nats
 from subgraft.objectives.seq2seq import collate
-from subgraft.objectives.translation import Translation
 
 
 @pytest.mark.parametrize("family", ["marian", "mbart", BERT2BERT])

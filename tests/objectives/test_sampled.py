@@ -13,8 +13,8 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.sequence_format import language_code, sequence_format
 from subgraft.objectives.denoising import Denoising
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.sampled import Sampling
-from subgraft.objectives.translation import Translation
 from subgraft.text.sequences import Sequences
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from subgraft.config.corpora import Languages
 from subgraft.models.sequence_format import sequence_format
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import IGNORED, collate
-from subgraft.objectives.translation import Translation
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(20), german(20), strict=True))

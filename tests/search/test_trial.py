@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from subgraft.config.corpora import Languages
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.trained import TrainedRecipe
 from subgraft.search.trial import Watcher
@@ -13,7 +13,7 @@ from subgraft.stages import FINETUNE, PRETRAIN
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.step import Step
 
-TRAINING = TrainingSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
+TRAINING = FinetuneSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
 LANGUAGES = Languages(source="en", target="de")
 TUNED = Step(FINETUNE, "finetune", FinetuneRecipe(languages=LANGUAGES, training=TRAINING, seed=1))
 PRETRAINED = Step(PRETRAIN, "pretrain", TrainedRecipe(training=TRAINING, seed=1))

@@ -19,8 +19,8 @@ from subgraft.generators.generator import Generator, GeneratorOrigin, save_gener
 from subgraft.initialisers.distilled_rows import DistilledRows
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.translation import Translation
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages import own_translations, transfer

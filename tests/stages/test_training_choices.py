@@ -19,7 +19,7 @@ from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.pretrain import PretrainRecipe
-from subgraft.stages.fitting import CURVE, kept_weights
+from subgraft.stages.kept_weights import CURVE, kept_weights
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store

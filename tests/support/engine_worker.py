@@ -37,8 +37,8 @@ from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import tables_of
 from subgraft.objectives.mixture import MixedLoss, Mixture
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
-from subgraft.objectives.translation import Translation
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer

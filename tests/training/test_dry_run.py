@@ -39,8 +39,8 @@ HEADROOM = 250 * 2**20
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
     from subgraft.config.corpora import Languages
     from subgraft.models.sequence_format import sequence_format
+    from subgraft.objectives.parallel_text import Translation
     from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-    from subgraft.objectives.translation import Translation
     from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
     source, target = english_tokenizer(), german_tokenizer()

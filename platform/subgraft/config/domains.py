@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from subgraft.config.base import Seed, Settings
 from subgraft.config.corpora import Languages
 from subgraft.config.models import families_for
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings, refuse_single_objective
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 
 
@@ -30,13 +30,6 @@ class UpstreamSettings(Settings):
     continue_pretraining: bool = Field(default=False, exclude_if=lambda given: not given)
     sampling: SamplingSettings = SamplingSettings()
     seed: Seed = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _several_objectives(cls, given: object) -> object:
-        if isinstance(given, dict):
-            refuse_single_objective(given)
-        return given
 
     @model_validator(mode="after")
     def _for_one_model(self) -> UpstreamSettings:

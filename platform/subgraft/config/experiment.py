@@ -286,9 +286,9 @@ class Experiment(Settings):
         for name in filter(self.learns, LEARNINGS):
             facts = LEARNINGS[name]
             if getattr(self, facts.training) is None:
-                raise ValueError(f"rows of {name} need {facts.training}")
+                raise ValueError(f"systems of {name} need {facts.training}")
             if facts.decoder_alone and self.sides != ("decoder",):
-                raise ValueError(f"rows of {name} learn what a decoder predicts: they need `sides: [decoder]`")
+                raise ValueError(f"{name} learns what a decoder predicts: its systems need `sides: [decoder]`")
         return self
 
     @model_validator(mode="after")

@@ -89,7 +89,7 @@ _NO_NEW_ROWS = InitialiserFacts()
 
 
 def facts_of(initialiser: InitialiserName | None) -> InitialiserFacts:
-    """Those of a row without new tokens have nothing."""
+    """Those of a system without new tokens have nothing."""
     return _NO_NEW_ROWS if initialiser is None else INITIALISERS[initialiser]
 
 

@@ -134,24 +134,19 @@ ObjectiveSettings = Annotated[
     TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
 ]
 # How one objective was written before there could be several, and where its settings stood.
-_BEFORE = {"objective": "translation", "noise": "denoising", "masking": "masked"}
+BEFORE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}
 
 
-def refuse_single_objective(upstream: Mapping[str, Any]) -> None:
-    """Raises ValueError for settings of one objective as they once were, with the line that says the same today."""
-    given = [name for name in _BEFORE if name in upstream]
-    if not given:
-        return
-    kind = upstream.get("objective") or _BEFORE[given[0]]
+def as_list(upstream: Mapping[str, Any]) -> str:
+    """The line that says what settings of one objective said before there could be several."""
+    given = [name for name in BEFORE if name in upstream]
+    kind = upstream.get("objective") or BEFORE[given[0]]
     own: dict[str, Any] = {}
     for name in given:
-        if _BEFORE[name] == kind and isinstance(upstream[name], dict):
+        if BEFORE[name] == kind and isinstance(upstream[name], dict):
             own = upstream[name]
     fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **own}.items())
-    raise ValueError(
-        f"{' and '.join(given)}: there may be several objectives now, each with its own settings; write "
-        f"`upstream.objectives: [{{{fields}}}]`"
-    )
+    return f"objectives: [{{{fields}}}]"
 
 
 def _yaml(value: object) -> str:

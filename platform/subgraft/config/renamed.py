@@ -6,20 +6,22 @@ To add one, add a line to the table. It is told only where the settings no longe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from subgraft.config.objectives import BEFORE, as_list
 from subgraft.config.yamltree import Mistake, PathTo, Tree
 
 
 class Renamed(NamedTuple):
     """before: a dotted path; `*` stands for any one part of it, `**` for any number of them.
 
-    now: what is written in its place, where it stood; {value} stands for the value that it has.
+    now: what is written in its place, where it stood; {value} stands for the value that it has. Or what tells it from
+    the settings around it.
     """
 
     before: str
-    now: str
+    now: str | Callable[[Mapping[str, Any]], str]
 
 
 RENAMED = (
@@ -27,9 +29,7 @@ RENAMED = (
     Renamed("search.row", "system: {value}"),
     Renamed("search.rows", "systems: {value}"),
     Renamed("**.table_learning_rate", "embedding_learning_rate: {value}"),
-    Renamed("upstream.objective", "objectives: [{kind: {value}}]"),
-    Renamed("upstream.noise", "objectives: [{kind: denoising, …}], with these settings in it"),
-    Renamed("upstream.masking", "objectives: [{kind: masked, …}], with these settings in it"),
+    *(Renamed(f"upstream.{name}", as_list) for name in BEFORE),
 )
 
 
@@ -41,8 +41,13 @@ def renamed(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]
     for path, place in tree.places.items():
         for entry in RENAMED:
             if path and _matches(path, entry.before.split(".")) and not is_known(path):
-                line = entry.now.replace("{value}", json.dumps(tree.at(path), ensure_ascii=False))
-                yield Mistake(path, place, f"no longer a setting; write `{line}`")
+                yield Mistake(path, place, f"no longer a setting; write `{_line(tree, path, entry)}`")
+
+
+def _line(tree: Tree, path: PathTo, entry: Renamed) -> str:
+    if not isinstance(entry.now, str):
+        return entry.now(tree.at(path[:-1]))
+    return entry.now.replace("{value}", json.dumps(tree.at(path), ensure_ascii=False))
 
 
 def _matches(path: PathTo, pattern: Sequence[Any]) -> bool:

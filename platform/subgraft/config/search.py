@@ -143,7 +143,7 @@ class SearchSettings(Settings):
 
 
 def require_searchable(search: SearchSettings, systems: tuple[System, ...], training: FinetuneSettings) -> None:
-    """Raises ValueError where a row is not there, or what is to be varied means nothing to it.
+    """Raises ValueError where a system is not there, or what is to be varied means nothing to it.
 
     training: the finetuning of all systems.
     """

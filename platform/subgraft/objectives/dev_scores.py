@@ -14,8 +14,8 @@ from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
-from subgraft.objectives.translation import Translation
 from subgraft.text.batches import BatchPlan
 
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.

@@ -15,8 +15,8 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.log_likelihood import linear_log_likelihood
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, top_states
-from subgraft.objectives.translation import Translation
 from subgraft.text.batches import BatchPlan
 
 # The tokens of a batch, padding included: what a GPU of a few gigabytes bears.

@@ -2,67 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
-
-import numpy as np
+from collections.abc import Callable
 
 from subgraft.config.objectives import TranslationSettings
-from subgraft.models.sequence_format import SequenceFormat
+from subgraft.objectives.dev_scores import DevScores
 from subgraft.objectives.objective import Request
-from subgraft.objectives.sampled import Sampling, Subwords
-from subgraft.objectives.seq2seq import Example, Seq2SeqObjective
-from subgraft.text.encoded import encode
-from subgraft.text.segments import sides
-from subgraft.vocabulary.tokenizer import Tokenizer
-
-
-class Translation:
-    """Examples of a parallel corpus, each side cut at max_length tokens, in the form the model's family expects.
-
-    sampling: for sides whose text is cut anew in every epoch. Lengths, and so batches, are the plain segmentation's.
-    cut: how many pairs lost something to that limit. It depends on the vocabulary, so a record should tell it.
-    whole_targets: of which pairs the target lost nothing [n].
-    """
-
-    def __init__(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        source: Tokenizer,
-        target: Tokenizer,
-        sequence_format: SequenceFormat,
-        max_length: int,
-        batch_unit: Literal["tokens", "characters"] = "tokens",
-        sampling: Sampling | None = None,
-    ) -> None:
-        room = max_length - sequence_format.around
-        texts = sides(pairs)
-        sources, targets = encode(texts[0], source), encode(texts[1], target)
-        longer = np.maximum(sources.sequences.lengths, targets.sequences.lengths)
-        self.cut = int((longer > room).sum())
-        self.whole_targets = targets.sequences.lengths <= room
-        plain = sources.sequences.cut(room), targets.sequences.cut(room)
-        self._sources, self._targets = (Subwords(sequences) for sequences in plain)
-        if sampling is not None:
-            self._sources = sampling.of("encoder", texts[0], source, plain[0], room)
-            self._targets = sampling.of("decoder", texts[1], target, plain[1], room)
-        self._sequence_format = sequence_format
-        self._lengths: np.ndarray = (
-            np.maximum(sources.characters, targets.characters).astype(np.int64) + 1
-            if batch_unit == "characters"
-            else np.maximum(plain[0].lengths, plain[1].lengths) + 1
-        )
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._lengths
-
-    def example(self, index: int, epoch: int) -> Example:
-        source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)
-        return Example.of(source, target, self._sequence_format)
+from subgraft.objectives.parallel_text import Translation
+from subgraft.objectives.sampled import Sampling
+from subgraft.objectives.seq2seq import Seq2SeqObjective
 
 
 class TranslationObjective(Seq2SeqObjective):
@@ -91,8 +38,5 @@ class TranslationObjective(Seq2SeqObjective):
         return cls(request)
 
     def dev_scores(self) -> Callable[[], dict[str, float]]:
-        # DevScores itself scores by examples of this module.
-        from subgraft.objectives.dev_scores import DevScores
-
         request = self._request
         return DevScores(request.bundle, list(request.corpus.pairs("dev")), request.languages, request.training)

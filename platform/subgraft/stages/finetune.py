@@ -15,8 +15,8 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.dev_scores import DevScores
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.translation import Translation
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve

@@ -22,8 +22,8 @@ from subgraft.models.dropout import without_dropout
 from subgraft.models.families import family_named
 from subgraft.models.families.assembly import BERT2BERT, assemble
 from subgraft.models.sides import side
+from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
-from subgraft.objectives.translation import Translation
 from subgraft.stages.assemble import assembled
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer, publish_bert
 
