@@ -78,6 +78,7 @@ def test_one_mbart_learns_to_translate_and_to_denoise_and_a_generator_after_it(t
         "pretrain.epochs=20",
         "pretrain.warmup_steps=50",
         "pretrain.learning_rate=0.005",
+        "pretrain.select=last",
         training,
         systems,
     )
