@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,12 +18,12 @@ class UpstreamSettings(Settings):
 
     corpus is needed in both cases: generators are trained on it.  continue_pretraining: whether the checkpoint is
     pretrained further on the corpus, as `pretrain` says, before anything else; it keeps its vocabularies.  languages:
-    of that corpus, where they are not the task's; left out of what the report records where they are.  objectives: what
-    the model is, or was, pretrained on.
+    of that corpus, where they are not the task's; `all`: every text that it names, in any number of languages.
+    objectives: what the model is, or was, pretrained on.
     """
 
     corpus: str
-    languages: Languages | None = Field(default=None, exclude_if=lambda given: given is None)
+    languages: Languages | Literal["all"] | None = Field(default=None, exclude_if=lambda given: given is None)
     objectives: Annotated[tuple[ObjectiveSettings, ...], Field(min_length=1)] = (TranslationSettings(),)
     vocabulary: VocabularySettings = VocabularySettings()
     checkpoint: str | None = None
@@ -36,6 +36,8 @@ class UpstreamSettings(Settings):
         kinds = [objective.kind for objective in self.objectives]
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"objectives must be of different kinds, not {', '.join(kinds)}")
+        if self.languages == "all" and (paired := [each.kind for each in self.objectives if each.needs_pairs]):
+            raise ValueError(f"languages: all is for text by itself, and {paired[0]} needs pairs in two languages")
         if not families_for(*kinds):
             raise ValueError(f"no model can be trained on all of these objectives: {', '.join(kinds)}")
         return self

@@ -96,7 +96,8 @@ class Experiment(Settings):
     @property
     def upstream_languages(self) -> Languages:
         """What the upstream corpus is in: the task's languages, unless it says others."""
-        return self.upstream.languages or self.languages
+        given = self.upstream.languages
+        return given if isinstance(given, Languages) else self.languages
 
     @model_validator(mode="after")
     def _fits_its_task(self) -> Experiment:

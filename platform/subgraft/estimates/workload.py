@@ -94,10 +94,10 @@ class _Sample(NamedTuple):
 
     @classmethod
     def of(cls, corpus: Corpus, source: Tokenizer | None, target: Tokenizer | None) -> _Sample | None:
-        """None without the vocabularies, or without a sentence."""
-        size = corpus.size("train")
-        if source is None or target is None or not size:
+        """None without the vocabularies, without a sentence, and of texts that are no pair."""
+        if source is None or target is None or not corpus.is_pair or not corpus.size("train"):
             return None
+        size = corpus.size("train")
         read = corpus.lines("train", "source") if corpus.monolingual else corpus.pairs("train")
         chosen = itertools.islice(read, 0, None, max(1, size // SAMPLE))
         sides = [list(chosen)] if corpus.monolingual else [list(side) for side in zip(*chosen, strict=True)]

@@ -24,6 +24,7 @@ from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.step import Step
 from subgraft.tasks.pairings import pairing
+from subgraft.text.fields import texts
 from subgraft.text.sources import resolve
 
 TextSide = Literal["source", "target"]
@@ -45,7 +46,8 @@ class Beginnings:
         if self.experiment.evaluation.upstream_sentences is not None:
             needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
         pairs = any(objective.needs_pairs for objective in upstream.objectives)
-        return self._corpus(upstream.corpus, self.experiment.upstream_languages, needed, purpose, pairs=pairs)
+        languages = None if upstream.languages == "all" else self.experiment.upstream_languages
+        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs)
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:
@@ -164,9 +166,11 @@ class Beginnings:
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 
     def _corpus(
-        self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool
+        self, name: str, languages: Languages | None, needed: Sequence[Split], purpose: str = "", *, pairs: bool
     ) -> Step[CorpusRecipe]:
-        """pairs: whether the corpus must have two sides."""
+        """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
+        sides.
+        """
         experiment = self.experiment
         source = experiment.corpora[name]
         resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
@@ -174,6 +178,7 @@ class Beginnings:
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,
+            texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
             cleaning=experiment.cleaning,
             questions=experiment.question_generation if source.squad else None,
             source=source,
@@ -209,8 +214,10 @@ class Beginnings:
     @property
     def _language_codes(self) -> tuple[str, ...]:
         """Special tokens of all languages that upstream or downstream text is in, each once."""
-        spoken = (self.experiment.upstream_languages, self.experiment.languages)
-        return tuple(dict.fromkeys(_code(code) for pair in spoken for code in (pair.source, pair.target)))
+        task, texts = self.experiment.languages, self.upstream_corpus.recipe.texts
+        pair = self.experiment.upstream_languages
+        upstream = (pair.source, pair.target) if texts is None else tuple(texts.values())
+        return tuple(dict.fromkeys(_code(code) for code in (*upstream, task.source, task.target)))
 
 
 def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
