@@ -14,7 +14,15 @@ import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
-from subgraft.config.models import BertSettings, GPT2Settings, LlamaSettings, MarianSettings, MBartSettings, T5Settings
+from subgraft.config.models import (
+    BertSettings,
+    GPT2Settings,
+    LlamaSettings,
+    M2M100Settings,
+    MarianSettings,
+    MBartSettings,
+    T5Settings,
+)
 from subgraft.models.families import FAMILIES
 from subgraft.models.families.assembly import assemble
 from subgraft.vocabulary.learn import learn
@@ -140,6 +148,11 @@ def llama(seed: int = 1, tied: bool = False) -> PreTrainedModel:
     del shape["dropout"]
     settings = LlamaSettings(**shape, key_value_heads=1, tied=tied)
     return FAMILIES["llama"].build(settings, german_tokenizer(), german_tokenizer(), seed).eval()
+
+
+def m2m100(seed: int = 1) -> PreTrainedModel:
+    settings = M2M100Settings(**SHAPE)
+    return FAMILIES["m2m_100"].build(settings, multilingual_tokenizer(), multilingual_tokenizer(), seed).eval()
 
 
 def t5(seed: int = 1, tied: bool = True) -> PreTrainedModel:

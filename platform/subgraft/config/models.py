@@ -131,6 +131,15 @@ class LlamaSettings(OneStackSettings):
         return self
 
 
+class M2M100Settings(TwoStackSettings):
+    """One vocabulary of all languages, with a code for each, as M2M-100 and NLLB have."""
+
+    objectives = frozenset({"translation"})
+    needs_language_codes = True
+
+    family: Literal["m2m_100"] = "m2m_100"
+
+
 class T5Settings(TwoStackSettings):
     """One vocabulary for both sides. max_positions: how long texts may be; nothing in the model limits them.
 
@@ -152,7 +161,7 @@ class T5Settings(TwoStackSettings):
 
 
 ModelSettings = Annotated[
-    MarianSettings | MBartSettings | BertSettings | GPT2Settings | LlamaSettings | T5Settings,
+    MarianSettings | MBartSettings | BertSettings | GPT2Settings | LlamaSettings | T5Settings | M2M100Settings,
     Field(discriminator="family"),
 ]
 DEFAULT_FAMILY = "marian"
@@ -163,6 +172,7 @@ SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
     "gpt2": GPT2Settings,
     "llama": LlamaSettings,
     "t5": T5Settings,
+    "m2m_100": M2M100Settings,
 }
 
 

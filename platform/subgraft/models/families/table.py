@@ -11,6 +11,7 @@ from subgraft.models.families.bert2bert import Bert2Bert
 from subgraft.models.families.family import Family
 from subgraft.models.families.gpt2 import GPT2
 from subgraft.models.families.llama import Llama
+from subgraft.models.families.m2m100 import M2M100
 from subgraft.models.families.marian import Marian
 from subgraft.models.families.mbart import MBart, SplitMBart
 from subgraft.models.families.t5 import T5
@@ -29,6 +30,7 @@ FAMILIES: Mapping[str, Family] = {
     GPT2.model_type: GPT2(),
     Llama.model_type: Llama(),
     T5.model_type: T5(),
+    M2M100.model_type: M2M100(),
 }
 
 
