@@ -34,7 +34,7 @@ def test_a_preset_gives_each_family_what_it_has_settings_for(repository: Path) -
     [
         (
             "{family: brt}",
-            "model.family: expected 'marian', 'mbart', 'bert', 'gpt2' or 'llama', found \"brt\"; did you mean 'bert'?",
+            "'mbart', 'bert', 'gpt2', 'llama', 't5' or 'm2m_100', found \"brt\"; did you mean 'bert'?",
         ),
         ("{family: bert, encoder_layers: 3}", "model.encoder_layers: unknown field; did you mean 'layers'?"),
         ("{family: bert, activation_dropout: 0.1}", "model.activation_dropout: unknown field"),

@@ -10,7 +10,15 @@ import torch
 from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
 
 from subgraft.config.base import SideName
-from subgraft.config.models import BertSettings, GPT2Settings, LlamaSettings, MarianSettings, MBartSettings
+from subgraft.config.models import (
+    BertSettings,
+    GPT2Settings,
+    LlamaSettings,
+    M2M100Settings,
+    MarianSettings,
+    MBartSettings,
+    T5Settings,
+)
 from subgraft.models.families import family_of
 from subgraft.models.parameter_count import (
     Parameters,
@@ -44,6 +52,8 @@ MBART = described(MBartSettings(**TWO), 80, 80)
 BERT = described(BertSettings(**ONE), 75, 75)
 GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
 LLAMA = described(LlamaSettings(**ONE), 65, 65)
+M2M100 = described(M2M100Settings(**TWO), 80, 80)
+T5_MODEL = described(T5Settings(**TWO), 55, 55)
 SHARED = {**MARIAN, "share_encoder_decoder_embeddings": True, "vocab_size": 70}
 CONFIGS = {
     "marian": MARIAN,
@@ -73,6 +83,14 @@ CONFIGS = {
     "llama, grouped": described(LlamaSettings(**ONE, key_value_heads=1), 65, 65),
     "llama, biases and wide heads": {**LLAMA, "attention_bias": True, "mlp_bias": True, "head_dim": 32},
     "llama, other vocabulary": with_vocabularies(LLAMA, {"decoder": 44}),
+    "m2m_100": M2M100,
+    "m2m_100, sides of other shape": {**M2M100, "encoder_ffn_dim": 16, "decoder_layers": 4},
+    "m2m_100, other vocabulary": with_vocabularies(M2M100, {"encoder": 44, "decoder": 44}),
+    "t5": T5_MODEL,
+    "t5 1.1": described(T5Settings(**TWO, tied=False, gated=True), 55, 55),
+    "t5, narrow heads and few buckets": {**T5_MODEL, "d_kv": 3, "relative_attention_num_buckets": 8},
+    "t5, a decoder as deep": {**T5_MODEL, "num_decoder_layers": None},
+    "t5, other vocabulary": with_vocabularies(T5_MODEL, {"encoder": 44, "decoder": 44}),
 }
 
 

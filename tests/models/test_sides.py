@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from transformers import MarianMTModel, MBartForConditionalGeneration, PreTrainedModel, T5Config, T5Model
+from transformers import BartConfig, BartModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
@@ -79,9 +79,9 @@ def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
 
 
 def test_unknown_families_and_sides_are_refused_with_the_known_ones() -> None:
-    config = T5Config(vocab_size=9, d_model=8, d_kv=4, num_layers=1, num_heads=1, d_ff=8)
-    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, marian, mbart, split_mbart"):
-        side(T5Model(config), "encoder")
+    config = BartConfig(vocab_size=9, d_model=16, encoder_layers=1, decoder_layers=1)
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, m2m_100, marian, mbart, split_mbart, t5"):
+        side(BartModel(config), "encoder")
     with pytest.raises(UserError, match=r"has no encoder\n.*decoder"):
         side(gpt2(), "encoder")
 

@@ -14,7 +14,15 @@ import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
-from subgraft.config.models import BertSettings, GPT2Settings, LlamaSettings, MarianSettings, MBartSettings
+from subgraft.config.models import (
+    BertSettings,
+    GPT2Settings,
+    LlamaSettings,
+    M2M100Settings,
+    MarianSettings,
+    MBartSettings,
+    T5Settings,
+)
 from subgraft.models.families import FAMILIES
 from subgraft.models.families.assembly import assemble
 from subgraft.vocabulary.learn import learn
@@ -69,6 +77,12 @@ def english_tokenizer(size: int = 80) -> Tokenizer:
 def multilingual_tokenizer() -> Tokenizer:
     """As mBART's: both languages, with a mask and language codes."""
     return learn(english() + german(), kind="unigram", size=110, mask=True, languages=("de_DE", "en_XX"))
+
+
+@cache
+def joint_tokenizer() -> Tokenizer:
+    """As T5's: one vocabulary of both languages, without language codes."""
+    return learn(english() + german(), kind="unigram", size=110)
 
 
 @cache
@@ -134,6 +148,23 @@ def llama(seed: int = 1, tied: bool = False) -> PreTrainedModel:
     del shape["dropout"]
     settings = LlamaSettings(**shape, key_value_heads=1, tied=tied)
     return FAMILIES["llama"].build(settings, german_tokenizer(), german_tokenizer(), seed).eval()
+
+
+def m2m100(seed: int = 1) -> PreTrainedModel:
+    settings = M2M100Settings(**SHAPE)
+    return FAMILIES["m2m_100"].build(settings, multilingual_tokenizer(), multilingual_tokenizer(), seed).eval()
+
+
+def t5(seed: int = 1, tied: bool = True) -> PreTrainedModel:
+    """As T5 1.0, or, not tied, as T5 1.1: gated layers, and a projection that is trained away from the table."""
+    shape = {**SHAPE, "tied": tied, "gated": not tied}
+    model = FAMILIES["t5"].build(T5Settings(**shape), joint_tokenizer(), joint_tokenizer(), seed).eval()
+    if not tied:
+        with torch.no_grad():
+            model.lm_head.weight.add_(
+                torch.linspace(-0.2, 0.2, model.lm_head.weight.numel()).view_as(model.lm_head.weight)
+            )
+    return model
 
 
 def _perturbed(model: PreTrainedModel) -> PreTrainedModel:

@@ -131,8 +131,38 @@ class LlamaSettings(OneStackSettings):
         return self
 
 
+class M2M100Settings(TwoStackSettings):
+    """One vocabulary of all languages, with a code for each, as M2M-100 and NLLB have."""
+
+    objectives = frozenset({"translation"})
+    needs_language_codes = True
+
+    family: Literal["m2m_100"] = "m2m_100"
+
+
+class T5Settings(TwoStackSettings):
+    """One vocabulary for both sides. max_positions: how long texts may be; nothing in the model limits them.
+
+    tied: whether the output projection is the input table.  gated: whether feed-forward layers are. T5 1.1 is gated
+    and not tied.  dropout: one rate for all there is.
+    """
+
+    objectives = frozenset({"translation"})
+
+    family: Literal["t5"] = "t5"
+    tied: bool = True
+    gated: bool = False
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> T5Settings:
+        if self.attention_dropout or self.activation_dropout:
+            raise ValueError("a T5 has one rate of dropout for all there is: say `dropout` alone")
+        return self
+
+
 ModelSettings = Annotated[
-    MarianSettings | MBartSettings | BertSettings | GPT2Settings | LlamaSettings, Field(discriminator="family")
+    MarianSettings | MBartSettings | BertSettings | GPT2Settings | LlamaSettings | T5Settings | M2M100Settings,
+    Field(discriminator="family"),
 ]
 DEFAULT_FAMILY = "marian"
 SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
@@ -141,6 +171,8 @@ SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
     "bert": BertSettings,
     "gpt2": GPT2Settings,
     "llama": LlamaSettings,
+    "t5": T5Settings,
+    "m2m_100": M2M100Settings,
 }
 
 

@@ -49,6 +49,7 @@ class Translator:
         self._source = source
         self._target = target
         self._sequence_format = sequence_format
+        self._begins = 1 + sequence_format.target_begins
         self._beam = beam
         self._ratio = max_length_ratio
         self._max_positions = max_positions
@@ -72,7 +73,9 @@ class Translator:
             probabilities = token_probabilities(self._model, input_ids, mask, generated).tolist()
             for index, tokens, sure in zip(chosen, generated.tolist(), probabilities, strict=True):
                 body = self._body(tokens)
-                outputs[index] = Output(self._text(tokens), body, tuple(sure[: len(body)]))
+                # The first probability is of what comes after the decoder's start.
+                first = self._begins - 1
+                outputs[index] = Output(self._text(tokens), body, tuple(sure[first : first + len(body)]))
         return outputs
 
     def _text(self, tokens: list[int]) -> str:
@@ -80,10 +83,10 @@ class Translator:
         return " ".join(self._target.decode(tokens).splitlines())
 
     def _body(self, tokens: list[int]) -> tuple[int, ...]:
-        """What stands between the decoder's start and the end, or the padding of an output that was cut."""
+        """What stands between the beginning and the end, or the padding of an output that was cut."""
         special = self._target.special
         ends = (place for place, token in enumerate(tokens) if place and token in (special["eos"], special["pad"]))
-        return tuple(tokens[1 : next(ends, len(tokens))])
+        return tuple(tokens[self._begins : next(ends, len(tokens))])
 
     def _batches(
         self, texts: Sequence[str], batch_size: int, progress: Progress | None
@@ -122,7 +125,7 @@ class Translator:
             do_sample=False,
             early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
             decoder_start_token_id=self._sequence_format.start,
-            forced_bos_token_id=None,
+            forced_bos_token_id=self._sequence_format.target_beginning,
             forced_eos_token_id=None,
             max_length=self._max_positions,
             past_key_values=BeamCache(),

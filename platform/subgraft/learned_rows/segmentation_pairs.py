@@ -164,7 +164,8 @@ class SegmentationPairs(SegmentedText):
         places = meeting + [(before + i, len(after) + i) for i in range(self._ends_read)]
         if self._decoder:
             # What a decoder reads before the first new token knows nothing of it, and its start comes before the text.
-            return [(one + 1, two + 1) for one, two in places if two >= first]
+            begins = 1 + self._before.target_begins
+            return [(one + begins, two + begins) for one, two in places if two >= first]
         begins = len(self._before.source_beginning)
         return [(i, i) for i in range(begins)] + [(one + begins, two + begins) for one, two in places]
 

@@ -23,7 +23,7 @@ class SpanBatch:
     """Sentences under the decoder's upstream vocabulary (teacher) and under its new one (student), and n spans.
 
     before, after: [n] int64, how many labels of the teacher and of the student a span has. Spans come in the order of
-    the sentences and leave out no label; each special token at a sentence's end is one of its own.
+    the sentences and leave out no label; each special token around a sentence is one of its own.
     known: [n] bool, whether neither segmentation has an unknown token there.  inner: [n] bool, whether more follows in
     the sentence than special tokens of its end.
     """
@@ -78,7 +78,8 @@ class SpanPairs(SegmentedText):
         return meeting + [(before + i, len(after) + i) for i in range(len(self._before.target_ending))]
 
     def _spans(self, sentence: Sentence) -> list[_Span]:
-        spans, one, two = [], 0, 0
+        # What every target begins with is a label too.
+        spans, one, two = [_Span(1, 1, True, True)] * self._before.target_begins, 0, 0
         for last_before, last_after in sentence.meeting:
             first, second = sentence.before[one : last_before + 1], sentence.after[two : last_after + 1]
             known = self._unknown[0] not in first and self._unknown[1] not in second

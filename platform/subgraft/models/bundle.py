@@ -15,8 +15,8 @@ from subgraft.models.sides import side_names
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.vocabulary.tokenizer import Tokenizer
 
-# Of models without a limit of positions.
-UNLIMITED = 2**31 - 1
+# Of models without a limit of positions: what searches and batches make room for, more than any sentence takes.
+ROOM = 8192
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Bundle:
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence the model takes, in tokens; more than any text has where nothing limits it."""
+        """The longest sequence that is given to the model, in tokens."""
         limit = family_of(self.model).position_limit(self.model.config.to_dict())
-        return UNLIMITED if limit is None else limit
+        return ROOM if limit is None else limit
 
     def sequence_format(self, languages: Languages) -> SequenceFormat:
         config = self.model.config.to_dict()

@@ -24,10 +24,10 @@ from subgraft.objectives.objective import Body, Examples, TokenLoss
 class Example:
     """One training example.
 
-    source: encoder input; target: labels; both with their special tokens at the end.
+    source: encoder input; target: labels; both with their special tokens around them.
     start: what the decoder begins with.
-    source_body, target_body: how many tokens come before those special tokens.
-    source_begins: how many special tokens the source begins with; source_body counts none of them.
+    source_body, target_body: how many tokens the sentences have without those special tokens.
+    source_begins, target_begins: how many special tokens come before them.
     """
 
     source: list[int]
@@ -36,17 +36,20 @@ class Example:
     source_body: int
     target_body: int
     source_begins: int = 0
+    target_begins: int = 0
 
     @classmethod
     def of(cls, source: Sequence[int], target: Sequence[int], form: SequenceFormat) -> Example:
         """Both sides' bodies with the special tokens that the model's family puts around them."""
+        beginning = [] if form.target_beginning is None else [form.target_beginning]
         return cls(
             [*form.source_beginning, *source, *form.source_ending],
-            [*target, *form.target_ending],
+            [*beginning, *target, *form.target_ending],
             form.start,
             len(source),
             len(target),
             len(form.source_beginning),
+            len(beginning),
         )
 
 
@@ -173,14 +176,16 @@ class Seq2SeqView:
 
     def body(self, example: Example) -> Body:
         if self.side == "decoder":
-            size = example.target_body
-            return Body(example.target[:size], 0, len(example.target) - size)
+            begins, size = example.target_begins, example.target_body
+            return Body(example.target[begins : begins + size], begins, len(example.target) - size)
         begins, size = example.source_begins, example.source_body
         return Body(example.source[begins : begins + size], begins, len(example.source) - size)
 
     def rebuilt(self, example: Example, body: list[int]) -> Example:
         if self.side == "decoder":
-            return replace(example, target=body + example.target[example.target_body :], target_body=len(body))
+            begins, ends = example.target_begins, example.target_begins + example.target_body
+            target = example.target[:begins] + body + example.target[ends:]
+            return replace(example, target=target, target_body=len(body))
         begins, ends = example.source_begins, example.source_begins + example.source_body
         source = example.source[:begins] + body + example.source[ends:]
         return replace(example, source=source, source_body=len(body))

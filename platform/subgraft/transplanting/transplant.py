@@ -16,6 +16,7 @@ from subgraft.errors import UserError
 from subgraft.initialisers.methods import initialiser
 from subgraft.initialisers.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.initialisers.new_rows import NewRows, Request
+from subgraft.models.families import family_of
 from subgraft.models.sides import Side, Tables, replace_tables, shares_table, side, side_config
 from subgraft.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.vocabulary.alignment import Alignment, align, special_alone
@@ -170,12 +171,8 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
 
 
 def weight_scale(model: PreTrainedModel, upstream: Side) -> float:
-    """The standard deviation that the model's own weights were drawn with."""
-    config = side_config(model, upstream.name)
-    for setting in ("init_std", "initializer_range"):
-        if getattr(config, setting, None):
-            return float(getattr(config, setting))
-    return float(upstream.input.weight.shape[1] ** -0.5)
+    """The standard deviation that the rows of the model's own tables were drawn with."""
+    return family_of(model).weight_scale(side_config(model, upstream.name).to_dict())
 
 
 def _tables(upstream: Side, alignment: Alignment, rows: NewRows, target: Tokenizer) -> Tables:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -31,6 +32,7 @@ class Tokenizer:
     special         ids by role: "pad", "bos", "eos", "unk", "mask", "cls", "sep", those that there are
     languages       ids of language codes (en_XX and the like)
     backend         the tokenizers object underneath; do not change it
+    config          what tokenizer_config.json says
     special_ids     every id that is no ordinary subword: roles, languages, other added tokens
     byte_ids        ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; else empty
     commonness      int64 [V], rank by upstream commonness, 0 the most common: by piece score or merge rank, then id
@@ -40,6 +42,7 @@ class Tokenizer:
     pieces: tuple[str, ...]
     special: Mapping[str, int]
     languages: Mapping[str, int]
+    config: Mapping[str, Any]
     special_ids: frozenset[int]
     byte_ids: Mapping[int, int]
     commonness: NDArray[np.int64]
@@ -54,6 +57,7 @@ class Tokenizer:
         self.pieces = description.pieces
         self.special = special_roles(description, source.config)
         self.languages = language_codes(description)
+        self.config = source.config
         self.special_ids = description.added | frozenset(self.special.values())
         self.byte_ids = description.byte_ids
         self._costs = description.costs

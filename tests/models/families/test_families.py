@@ -25,13 +25,15 @@ from toys import (
     german_tokenizer,
     gpt2,
     llama,
+    m2m100,
     marian,
     mbart,
     multilingual_tokenizer,
+    t5,
 )
 
 LANGUAGES = Languages(source="en", target="de")
-MODELS = (marian, mbart, bert, bert2bert, gpt2, llama)
+MODELS = (marian, mbart, bert, bert2bert, gpt2, llama, t5, m2m100)
 
 
 def test_importing_them_needs_neither_torch_nor_transformers() -> None:
@@ -77,11 +79,11 @@ def test_config_json_tells_what_the_model_is(build: Any) -> None:
     config, family = model.config.to_dict(), family_of(model)
     assert family is family_of(config)
     assert isinstance(model, family.model_class())
-    assert family.position_limit(config) == SHAPE["max_positions"]
+    assert family.position_limit(config) == (None if build is t5 else SHAPE["max_positions"])
     assert family.width(config) == family.input_table(model, family.sides[-1]).weight.shape[1]
     assert family.inner_width(config) == SHAPE["ffn_dim"]
-    layers = {marian: (1, 2), mbart: (1, 2), bert: (1, 0), bert2bert: (1, 1), gpt2: (0, 2), llama: (0, 2)}
-    assert (family.layers(config, "encoder"), family.layers(config, "decoder")) == layers[build]
+    alone = {bert: (1, 0), bert2bert: (1, 1), gpt2: (0, 2), llama: (0, 2)}
+    assert (family.layers(config, "encoder"), family.layers(config, "decoder")) == alone.get(build, (1, 2))
 
 
 def test_a_bert_and_nothing_else_is_made_into_what_generates() -> None:
@@ -89,7 +91,7 @@ def test_a_bert_and_nothing_else_is_made_into_what_generates() -> None:
     made = as_both_sides(config)
     assert not family_of(config).generates
     assert family_of(made).layers(made, "decoder") == family_of(config).layers(config, "encoder")
-    for build in (marian, mbart, bert2bert, gpt2, llama):
+    for build in (marian, mbart, bert2bert, gpt2, llama, t5, m2m100):
         model = build()
         assert family_of(model).generates
         assert family_of(model).assembled(model.config.to_dict()) == model.config.to_dict()
@@ -106,6 +108,8 @@ def test_models_in_words() -> None:
         "encoder-decoder, 1 + 1 layers of width 16",
         "gpt2, 2 layers of width 16",
         "llama, 2 layers of width 16",
+        "t5, 1 + 2 layers of width 16",
+        "m2m_100, 1 + 2 layers of width 16",
     ]
 
 

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""What Marian and mBART have in common: encoder-decoders whose modules and settings are laid out as BART's are."""
+"""What Marian, mBART and their like have in common: encoder-decoders that are laid out as BART is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.base import SideName
-    from subgraft.config.models import MarianSettings, MBartSettings
+    from subgraft.config.models import TwoStackSettings
     from subgraft.vocabulary.tokenizer import Tokenizer
 
     Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]
@@ -127,7 +127,7 @@ def _with_sizes(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> d
     return settings
 
 
-def shape(settings: MarianSettings | MBartSettings) -> dict[str, Any]:
+def shape(settings: TwoStackSettings) -> dict[str, Any]:
     """The sizes of a new model; encoder and decoder have the same width, heads and dropout."""
     return {
         "d_model": settings.d_model,
@@ -141,7 +141,7 @@ def shape(settings: MarianSettings | MBartSettings) -> dict[str, Any]:
     }
 
 
-def new_config(settings: MarianSettings | MBartSettings, decoder: Tokenizer) -> dict[str, Any]:
+def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]:
     """What both are told alike. Token ids are the decoder's, because generation reads them.
 
     No end is forced: a translation that ran into its length limit should not look as if it had ended.

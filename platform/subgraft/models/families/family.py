@@ -9,7 +9,7 @@ methods that build, load or run a model, never by importing this module.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -58,7 +58,7 @@ class Side:
     bias: Tensor | None
     tied: bool
     padding_id: int | None
-    transform: nn.Module | None = None
+    transform: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,9 @@ class Tables:
 class SequenceFormat:
     """Token ids: what follows every source and every target sentence, what the decoder and what a source begin with.
 
+    target_beginning: the label that every target begins with, where there is one: it is predicted, and forced where a
+    text is generated (forced_bos_token_id of transformers).
+
     A decoder alone has no source: its sequence is the start, the text and the target's ending.
     """
 
@@ -82,11 +85,17 @@ class SequenceFormat:
     target_ending: tuple[int, ...]
     start: int
     source_beginning: tuple[int, ...] = ()
+    target_beginning: int | None = None
+
+    @property
+    def target_begins(self) -> int:
+        """How many labels come before those of the target sentence."""
+        return 0 if self.target_beginning is None else 1
 
     @property
     def around(self) -> int:
         """How many special tokens stand around a sentence, on the side that has more of them."""
-        return max(len(self.source_beginning) + len(self.source_ending), len(self.target_ending))
+        return max(len(self.source_beginning) + len(self.source_ending), self.target_begins + len(self.target_ending))
 
 
 class Family(ABC):
@@ -126,6 +135,11 @@ class Family(ABC):
     @abstractmethod
     def inner_width(self, config: Config) -> int:
         """The width of the widest feed-forward layer."""
+
+    def weight_scale(self, config: Config) -> float:
+        """The standard deviation that the rows of the tables were drawn with. config: of the side."""
+        told = config.get("init_std") or config.get("initializer_range")
+        return float(told or self.width(config) ** -0.5)
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
         """How many rows each side's input table has."""
@@ -215,7 +229,7 @@ class Family(ABC):
         bias: Tensor | None = model.get_output_embeddings().bias
         return bias
 
-    def transform(self, model: PreTrainedModel) -> nn.Module | None:
+    def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
         """What the decoder's top states go through before the output projection."""
         return None
 
@@ -277,6 +291,14 @@ def states_at(output: Any, layer: int | None) -> Tensor:
     return states
 
 
+def one_table_only(model_type: str) -> UserError:
+    """What to raise where the one table of an encoder-decoder would have to be two."""
+    return UserError(
+        f"a {model_type} model has one table for all it reads and predicts, and so one vocabulary for both sides",
+        hint="Give both sides one vocabulary: `sides: [encoder, decoder]` and `downstream.shared: true`.",
+    )
+
+
 def start_role(config: Config, default: str) -> str:
     """The role of the token that decoding starts with by the configuration; `default` where it does not say.
 
@@ -298,10 +320,13 @@ def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
 
 
 def language_code(tokenizer: Tokenizer, language: str) -> int:
-    """The id of a language's code: `en`, `en_XX` and `en-XX` all find en_XX. Raises UserError where there is none."""
+    """The id of a language's code: `en`, `en_XX` and `en-XX` all find en_XX, and `en` finds M2M100's __en__.
+
+    Raises UserError where there is none.
+    """
     wanted = language.replace("-", "_")
     for code, token in sorted(tokenizer.languages.items()):
-        if code == wanted or code.split("_")[0] == wanted:
+        if code == wanted or code.strip("_").split("_")[0] == wanted:
             return token
     raise UserError(
         f"the vocabulary has no language code for '{language}'",

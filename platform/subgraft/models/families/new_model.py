@@ -13,7 +13,8 @@ def initialised(kind: type[PreTrainedModel], config: Any, seed: int) -> PreTrain
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = kind(config)
-    if config.is_encoder_decoder:
+    longest = getattr(config, "max_position_embeddings", None)
+    if config.is_encoder_decoder and longest is not None:
         # Without a limit of its own, generate stops after 20 tokens.
-        model.generation_config.max_length = config.max_position_embeddings
+        model.generation_config.max_length = longest
     return model

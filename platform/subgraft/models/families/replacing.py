@@ -65,6 +65,9 @@ def rebuilt(
     if decoder.bias is not None:
         state["final_logits_bias"] = decoder.bias.detach().reshape(1, -1)
     made.load_state_dict(state, assign=True)
+    for name, tensor in model.named_buffers():
+        if name not in state:  # computed ones, of which the meta device has nothing
+            made.get_submodule(name.rpartition(".")[0]).register_buffer(name.rpartition(".")[2], tensor, False)
     made.tie_weights()
     made.generation_config = copy.deepcopy(model.generation_config)
     made.train(model.training)

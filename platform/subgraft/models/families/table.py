@@ -11,8 +11,10 @@ from subgraft.models.families.bert2bert import Bert2Bert
 from subgraft.models.families.family import Family
 from subgraft.models.families.gpt2 import GPT2
 from subgraft.models.families.llama import Llama
+from subgraft.models.families.m2m100 import M2M100
 from subgraft.models.families.marian import Marian
 from subgraft.models.families.mbart import MBart, SplitMBart
+from subgraft.models.families.t5 import T5
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,6 +29,8 @@ FAMILIES: Mapping[str, Family] = {
     Bert2Bert.model_type: Bert2Bert(),
     GPT2.model_type: GPT2(),
     Llama.model_type: Llama(),
+    T5.model_type: T5(),
+    M2M100.model_type: M2M100(),
 }
 
 

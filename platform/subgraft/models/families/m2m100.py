@@ -1,0 +1,123 @@
+# mypy: allow-untyped-calls
+"""M2M-100 (Fan et al., JMLR 2021) and NLLB (NLLB Team, 2022), which transformers has as one model type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from subgraft.errors import UserError
+from subgraft.models.families import counting
+from subgraft.models.families.bart_like import BartLike, new_config, shape
+from subgraft.models.families.family import (
+    Config,
+    Parameters,
+    SequenceFormat,
+    Tables,
+    language_code,
+    needed,
+    one_table_only,
+    start_role,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import M2M100Settings
+    from subgraft.models.families.bart_like import Rebuilt
+    from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class M2M100(BartLike):
+    """One table for encoder, decoder and output projection; sinusoidal positions, which are no parameters."""
+
+    model_type = "m2m_100"
+    objectives = frozenset({"translation"})
+    apart: ClassVar[Mapping[str, Any]] = {}
+
+    def check(self, config: Config) -> None:
+        if not config.get("tie_word_embeddings", True):
+            raise UserError("an M2M-100 whose tables are not tied is not known")
+
+    def has_shared_table(self, config: Config) -> bool:
+        return True
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        """Raises UserError where the sides would have vocabularies of their own."""
+        if len(sizes) == 1 or len(set(sizes.values())) > 1:
+            raise one_table_only(self.model_type)
+        changed = super().with_vocabularies(config, sizes)
+        return {name: value for name, value in changed.items() if name not in _OF_SEPARATE_SIDES}
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Layer normalisation stands before each part of a layer, and at the top of each stack."""
+        width = self.width(config)
+        layers = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
+        layers += config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
+        total = layers + 2 * counting.norm(width)
+        return Parameters(total, total)
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+    ) -> SequenceFormat:
+        """The code of its language, a sentence and its end; the decoder starts with an end, and predicts the code.
+
+        The first NLLB tokenizers put the source's code behind its end: `legacy_behaviour` in tokenizer_config.json.
+        """
+        ends = needed(source, "eos", "an M2M-100"), needed(target, "eos", "an M2M-100")
+        codes = language_code(source, languages.source), language_code(target, languages.target)
+        start = needed(target, start_role(config, "eos"), "an M2M-100")
+        if source.config.get("legacy_behaviour"):
+            return SequenceFormat((ends[0], codes[0]), (ends[1],), start, (), codes[1])
+        return SequenceFormat((ends[0],), (ends[1],), start, (codes[0],), codes[1])
+
+    def described(self, settings: M2M100Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        # Within the smallest vocabulary there is: a padding row must exist.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
+
+    def build(self, settings: M2M100Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """Layers are not left out at random in training, which published configurations ask for."""
+        from transformers import M2M100Config
+
+        from subgraft.models.families.new_model import initialised
+
+        config = M2M100Config(
+            vocab_size=len(decoder),
+            decoder_start_token_id=decoder.special["eos"],
+            encoder_layerdrop=0.0,
+            decoder_layerdrop=0.0,
+            **new_config(settings, decoder),
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import M2M100ForConditionalGeneration
+
+        return M2M100ForConditionalGeneration
+
+    def output_bias(self, model: PreTrainedModel) -> Tensor | None:
+        return None
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        """Raises UserError where its one table would have to be two, and where padding would have another id."""
+        new = {table.padding_id for table in tables.values()} - {model.config.pad_token_id}
+        if new:
+            raise UserError(
+                f"this {self.model_type} model counts positions from its padding id, {model.config.pad_token_id}, and "
+                f"the vocabulary's is {next(iter(new))}",
+                hint="Use a vocabulary that pads with the same id: `subgraft vocab learn` makes SentencePiece ones so.",
+            )
+        return super().replace_tables(model, tables)
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        if not shared:
+            raise one_table_only(self.model_type)
+        kept = {name: value for name, value in settings.items() if name not in _OF_SEPARATE_SIDES}
+        return self.model_class(), type(config)(**kept)
+
+
+_OF_SEPARATE_SIDES = ("decoder_vocab_size", "encoder_pad_token_id")
