@@ -76,6 +76,31 @@ def test_every_setting_is_explained(repository: Path) -> None:
     assert re.findall(r"^\| (`\w+`) \|.*\|  \|$", page, flags=re.MULTILINE) == []
 
 
+def test_a_setting_that_is_a_group_leads_to_its_section(repository: Path) -> None:
+    page = (repository / "docs" / "settings.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(#(.*?)\)", page)
+    assert links and not set(links) - anchors
+
+
+@pytest.mark.parametrize("kind", ["marian", "causal"])
+def test_settings_that_a_base_class_explains_are_explained(kind: str) -> None:
+    page = reference.settings().split(f"({kind})\n")[1].split("\n## ")[0]
+    name, meaning = {"marian": ("max_positions", "longest sequence"), "causal": ("weight", "in proportion")}[kind]
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+    assert meaning in line
+
+
+def test_a_type_says_its_bounds_and_kinds() -> None:
+    """From the settings' own constraints: of a number, of a list, of a member of a union."""
+    types = {tuple(row.split(" | ")[:2]) for row in reference.settings().splitlines() if row.startswith("| `")}
+    assert ("| `patience`", "whole number ≥ 1 or null") in types
+    assert ("| `label_smoothing`", "number 0 to 1") in types
+    assert ("| `seeds`", "list of whole number 0 to 2147483647, at least one") in types
+    assert any(name == "| `model`" and "[`llama`](#model-llama)" in kind for name, kind in types)
+
+
 def test_the_readme_is_short(repository: Path) -> None:
     assert len((repository / "README.md").read_text(encoding="utf-8")) <= 12_000
 

@@ -33,9 +33,33 @@ _BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
 class Experiment(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
-    task, question_generation: left out of what the report records where they say what has always been so.
-    token_distillation_training, likelihood_matching_training: there where a system needs them, and in no fingerprint
-    elsewhere.  search: what `subgraft search` does; the other commands pass over it.
+    name: the experiment's name, in the tracker, the registry and the report.
+    preset: the sizes and trainings that are used where the configuration gives none.
+    task: what the model is finetuned for.
+    question_generation: what a model reads, for the task of that name.
+    languages: what the task reads and writes.
+    seeds: a run of every system for each.
+    sides: whose vocabulary changes.
+    corpora: every corpus, by name.
+    cleaning: which training pairs are kept.
+    upstream: what the model is pretrained on, or the checkpoint.
+    downstream: the task's corpus and vocabulary.
+    joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
+    model: the size of a model that is pretrained here.
+    pretrain: the training of the upstream model.
+    generator: how generators work, in all systems.
+    generator_training: the training of a generator.
+    static_embeddings: for initialisers that need vectors of the new tokens.
+    token_distillation: for systems of `token-distillation`.
+    token_distillation_training: the training of these rows; needed if there is such a system.
+    likelihood_matching: for systems of `likelihood-matching`.
+    likelihood_matching_training: the training of these rows; needed if there is such a system.
+    finetune: the finetuning of all systems.
+    systems: what is compared.
+    evaluation: how models are measured.
+    intrinsic: measures new rows by themselves too; skipped where not given.
+    search: what `subgraft search` does; the other commands ignore it.
+    runtime: where and how steps run.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]

@@ -19,7 +19,12 @@ DEFAULT_TRIALS = 20
 
 
 class Range(Settings):
-    """Any number from min to max; log: drawn by its logarithm."""
+    """Any number from min to max.
+
+    min: the least value.
+    max: the greatest value.
+    log: whether values are drawn by their logarithm; min must be above 0.
+    """
 
     min: Annotated[float, Field(ge=0)]
     max: float
@@ -62,7 +67,13 @@ Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_nought)]
 class SearchSpace(Settings):
     """What is varied: fields of the system, each a list to choose from; kd_weight and the rates may be ranges.
 
-    What a trial does not need it is not asked: avg has neither kd_weight nor generator_steps.
+    A trial draws only what its initialiser uses: avg has neither kd_weight nor generator_steps.
+    initialiser: kinds of the generator.
+    kd_weight: weights of distillation (λ).
+    vocabulary_size: sizes of the downstream vocabulary.
+    generator_steps: steps of the generator's training.
+    learning_rate: peaks of the finetuning's rate.
+    embedding_learning_rate: peaks of the tables' own rate in finetuning.
     """
 
     initialiser: Choices[GeneratorName] | None = None
@@ -85,7 +96,7 @@ class SearchSpace(Settings):
 
 
 class HalvingSettings(Settings):
-    """ASHA (Li et al. 2020): a finetuning whose best dev BLEU is behind that of others as far as it is stopped.
+    """ASHA (Li et al. 2020): a finetuning is stopped if its best dev BLEU is behind that of others at the same point.
 
     grace_evaluations: after how many dev scores the first decision falls; the next at reduction_factor times as many.
     reduction_factor: about one trial in so many goes on.
@@ -98,10 +109,15 @@ class HalvingSettings(Settings):
 class SearchSettings(Settings):
     """A search around one system, or several, each by itself. Trials run under the first seed, judged on dev alone.
 
-    system: which system is varied; the others take no part.  systems: in place of it, several, each with as many trials
-    in the same space.  trials: of a system in all, those of earlier invocations included; a grid has as many as its
-    space has combinations.  concurrent: so many at a time, as far as the machine has room for their steps.  asha: null
-    for no stopping.
+    system: which system is varied; the others take no part.
+    systems: in place of it, several, each with as many trials in the same space.
+    space: what is varied.
+    trials: of a system in all, those of earlier invocations included; a grid has as many as its space has combinations.
+    sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
+    seed: of the sampler.
+    concurrent: how many trials run at a time, if the machine has room for their steps.
+    objectives: what is maximised; with two, the best trials are those that no other beats in both.
+    asha: how finetunings that fall behind are stopped; null for no stopping.
     """
 
     system: str | None = None
