@@ -397,13 +397,13 @@ CONFIGURED = [
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {evaluate_at: [5]}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first makes two trainings, so finetune.evaluate_at says nothing"],
+        ["system avg: tables_first splits finetuning in two, so finetune.evaluate_at does not apply"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {batch_size_schedule: [{step: 5, batch_size: 9}]}\nsystems:\n"
         "  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first makes two trainings, so finetune.batch_size_schedule says nothing"],
+        ["system avg: tables_first splits finetuning in two, so finetune.batch_size_schedule does not apply"],
     ),
     ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: unknown field; only finetune can have it"]),
     (

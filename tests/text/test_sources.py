@@ -211,7 +211,7 @@ def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit is of one corpus"),
+        ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit applies to one corpus"),
         ({"together": [{"squad": "a"}]}, "no squad"),
         ({"together": [{"together": [{"folder": "a"}]}]}, "in one place each"),
         ({"together": [{"folder": "a"}], "folder": "b"}, "exactly one of"),

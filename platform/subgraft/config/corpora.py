@@ -1,4 +1,4 @@
-"""Settings of corpora: where text comes from, and what of it is kept."""
+"""Settings of corpora: where text comes from, and which text is kept."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RecordField(Settings):
         if self.language is not None and self.kind != "text":
             raise ValueError("only a text has a language")
         if (self.of is not None) != (self.kind == "span"):
-            raise ValueError("a span, and nothing else, says what text it is of")
+            raise ValueError("a span needs `of`, the text that it lies in, and other kinds cannot have it")
         if self.kind == "tensor" and self.column is not None:
             raise ValueError("a tensor has no column: its rows are in a safetensors file")
         return self
@@ -147,7 +147,7 @@ class RecordFiles(Settings):
             raise ValueError("one field at least must be a text")
         for name, field in self.fields.items():
             if field.of is not None and field.of not in texts:
-                raise ValueError(f"the span {name} is of '{field.of}', which is no text here")
+                raise ValueError(f"the span {name} is of '{field.of}', which is not a text field")
         if len({isinstance(column, str) for column in self._columns}) > 1:
             raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
         if any(isinstance(column, int) and column < 1 for column in self._columns):
@@ -284,12 +284,12 @@ class CorpusSource(Settings):
     @model_validator(mode="after")
     def _parts(self) -> CorpusSource:
         if self.together and self.limit:
-            raise ValueError("limit is of one corpus: give it to the parts of together")
+            raise ValueError("limit applies to one corpus: give it in the parts of together")
         apart = ("together", "squad", "records", "verses", "texts")
         if self.together and any(part.kind in apart for part in self.together):
-            raise ValueError(f"together is of text that lies in one place each, and of no {', '.join(apart[1:])}")
+            raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
         if self.texts and self.limit:
-            raise ValueError("limit is of one text: give it to those of texts")
+            raise ValueError("limit applies to one text: give it in each of texts")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Settings of the two domains: what a model is pretrained on, and how, and what it is fitted to."""
+"""Settings of the two domains: upstream, which a model is pretrained on, and downstream, which it is fitted to."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class EvaluationSettings(MeasurementSettings):
 
     @property
     def measurement(self) -> MeasurementSettings:
-        """What decides the measurement of one model, and nothing of how models are compared."""
+        """The settings that decide how one model is measured, without those of comparisons."""
         return MeasurementSettings(**self.model_dump(include=set(MeasurementSettings.model_fields)))
 
 

@@ -142,7 +142,7 @@ class Experiment(Settings):
         by_step = [name for name in _BY_STEP if getattr(self.finetune, name)]
         if by_step and (phased := [system.name for system in self.systems if system.tables_first]):
             raise ValueError(
-                f"system {phased[0]}: tables_first makes two trainings, so finetune.{by_step[0]} says nothing"
+                f"system {phased[0]}: tables_first splits finetuning in two, so finetune.{by_step[0]} does not apply"
             )
         for system in self.systems:
             require_trained_tables(system, system.finetuning(self.finetune).embedding_learning_rate)
@@ -181,7 +181,7 @@ class Experiment(Settings):
         others = [system.name for system in self.systems if system.pretraining != "plain"]
         if self.upstream.checkpoint is not None and others:
             raise ValueError(
-                f"upstream.checkpoint brings a model that cannot be pretrained again, which these systems are about: "
+                f"upstream.checkpoint brings a pretrained model, and these systems need a pretraining of their own: "
                 f"{', '.join(others)}; leave out either"
             )
         if self.upstream.continue_pretraining and self.upstream.checkpoint is None:
@@ -198,7 +198,7 @@ class Experiment(Settings):
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
         for objective in self.upstream.objectives if sampled else ():
             if not objective.samples:
-                raise ValueError(f"`pretraining: sampled` cannot be had with the objective {objective.kind}")
+                raise ValueError(f"`pretraining: sampled` does not work with the objective {objective.kind}")
             if objective.sampled_as not in (None, *self.upstream.sampling.sides):
                 raise ValueError(
                     f"text of the objective {objective.kind} counts as the {objective.sampled_as}'s: "
@@ -256,7 +256,7 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _trainable(self) -> Experiment:
-        """A checkpoint brings a model of its own; one that is made here must bear what it is trained with."""
+        """A model that is made here must support its objectives, vocabularies, sides and lengths."""
         if self.upstream.checkpoint is not None:
             return self
         family, kinds = self.model.family, self.model.vocabulary_kinds
@@ -276,7 +276,7 @@ class Experiment(Settings):
 
     @property
     def _kinds_it_is_pretrained_with(self) -> dict[str, VocabularyKind]:
-        """Kinds of the vocabularies that any system's pretraining takes, by where they are given."""
+        """Kinds of the vocabularies that models are pretrained with here, by their settings."""
         ways = {system.pretraining for system in self.systems}
         kinds = {"upstream.vocabulary": self.upstream.vocabulary.kind}
         kinds |= {"downstream.vocabulary": self.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
@@ -301,12 +301,12 @@ class Experiment(Settings):
         return max(training.max_length for training in trainings if training is not None)
 
     def learns(self, learning: LearningName) -> bool:
-        """Whether any row's new tokens are learnt so."""
+        """Whether any system's new tokens are learnt so."""
         return any(facts_of(system.initialiser).learnt_by == learning for system in self.systems)
 
     @model_validator(mode="after")
     def _learnable(self) -> Experiment:
-        """What learns rows needs its settings, and the sides that it is about."""
+        """Learnt rows need their training's settings, and sides that they can be learnt for."""
         for name in filter(self.learns, LEARNINGS):
             facts = LEARNINGS[name]
             if getattr(self, facts.training) is None:
@@ -328,7 +328,7 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _matchable(self) -> Experiment:
-        """Its own translations are text that a model can have before it is finetuned only if it translates."""
+        """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
         if not self.learns("likelihood-matching"):
             return self
         if self.likelihood_matching.text == "own-translations" and not self.upstream.translates:

@@ -117,7 +117,7 @@ class MaskedSettings(AnyObjective):
     @model_validator(mode="after")
     def _shares_add_up(self) -> MaskedSettings:
         if self.masked + self.random > 1.0:
-            raise ValueError(f"masked {self.masked} and random {self.random} are more than the whole")
+            raise ValueError(f"masked {self.masked} and random {self.random} add up to more than 1")
         return self
 
 
@@ -148,7 +148,7 @@ BEFORE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "
 
 
 def as_list(upstream: Mapping[str, Any]) -> str:
-    """The line that says what settings of one objective said before there could be several."""
+    """The line in today's form for settings of the time when there was only one objective."""
     given = [name for name in BEFORE if name in upstream]
     kind = upstream.get("objective") or BEFORE[given[0]]
     own: dict[str, Any] = {}

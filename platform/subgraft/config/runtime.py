@@ -55,7 +55,7 @@ class Runtime(Settings):
 
     @model_validator(mode="after")
     def _offloadable(self) -> Runtime:
-        """Offloading is DeepSpeed's, and of what it has split up."""
+        """Offloading needs DeepSpeed at a stage that splits what is offloaded."""
         if self.offload == "optimizer" and not self.zero_stage:
             raise ValueError("offload: optimizer needs zero_stage 1, 2 or 3")
         if self.offload == "parameters" and self.zero_stage != 3:

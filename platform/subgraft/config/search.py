@@ -50,18 +50,18 @@ def _some_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
 Choices: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_some_distinct)]
 
 
-def _above_nought(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]:
+def _above_zero(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]:
     if (choices.min if isinstance(choices, Range) else min(choices)) <= 0:
         raise ValueError("values must be above 0")
     return choices
 
 
-# Told apart by their form, so that a mistake in one is not told as two.
+# Told apart by their form, so that a mistake in one is not reported for both.
 Weights: TypeAlias = Annotated[
     Annotated[Range, Tag("range")] | Annotated[Choices[Annotated[float, Field(ge=0)]], Tag("list")],
     Discriminator(lambda given: "list" if isinstance(given, tuple) else "range"),
 ]
-Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_nought)]
+Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_zero)]
 
 
 class SearchSpace(Settings):
@@ -148,13 +148,13 @@ class SearchSettings(Settings):
         if self.trials is not None:
             raise ValueError("a grid has as many trials as its space has combinations: leave out trials")
         if ranges := [name for name, choices in self.space.varied.items() if isinstance(choices, Range)]:
-            raise ValueError(f"a grid is over lists: space.{ranges[0]} is a range")
+            raise ValueError(f"a grid needs lists: space.{ranges[0]} is a range")
         return self
 
     @model_validator(mode="after")
     def _stopped_by_what_it_is_judged_by(self) -> SearchSettings:
         if self.asha is not None and "dev_bleu" not in self.objectives:
-            raise ValueError("asha goes by dev BLEU: say `asha: null`, or have dev_bleu among objectives")
+            raise ValueError("asha compares dev BLEU: say `asha: null`, or put dev_bleu among objectives")
         return self
 
 

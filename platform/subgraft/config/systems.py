@@ -117,14 +117,14 @@ class System(Settings):
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} is of a downstream vocabulary, which this system does not get")
+                    raise ValueError(f"{name} sets a downstream vocabulary, which this system does not get")
         if self.rare_tokens is not None and self.initialiser is None:
             raise ValueError("rare_tokens is about new rows, which only systems with an initialiser get")
         return self
 
 
 def require_trained_tables(system: System, embedding_learning_rate: float | None) -> None:
-    """Raises ValueError where a system's finetuning would leave tables as they are that it is there to train."""
+    """Raises ValueError if a system is about training tables and its finetuning would freeze them."""
     if embedding_learning_rate == 0 and (system.attached or system.tables_first):
         what = "attached" if system.attached else "tables_first"
         frozen = "`embedding_learning_rate: 0` freezes"

@@ -136,7 +136,7 @@ class TrainingSettings(Settings):
     @model_validator(mode="after")
     def _decayed_apart_from_gradients(self) -> Self:
         if self.optimizer == "adamax" and self.weight_decay:
-            raise ValueError("optimizer adamax has no weight decay apart from gradients: leave out weight_decay")
+            raise ValueError("optimizer adamax has no decoupled weight decay: leave out weight_decay")
         return self
 
 
@@ -168,7 +168,7 @@ class ModelTrainingSettings(TrainingSettings):
     @model_validator(mode="after")
     def _patient_with_something(self) -> Self:
         if self.select == "last" and self.patience is not None:
-            raise ValueError("select last goes by no dev score, so nothing can end it early: say `patience: null`")
+            raise ValueError("select: last ignores dev scores, so patience means nothing: say `patience: null`")
         return self
 
 

@@ -19,7 +19,7 @@ _Pairs = tuple[NDArray[np.int64], NDArray[np.int8]]  # ids and relations
 
 
 class SimilarCache:
-    """Sm(w) of simulated tokens: as the finder has it, or with as many subwords and hyperwords as they are said to."""
+    """Sm(w) of simulated tokens: as the finder has it, or cut to the given numbers of subwords and hyperwords."""
 
     def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
         self._finder = SimilarTokenFinder(tokenizer, max_similar)

@@ -133,7 +133,7 @@ class Trainer:
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
-        # A worker without a part of a micro-batch computes an example at weight nought: workers act in step.
+        # A worker without a part of a micro-batch computes an example at weight zero: workers act in step.
         pieces = [share if len(share) else whole[:1] for share, whole in zip(shares, micro_batches, strict=True)]
         batches = [self._data.batch(piece, epoch) for piece in pieces]
         names = list(self._weights)

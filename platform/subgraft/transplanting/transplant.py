@@ -52,7 +52,7 @@ class TransplantReport:
     others     tokens with neither: special tokens of the new vocabulary alone, pieces that are no text
     fallbacks  unseen subwords for which the method had to take something else, by what it took
     scale      standard deviation of `random`
-    dropped    what generation was told about ordinary tokens that are no more
+    dropped    generation settings about ordinary tokens that are no more
     """
 
     side: SideName
@@ -68,7 +68,7 @@ class TransplantReport:
 
 
 class Transplant(NamedTuple):
-    """The model, what became of each side, and of what its table was mixed where the method mixes rows."""
+    """The model, a report of each side, and the mixing matrices of methods that mix rows."""
 
     model: PreTrainedModel
     reports: dict[SideName, TransplantReport]
