@@ -334,10 +334,10 @@ CONFIGURED = [
     (
         "initialiser: avg",
         "vocabulary: upstream, vocabulary_size: 90",
-        ["config.yaml:10: systems.0", "vocabulary_size is of"],
+        ["config.yaml:10: systems.0", "vocabulary_size sets"],
     ),
-    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["systems.0", "vocabulary_size is of"]),
-    ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["systems.0", "vocabulary_min_count is of"]),
+    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["systems.0", "vocabulary_size sets"]),
+    ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["systems.0", "vocabulary_min_count sets"]),
     (
         "initialiser: avg",
         "vocabulary: upstream, rare_tokens: {pull: 2.0}",
@@ -412,8 +412,12 @@ CONFIGURED = [
         ["generator_training.layer_decay: unknown field; only pretrain and finetune can have it"],
     ),
     ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
-    ("{epochs: 1}", "{epochs: 1, optimizer: adamax, weight_decay: 0.1}", ["adamax has no weight decay", "leave out"]),
-    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select last goes by", "patience: null"]),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, optimizer: adamax, weight_decay: 0.1}",
+        ["adamax has no decoupled weight decay", "leave out"],
+    ),
+    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select: last ignores", "patience: null"]),
     (
         "{epochs: 1}",
         "{epochs: 1, dropout_schedule: [{step: 9, dropout: 0.1}, {step: 3, dropout: 0.0}]}",

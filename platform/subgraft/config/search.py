@@ -85,7 +85,7 @@ class SearchSpace(Settings):
 
     @property
     def varied(self) -> dict[str, Range | tuple[Any, ...]]:
-        """What there is to choose from, by the system's field."""
+        """The choices, by the system's field."""
         return {name: choices for name in type(self).model_fields if (choices := getattr(self, name)) is not None}
 
     @model_validator(mode="after")

@@ -50,7 +50,7 @@ class SimilarCache:
         return CheapestCuts(self._finder.tokenizer)
 
     def _limited(self, token: SimulatedToken, ids: NDArray[np.int64], relations: NDArray[np.int8]) -> _Pairs:
-        """What the finder found, with the subwords and the hyperwords that the token is said to have."""
+        """What the finder found, cut to the given numbers of subwords and hyperwords."""
         if token.subwords is None or token.hyperwords is None:
             return ids, relations
         cut = self._cuts.of(token.entry)[token.subwords]

@@ -89,7 +89,7 @@ class TrialSteps:
         return [self.finetune, *([self.speed] if self.speed else [])]
 
     def objectives(self, store: Store) -> dict[str, float]:
-        """What came of it: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
+        """Its results: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
         found = {"dev_bleu": self._kept(store).dev_bleu}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())

@@ -41,7 +41,7 @@ _WORTH_THE_WHOLE = 0.1
 
 
 class Encoder(Protocol):
-    """What of a vocabulary is needed here."""
+    """The part of a vocabulary that is needed here."""
 
     @property
     def digest(self) -> str: ...

@@ -32,7 +32,7 @@ CANDIDATES = 8
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a training tells and asks: all optional.
+    """What a training reports to its caller and asks of it; all optional.
 
     evaluate: named dev scores of the module as it stands.  select: which of them picks the best weights.
     before_update(step): before the update that comes after `step` others.  metrics(step, values) and progress(done,

@@ -37,7 +37,7 @@ _BLOCK = 512  # tokens at a time
 
 @dataclass(frozen=True)
 class IntrinsicQuality:
-    """What became of one side's held-out tokens, by the input table's rows.
+    """The results for one side's held-out tokens, by the input table's rows.
 
     tokens            how many were held out
     cosine            mean cosine of the made row and the true one; median_cosine the median

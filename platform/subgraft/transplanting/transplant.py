@@ -43,7 +43,7 @@ class Method:
 
 @dataclass(frozen=True)
 class TransplantReport:
-    """What became of one side; size = seen + special + unseen + others.
+    """The report of one side; size = seen + special + unseen + others.
 
     size       tokens in the new vocabulary
     seen       ordinary tokens whose rows were copied, being in both vocabularies
