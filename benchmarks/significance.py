@@ -28,7 +28,7 @@ Test = Callable[[FloatArray, FloatArray, int], float]
 def drawn(generator: np.random.Generator, seeds: int, sentences: int, share: float, effect: float) -> FloatArray:
     """Statistics [seeds, sentences, 2] of a mean of sentence scores, as ROUGE-L has them: the scores, and ones.
 
-    The mean over seeds and sentences has a standard error of one and lies `effect` of them above nought. Of what is not
+    The mean over seeds and sentences has a standard error of one and lies `effect` of them above zero. Of what is not
     the luck of the seeds, half is the sentences' and half is of sentence and seed together.
     """
     luck = generator.normal(size=(seeds, 1)) * np.sqrt(share * seeds)

@@ -13,7 +13,7 @@ import re
 import subprocess
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -77,21 +77,19 @@ def _says(path: Path) -> str:
 
 
 def settings() -> str:
-    """Every setting of a configuration: its type, what it is without being given, and what it means."""
+    """Every setting of a configuration: its type, its default, and what it means."""
     lines = ["# Settings", "", MADE_BY]
     lines.append("What a configuration may say. A setting without a default must be given, unless the preset gives it.")
-    for where, group in _groups(Experiment, "", set()):
-        introduction, meanings = _docstring(group)
+    groups = list(_groups(Experiment, "", set()))
+    sections = {group: where for where, group in groups}
+    for where, group in groups:
+        introduction, meanings = _explained(group)
         lines += ["", f"## {where or 'The configuration'}", "", *([introduction, ""] if introduction else [])]
         lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
-        for name, field in _fields(group):
-            told = meanings.get(name, "").replace("|", "\\|")
-            lines.append(f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {told} |")
+        for name, field in group.model_fields.items():
+            meaning = meanings.get(name, "").replace("|", "\\|")
+            lines.append(f"| `{name}` | {_field_type(field, sections)} | {_default(field)} | {meaning} |")
     return "\n".join(lines) + "\n"
-
-
-def _fields(group: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    return list(group.model_fields.items())
 
 
 def _groups(group: type[BaseModel], where: str, seen: set[type]) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -100,20 +98,22 @@ def _groups(group: type[BaseModel], where: str, seen: set[type]) -> Iterator[tup
         return
     seen.add(group)
     yield where, group
-    for name, field in _fields(group):
-        for inner in _models(field.annotation):
-            several = len(_models(field.annotation)) > 1
-            place = f"{where}.{name}" if where else name
-            yield from _groups(inner, f"{place} ({_kind(inner)})" if several else place, seen)
+    for name, field in group.model_fields.items():
+        place = f"{where}.{name}" if where else name
+        inner = _models(field.annotation)
+        for model in inner:
+            yield from _groups(model, f"{place} ({_kind(model)})" if len(inner) > 1 else place, seen)
 
 
 def _kind(group: type[BaseModel]) -> str:
-    """What tells one of several groups from the others."""
-    told = [get_args(field.annotation)[0] for _, field in _fields(group) if get_origin(field.annotation) is Literal]
-    return str(told[0]) if told else group.__name__
+    """The value of the field that tells a member of a union from the others, or the name of the class."""
+    fields = group.model_fields.values()
+    values = [get_args(field.annotation) for field in fields if get_origin(field.annotation) is Literal]
+    return next((str(only[0]) for only in values if len(only) == 1), group.__name__)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Every settings class that an annotation can hold, through unions and containers."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     found: list[type[BaseModel]] = []
@@ -122,36 +122,80 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return found
 
 
-def _docstring(group: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the group, and of each setting: `name: …` or `name, other: …`, as ours are written."""
+def _explained(group: type[BaseModel]) -> tuple[str, dict[str, str]]:
+    """What a group's docstring says of it, and what this and its base classes' docstrings say of each setting."""
+    names = sorted({*group.model_fields, *group.__class_vars__})
+    introduction, meanings = "", dict[str, str]()
+    for base in reversed(group.__mro__):
+        if base.__module__.startswith("subgraft."):
+            introduction, own = _docstring(base, names)
+            meanings |= own
+    return introduction, meanings
+
+
+def _docstring(group: type, names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The introduction, and the meaning of each name: `name: …` or `name, other: …`, as our docstrings are written."""
     text = re.sub(r"\s*\n\s*", "\n", (group.__dict__.get("__doc__") or "").strip())
-    names = "|".join(group.model_fields)
-    parts = re.split(rf"(?:^|(?<=[.\n])\s+|\n)((?:(?:{names}), )*(?:{names})): ", text)
+    known = "|".join(names)
+    parts = re.split(rf"(?:^|(?<=[.\n])\s+|\n)((?:(?:{known}),\s)*(?:{known})):\s", text)
     meanings: dict[str, str] = {}
-    for told, meaning in zip(parts[1::2], parts[2::2], strict=True):
-        meanings |= dict.fromkeys(told.split(", "), " ".join(meaning.split()))
+    for named, meaning in zip(parts[1::2], parts[2::2], strict=True):
+        meanings |= dict.fromkeys(re.split(r",\s", named), " ".join(meaning.split()))
     return " ".join(parts[0].split()), meanings
 
 
-def _type(annotation: Any) -> str:
+Sections = dict[type[BaseModel], str]
+
+
+def _field_type(field: FieldInfo, sections: Sections) -> str:
+    kind, null, _ = _type(field.annotation, sections).partition(" or null")
+    return kind + _range(field.metadata, field.annotation) + null
+
+
+def _type(annotation: Any, sections: Sections) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is type(None):
         return "null"
     if origin is Annotated:
-        return _type(arguments[0])
+        inner, *marks = arguments
+        metadata = [each for mark in marks for each in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
+        return _type(inner, sections) + _range(metadata, inner)
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_type(inner) for inner in arguments))
+        several = len(_models(annotation)) > 1
+        members = [_link(each, sections, several) if each in sections else _type(each, sections) for each in arguments]
+        return " or ".join(dict.fromkeys(members))
     if origin is tuple:
-        inner = [_type(each) for each in arguments if each is not Ellipsis]
-        return f"list of {inner[0]}" if Ellipsis in arguments else f"[{', '.join(inner)}]"
+        items = [_type(each, sections) for each in arguments if each is not Ellipsis]
+        return f"list of {items[0]}" if Ellipsis in arguments else f"[{', '.join(items)}]"
     if origin is dict:
-        return f"{_type(arguments[0])} → {_type(arguments[1])}"
+        return f"{_type(arguments[0], sections)} → {_type(arguments[1], sections)}"
+    if annotation in sections:
+        return _link(annotation, sections, False)
     names = {str: "text", int: "whole number", float: "number", bool: "true or false"}
-    if annotation in names:
-        return names[annotation]
-    return "settings" if _models(annotation) else str(getattr(annotation, "__name__", annotation))
+    return names[annotation] if annotation in names else str(getattr(annotation, "__name__", annotation))
+
+
+def _link(group: type[BaseModel], sections: Sections, by_kind: bool) -> str:
+    """To the section of a group; one of a union is called by its kind."""
+    anchor = re.sub(r"[^\w\- ]", "", sections[group].lower()).replace(" ", "-")
+    return f"[{f'`{_kind(group)}`' if by_kind else 'settings'}](#{anchor})"
+
+
+def _range(metadata: Iterable[Any], annotation: Any) -> str:
+    """The bounds of a number, or that a list may not be empty, in words behind the type."""
+    bounds = {name: getattr(mark, name) for mark in metadata for name in _BOUNDS if hasattr(mark, name)}
+    if "min_length" in bounds:
+        return ", at least one"
+    if isinstance(bounds.get("lt"), int) and annotation is int:
+        bounds["le"] = bounds.pop("lt") - 1
+    if bounds.keys() == {"ge", "le"}:
+        return f" {bounds['ge']:g} to {bounds['le']:.10g}"
+    return ",".join(f" {_BOUNDS[name]} {bound:.10g}" for name, bound in bounds.items())
+
+
+_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": ""}
 
 
 def _default(field: FieldInfo) -> str:
@@ -162,9 +206,18 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None:
         return "none"
+    return "its defaults" if isinstance(value, BaseModel) else f"`{_written(value)}`"
+
+
+def _written(value: Any) -> str:
+    """A default as a configuration would have it."""
     if isinstance(value, BaseModel):
-        return "its defaults"
-    return f"`{str(value).lower() if isinstance(value, bool) else list(value) if isinstance(value, tuple) else value}`"
+        return f"{{kind: {_kind(type(value))}}}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, str):
+        return value if re.fullmatch(r"[\w.+-]+", value) else f"'{value}'"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def commands() -> str:

@@ -334,10 +334,10 @@ CONFIGURED = [
     (
         "initialiser: avg",
         "vocabulary: upstream, vocabulary_size: 90",
-        ["config.yaml:10: systems.0", "vocabulary_size is of"],
+        ["config.yaml:10: systems.0", "vocabulary_size sets"],
     ),
-    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["systems.0", "vocabulary_size is of"]),
-    ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["systems.0", "vocabulary_min_count is of"]),
+    ("initialiser: avg", "pretraining: joint-vocabulary, vocabulary_size: 90", ["systems.0", "vocabulary_size sets"]),
+    ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["systems.0", "vocabulary_min_count sets"]),
     (
         "initialiser: avg",
         "vocabulary: upstream, rare_tokens: {pull: 2.0}",
@@ -397,13 +397,13 @@ CONFIGURED = [
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {evaluate_at: [5]}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first makes two trainings, so finetune.evaluate_at says nothing"],
+        ["system avg: tables_first splits finetuning in two, so finetune.evaluate_at does not apply"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {batch_size_schedule: [{step: 5, batch_size: 9}]}\nsystems:\n"
         "  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first makes two trainings, so finetune.batch_size_schedule says nothing"],
+        ["system avg: tables_first splits finetuning in two, so finetune.batch_size_schedule does not apply"],
     ),
     ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: unknown field; only finetune can have it"]),
     (
@@ -412,8 +412,12 @@ CONFIGURED = [
         ["generator_training.layer_decay: unknown field; only pretrain and finetune can have it"],
     ),
     ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
-    ("{epochs: 1}", "{epochs: 1, optimizer: adamax, weight_decay: 0.1}", ["adamax has no weight decay", "leave out"]),
-    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select last goes by", "patience: null"]),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, optimizer: adamax, weight_decay: 0.1}",
+        ["adamax has no decoupled weight decay", "leave out"],
+    ),
+    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select: last ignores", "patience: null"]),
     (
         "{epochs: 1}",
         "{epochs: 1, dropout_schedule: [{step: 9, dropout: 0.1}, {step: 3, dropout: 0.0}]}",

@@ -110,7 +110,7 @@ def test_the_paper_preset_is_the_papers() -> None:
     [
         (
             ["upstream.checkpoint=somewhere"],
-            "cannot be pretrained again.*: single-run, downstream-vocabulary, joint-vocabulary, subword-reg",
+            "need a pretraining of their own: single-run, downstream-vocabulary, joint-vocabulary, subword-reg",
         ),
         (["upstream.vocabulary.kind=wordpiece"], "`pretraining: sampled` needs an upstream vocabulary of kind"),
         (

@@ -6,12 +6,14 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
+from pydantic import BaseModel
 
 import reference
 from subgraft.cli import parser
+from subgraft.config.experiment import Experiment
 
 PAGES = (
     "README.md",
@@ -76,6 +78,31 @@ def test_every_setting_is_explained(repository: Path) -> None:
     assert re.findall(r"^\| (`\w+`) \|.*\|  \|$", page, flags=re.MULTILINE) == []
 
 
+def test_a_setting_that_is_a_group_leads_to_its_section(repository: Path) -> None:
+    page = (repository / "docs" / "settings.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(#(.*?)\)", page)
+    assert links and not set(links) - anchors
+
+
+@pytest.mark.parametrize("kind", ["marian", "causal"])
+def test_settings_that_a_base_class_explains_are_explained(kind: str) -> None:
+    page = reference.settings().split(f"({kind})\n")[1].split("\n## ")[0]
+    name, meaning = {"marian": ("max_positions", "longest sequence"), "causal": ("weight", "in proportion")}[kind]
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+    assert meaning in line
+
+
+def test_a_type_says_its_bounds_and_kinds() -> None:
+    """From the settings' own constraints: of a number, of a list, of a member of a union."""
+    types = {tuple(row.split(" | ")[:2]) for row in reference.settings().splitlines() if row.startswith("| `")}
+    assert ("| `patience`", "whole number ≥ 1 or null") in types
+    assert ("| `label_smoothing`", "number 0 to 1") in types
+    assert ("| `seeds`", "list of whole number 0 to 2147483647, at least one") in types
+    assert any(name == "| `model`" and "[`llama`](#model-llama)" in kind for name, kind in types)
+
+
 def test_the_readme_is_short(repository: Path) -> None:
     assert len((repository / "README.md").read_text(encoding="utf-8")) <= 12_000
 
@@ -109,6 +136,43 @@ def test_every_make_target_of_the_readme_exists(repository: Path) -> None:
     targets = [line.split()[1] for line in _commands(repository / "README.md") if line.startswith("make ")]
     assert targets
     assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+
+
+def _quoted(text: str) -> list[str]:
+    """What stands in backticks outside of blocks of code."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_every_python_file_that_a_page_names_exists(repository: Path, page: str) -> None:
+    """By its whole path or the end of one; `*` stands for any name. A file that the page has in full is to be added."""
+    text = (repository / page).read_text(encoding="utf-8")
+    to_add = set(re.findall(r"`([^`\n]+\.py)`:\n\n```python\n", text))
+    named = {word for word in _quoted(text) if re.fullmatch(r"[\w./*-]+\.py", word)} - to_add
+    files = [PurePath("/", path) for path in _tracked(repository)]
+    assert {path for path in named if not any(file.match(path) for file in files)} == set()
+
+
+def _names_a_setting(key: str) -> bool:
+    """Whether a dotted path leads to a setting; names of corpora and places in lists may be anything."""
+    groups: list[type[BaseModel]] = [Experiment]
+    for part in key.split("."):
+        fields = [group.model_fields[part] for group in groups if part in group.model_fields]
+        if not fields:
+            return False
+        groups = [model for field in fields for model in reference._models(field.annotation)]
+    return True
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_every_setting_that_a_page_names_exists(repository: Path, page: str) -> None:
+    """Dotted paths that begin with a group of the configuration, with a value or without."""
+    quoted = _quoted((repository / page).read_text(encoding="utf-8"))
+    paths = [found[1] for word in quoted if (found := re.match(r"([a-z_]+(?:\.[a-z_]+)+)(?=$|[:=\s])", word))]
+    keys = {
+        path for path in paths if path.split(".")[0] in Experiment.model_fields and not path.endswith((".py", ".yaml"))
+    }
+    assert {key for key in keys if not _names_a_setting(key)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.jsonlines import append, logged, objects
+from subgraft.jsonlines import append, objects, read_log
 
 
 def test_a_users_lines_become_objects() -> None:
@@ -33,14 +33,14 @@ def test_a_line_that_is_no_object_is_told_with_its_place(line: str, complaint: s
 
 def test_what_was_appended_is_read_on_from_any_line(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    assert list(logged(log)) == []
+    assert list(read_log(log)) == []
     for number in range(3):
         append(log, {"number": number, "text": "ü\n\u2028\ud800"}, lasting=number == 1)
-    found = list(logged(log))
+    found = list(read_log(log))
     assert [fields["number"] for fields, _ in found] == [0, 1, 2]
     assert found[0][0]["text"] == "ü\n\u2028\ud800"
-    assert [fields["number"] for fields, _ in logged(log, found[0][1])] == [1, 2]
-    assert list(logged(log, found[-1][1])) == []
+    assert [fields["number"] for fields, _ in read_log(log, found[0][1])] == [1, 2]
+    assert list(read_log(log, found[-1][1])) == []
 
 
 def test_a_torn_line_is_left_for_later_and_then_passed_over(tmp_path: Path) -> None:
@@ -48,15 +48,15 @@ def test_a_torn_line_is_left_for_later_and_then_passed_over(tmp_path: Path) -> N
     append(log, {"number": 0})
     with log.open("a") as stream:
         stream.write('{"number": 1')
-    ((_, end),) = logged(log)
+    ((_, end),) = read_log(log)
     append(log, {"number": 2})
-    assert [fields["number"] for fields, _ in logged(log, end)] == [2]
+    assert [fields["number"] for fields, _ in read_log(log, end)] == [2]
 
 
 def test_foreign_lines_are_passed_over(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(b'garbage\n[]\n\xff\xfe\n\n{"number": 0}\n' + b"[" * 100_000 + b"\n")
-    assert [fields for fields, _ in logged(log)] == [{"number": 0}]
+    assert [fields for fields, _ in read_log(log)] == [{"number": 0}]
 
 
 def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
@@ -67,6 +67,6 @@ def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     writers = [subprocess.Popen([sys.executable, "-c", program, str(log), str(writer)]) for writer in range(3)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
-    found = [fields for fields, _ in logged(log)]
+    found = [fields for fields, _ in read_log(log)]
     assert sorted(fields["writer"] for fields in found) == [str(writer) for writer in range(3) for _ in range(200)]
     assert {fields["text"] for fields in found} == {"x" * 20_000}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SubgraftError(Exception):
-    """An error that is told to the user as one message: where, what, and how to mend it."""
+    """An error that the user sees as one message: where, what, and how to mend it."""
 
     exit_code = 1
 
@@ -34,7 +34,7 @@ class UserError(SubgraftError):
 
 
 class OperationalError(SubgraftError):
-    """The world failed (disk, network, process): exit code 1, and the same command carries on."""
+    """Something outside failed (disk, network, process): exit code 1, and the same command carries on."""
 
     exit_code = 1
 

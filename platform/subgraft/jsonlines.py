@@ -29,7 +29,7 @@ def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
         yield found
 
 
-def logged(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
     """The objects in a log's whole lines after a byte offset, each with the offset behind it.
 
     What a kill tore, or another program wrote, is passed over; a last line without its end is left for later. The log

@@ -53,7 +53,7 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
         ),
         (
             "search={system: plain, sampler: grid, space: {learning_rate: {min: 0.1, max: 1}}}",
-            "a grid is over lists: space.learning_rate is a range",
+            "a grid needs lists: space.learning_rate is a range",
         ),
         ("search.space={}", "give at least one of initialiser, kd_weight"),
         ("search.space.initialiser=[pat]", "expected 'avg', 'att' or 'patt', found \"pat\"; did you mean 'patt'"),
@@ -70,7 +70,7 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
         ("search.asha={reduction_factor: 1}", "search.asha.reduction_factor: expected"),
         (
             "search={system: searched, space: {kd_weight: [1]}, objectives: [sentences_per_second]}",
-            "asha goes by dev BLEU",
+            "asha compares dev BLEU",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import UserError
-from subgraft.execution.upload import packed, require_small
+from subgraft.execution.upload import pack_working_directory, require_small
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _described(here: Path, text: str) -> Path:
 
 
 def test_what_is_excluded_or_ignored_is_not_sent(here: Path) -> None:
-    upload = packed(_described(here, "working_dir: .\nexcludes: [/tests/]\n"))
+    upload = pack_working_directory(_described(here, "working_dir: .\nexcludes: [/tests/]\n"))
     assert upload.files == 4  # .gitignore, env.yaml, platform/code.py, run.py
     assert {name for name, _ in upload.largest} <= {".gitignore", "env.yaml", "platform/code.py", "run.py"}
     require_small(upload, here / "env.yaml")
@@ -44,17 +44,17 @@ def test_what_is_excluded_or_ignored_is_not_sent(here: Path) -> None:
 )
 def test_a_description_without_a_folder_is_refused(here: Path, text: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        packed(_described(here, text))
+        pack_working_directory(_described(here, text))
 
 
 def test_an_absent_description_is_refused(here: Path) -> None:
     with pytest.raises(UserError, match="no such runtime environment file"):
-        packed(here / "absent.yaml")
+        pack_working_directory(here / "absent.yaml")
 
 
 def test_the_repository_sends_its_package_and_little_else(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository)
-    upload = packed(repository / "runtime_env.yaml")
+    upload = pack_working_directory(repository / "runtime_env.yaml")
     sources = [path for path in (repository / "platform").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert len(sources) <= upload.files <= len(sources) + 50
     assert upload.bytes < 2_000_000

@@ -74,7 +74,7 @@ def test_spans_are_the_smallest_at_whose_ends_both_agree(tokenizer: Tokenizer, s
         assert left.resegmented[1] == right.resegmented[0]
 
 
-def test_rates_of_nought_change_nothing(tokenizer: Tokenizer) -> None:
+def test_rates_of_zero_change_nothing(tokenizer: Tokenizer) -> None:
     tokens, result = _resegmented(tokenizer, TEXT[0], 0, merge_rate=0.0, split_rate=0.0)
     assert result.tokens == tokens
     assert not result.new

@@ -21,7 +21,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.locks import Lock
 from subgraft.search.ledger import Ledger
 from subgraft.search.results import TrialResult
-from subgraft.search.session import Found, SearchSession, sessions, tried
+from subgraft.search.session import Found, SearchSession, last_trial_steps, sessions
 from subgraft.store.store import Store
 from subgraft.tracking.server import Server
 
@@ -214,12 +214,12 @@ def test_one_process_at_a_time(place: Path) -> None:
 def test_what_trials_made_is_not_surplus(place: Path) -> None:
     folder, home = session(place).folder, place / "home"
     experiment = load(place / "config.yaml", Experiment)
-    assert tried(home, experiment, place) == []
+    assert last_trial_steps(home, experiment, place) == []
     folder.mkdir(parents=True)
     ledger = Ledger(folder / "trials.jsonl")
     for number, weight in enumerate((0.25, 0.5)):
         ledger.note(TrialResult(number, {"kd_weight": weight, "vocabulary_size": 70}, "finished"))
-    steps = tried(home, experiment, place)
+    steps = last_trial_steps(home, experiment, place)
     mine = {step.fingerprint for step in steps}
     assert {step.stage.name for step in steps} == {"finetune", "evaluate"} and len(mine) == 4
     assert mine <= needed(place / "config.yaml", [])

@@ -199,7 +199,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
         ([JOINT], "needs joint_vocabulary.kind wordpiece"),
         (["model.decoder_layers=2"], "model.decoder_layers: unknown field; did you mean 'layers'?"),
         (["model.activation_dropout=0.1"], "model.activation_dropout: unknown field"),
-        (["upstream.objectives=[{kind: masked, masked: 0.8, random: 0.3}]"], "more than the whole"),
+        (["upstream.objectives=[{kind: masked, masked: 0.8, random: 0.3}]"], "add up to more than 1"),
         (
             ["upstream.checkpoint=published", "upstream.objectives=[{kind: translation}]"],
             "a bert model was not pretrained with",

@@ -14,7 +14,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.finetune import run
-from subgraft.stages.phases import joined, take_over_tables, train_tables_alone
+from subgraft.stages.phases import join_outcomes, take_over_tables, train_tables_alone
 from subgraft.text.building import build
 from subgraft.training.progress import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
@@ -102,7 +102,7 @@ def test_a_curve_goes_on_where_the_first_phase_ended() -> None:
 
     first = Outcome(curve((0, 0.0, 0.0), (4, 0.5, 2.0)), steps=4, best_step=4, seconds=2.5)
     second = Outcome(curve((0, 0.0, 0.0), (6, 0.75, 3.0)), steps=6, best_step=6, seconds=3.5)
-    both = joined(first, second)
+    both = join_outcomes(first, second)
     assert both.curve == curve((0, 0.0, 0.0), (4, 0.5, 2.0), (10, 1.25, 5.5))
     assert (both.steps, both.best_step, both.seconds) == (10, 10, 6.0)
-    assert joined(first, Outcome(second.curve, 6, best_step=0, seconds=1.0)).best_step == 4
+    assert join_outcomes(first, Outcome(second.curve, 6, best_step=0, seconds=1.0)).best_step == 4

@@ -25,7 +25,7 @@ from subgraft.store.step import in_order
 from subgraft.store.store import Store
 
 SHORT = "pretrain.epochs=4"
-# Dev BLEU is nought for so short a training, so it would keep the weights of the beginning.
+# Dev BLEU is zero for so short a training, so it would keep the weights of the beginning.
 LAST = "pretrain.select=last"
 
 

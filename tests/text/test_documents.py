@@ -12,7 +12,7 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
 from subgraft.text.building import build
 from subgraft.text.corpus import Corpus
-from subgraft.text.documents import Place, Run, runs, watched, whole_documents
+from subgraft.text.documents import Place, Run, count_documents, runs, whole_documents
 
 EN_FR = Languages(source="en", target="fr")
 
@@ -41,7 +41,7 @@ def test_runs_end_where_a_document_does_and_at_gaps() -> None:
 def test_documents_with_gaps_are_counted_once() -> None:
     counts: Counter[str] = Counter()
     places = [Place("a", 0), Place("a", 2), Place("a", 4), Place("b", 1), Place("b", 2)]
-    assert len(list(watched([("text", str(place)) for place in places], counts))) == 5
+    assert len(list(count_documents([("text", str(place)) for place in places], counts))) == 5
     assert counts == {"documents": 2, "broken": 1}
 
 

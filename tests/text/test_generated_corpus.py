@@ -11,7 +11,7 @@ import pytest
 
 from subgraft.errors import UserError
 from subgraft.text.generated import pairs
-from subgraft.text.generated.corpus import Domain, Pair, drawn, grammar, take
+from subgraft.text.generated.corpus import Domain, Pair, draw_pairs, grammar, take
 from subgraft.text.generated.words import FINITE, Features, Noun
 
 DOMAINS: tuple[Domain, ...] = ("everyday", "law")
@@ -42,7 +42,7 @@ def test_pairs_are_distinct_on_either_side(domain: Domain, train: dict[Domain, l
 
 @pytest.mark.parametrize(("domain", "count"), [("everyday", 16_000), ("law", 2_500)])
 def test_few_sentences_are_derived_twice(domain: Domain, count: int) -> None:
-    assert len(set(islice(drawn(domain, "train", 1), count))) > 0.95 * count
+    assert len(set(islice(draw_pairs(domain, "train", 1), count))) > 0.95 * count
 
 
 @pytest.mark.parametrize("domain", DOMAINS)

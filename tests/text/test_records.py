@@ -37,7 +37,7 @@ def test_labels_stay_with_their_texts(tmp_path: Path) -> None:
     counts = corpus.counts["train"]
     assert (counts["too_short"], counts["duplicate"], counts["held_out"]) == (1, 1, 1), "labels are no part of a text"
     assert corpus.languages == ("en",)
-    with pytest.raises(UserError, match="is a label, no text"):
+    with pytest.raises(UserError, match="is a label, not a text"):
         corpus.text("train", "label")
 
 
@@ -132,8 +132,8 @@ def test_mistakes_of_documents(tmp_path: Path, line: object, message: str | None
     ("fields", "message"),
     [
         ({"label": {"kind": "label"}}, "must be a text"),
-        ({"a": {"language": "en"}, "b": {"kind": "span", "of": "c"}}, "no text here"),
-        ({"a": {}, "b": {"kind": "span"}}, "says what text it is of"),
+        ({"a": {"language": "en"}, "b": {"kind": "span", "of": "c"}}, "not a text field"),
+        ({"a": {}, "b": {"kind": "span"}}, "a span needs `of`"),
         ({"a": {"column": 1}, "b": {}}, "not both"),
         ({"documents": {}}, "no field can be called documents"),
         ({"a b": {}}, "pattern"),

@@ -211,9 +211,9 @@ def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit is of one corpus"),
-        ({"together": [{"squad": "a"}]}, "no squad"),
-        ({"together": [{"together": [{"folder": "a"}]}]}, "in one place each"),
+        ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit applies to one corpus"),
+        ({"together": [{"squad": "a"}]}, "parts of kind together, squad"),
+        ({"together": [{"together": [{"folder": "a"}]}]}, "parts of kind together"),
         ({"together": [{"folder": "a"}], "folder": "b"}, "exactly one of"),
         ({"together": []}, "exactly one of"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.tracking.delivery import merged
+from subgraft.tracking.delivery import merge_metrics
 from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
 
 OPERATIONS = [
@@ -80,6 +80,6 @@ def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("runs, expected", [("aab", [2, 1]), ("aba", [1, 1, 1]), ("a", [1]), ("", [])])
 def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[int]) -> None:
     operations = [(LogMetrics(run, [("loss", 1.0, 0, step)]), step) for step, run in enumerate(runs)]
-    result = list(merged(operations))
+    result = list(merge_metrics(operations))
     assert [len(operation.points) for operation, _ in result] == expected
     assert result == [] or result[-1][1] == len(runs) - 1

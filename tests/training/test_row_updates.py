@@ -93,7 +93,7 @@ def test_a_full_factor_without_pull_changes_not_a_bit() -> None:
     assert torch.equal(module.table, plain.table)
 
 
-def test_nought_freezes_rows_and_a_pull_keeps_them_near() -> None:
+def test_zero_freezes_rows_and_a_pull_keeps_them_near() -> None:
     start = Squares().table.detach()[ROWS]
     frozen, _ = trained(0.0, [0.0, 0.0, 0.0])
     assert torch.equal(frozen.table.detach()[ROWS], start)

@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0; 1 the world failed, run it again; 2 a mistake, told in one message."""
+"""The command line. Exit codes: 0; 1 a failure outside (disk, network, process), run it again; 2 a user's mistake."""
 
 from __future__ import annotations
 

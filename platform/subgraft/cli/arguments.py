@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         command = self.prog.removeprefix("subgraft").strip()
-        raise UserError(message, where=command, hint=f"`{self.prog} --help` tells what it takes.")
+        raise UserError(message, where=command, hint=f"`{self.prog} --help` shows its arguments.")
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """As parse_args, with a configuration's overrides anywhere behind it. Raises UserError."""

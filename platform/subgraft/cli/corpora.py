@@ -15,7 +15,7 @@ from subgraft.text.squad import Pairing
 
 # What the built-in corpus is in, and any folder with both.
 USUAL = Languages(source="en", target="de")
-# So many names or labels are told one by one.
+# So many names or labels are listed one by one.
 FEW = 6
 
 
@@ -128,7 +128,7 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
 
 def _folder(named: str, given: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
     """How the corpus of a folder is asked for: as its files tell, with the languages that are given or that it has."""
-    from subgraft.text.folders import only, recognised
+    from subgraft.text.folders import recognised, restrict_to
     from subgraft.text.places import find
 
     place = find(named, Path.cwd())
@@ -136,7 +136,7 @@ def _folder(named: str, given: Languages | tuple[str, ...] | None) -> tuple[Corp
     if found is None or (found.source.folder and isinstance(given, Languages)):
         return CorpusSource(folder=named), given if isinstance(given, Languages) else USUAL
     if given is not None:
-        return (found.source, given) if isinstance(given, Languages) else (only(found.source, given), None)
+        return (found.source, given) if isinstance(given, Languages) else (restrict_to(found.source, given), None)
     if found.source.folder and not found.fields and len(found.languages) <= 2:
         usual = {USUAL.source, USUAL.target} <= {*found.languages}
         pair = Languages(source=found.languages[0], target=found.languages[-1])

@@ -70,8 +70,8 @@ def _corpora() -> tuple[bool, str]:
 
 
 def _upload(runtime_env: Path) -> tuple[bool, str]:
-    from subgraft.execution.upload import packed, require_small
+    from subgraft.execution.upload import pack_working_directory, require_small
 
-    upload = packed(runtime_env)
+    upload = pack_working_directory(runtime_env)
     require_small(upload, runtime_env)
     return True, f"upload of a job: {upload.files} files, {upload.bytes / 1e6:.1f} MB"

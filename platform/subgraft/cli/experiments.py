@@ -55,7 +55,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
 
 
 @contextmanager
-def recorded() -> Iterator[Server]:
+def recording_server() -> Iterator[Server]:
     """The server of the runs of this place.
 
     Raises UserError where nothing has been recorded yet, OperationalError where the server does not answer.
@@ -114,7 +114,7 @@ def plan(arguments: argparse.Namespace) -> None:
 def compare_runs(arguments: argparse.Namespace) -> None:
     from subgraft.tracking.compare import compare, table
 
-    with recorded() as server:
+    with recording_server() as server:
         console().print(table(compare(server, arguments.runs)))
 
 
@@ -134,7 +134,7 @@ def _report_of(run: str) -> Path:
     """Where the report of a recorded run is."""
     from subgraft.store.store import default_home
 
-    with recorded() as server:
+    with recording_server() as server:
         for stage in server.children(server.find(run)):
             directory = default_home() / "store" / "report" / stage.tags.get("fingerprint", "")
             if stage.tags.get("stage") == "report" and (directory / "report.html").is_file():

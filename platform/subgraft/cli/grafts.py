@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory, new_file, require_absent
-from subgraft.cli.registered import HELP, local_model, sound
+from subgraft.cli.registered import HELP, local_model, require_sound
 from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.errors import UserError
 
@@ -46,7 +46,7 @@ def add_to(commands: Commands) -> None:
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help=HELP)
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
-    transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; the README has all")
+    transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; docs/guide.md has all")
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument(
@@ -63,7 +63,7 @@ def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
     """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id."""
     from subgraft.vocabulary.tokenizer import Tokenizer
 
-    directory = sound(Path(place))
+    directory = require_sound(Path(place))
     if directory.is_dir() and not (directory / "config.json").is_file():
         return Tokenizer.load(directory)
     from subgraft.models.tokenizers import load_tokenizers
@@ -131,7 +131,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         raise UserError(f"this model has no {arguments.side}", where=arguments.model)
     tokenizer = bundle.tokenizers[arguments.side]
     tokens = read_tokens(arguments.tokens, tokenizer)
-    generator = sound(Path(arguments.generator)) if arguments.generator != "avg" else None
+    generator = require_sound(Path(arguments.generator)) if arguments.generator != "avg" else None
     method = load_generator(generator, arguments.side)[0].kind if generator else "avg"
     request = Request(
         side=side(bundle.model, arguments.side),
@@ -163,9 +163,9 @@ def assemble_model(arguments: argparse.Namespace) -> None:
 
 def _check_method(arguments: argparse.Namespace) -> None:
     """Whether the method is there, and given what it needs and nothing else."""
-    from subgraft.initialisers.methods import known
+    from subgraft.initialisers.methods import require_known
 
-    facts = facts_of(known(arguments.method))
+    facts = facts_of(require_known(arguments.method))
     if (arguments.generator is not None) != (facts.trained is not None):
         only = ", ".join(names_with("trained"))
         raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
@@ -192,7 +192,7 @@ def transfer_model(arguments: argparse.Namespace) -> None:
     _check_method(arguments)
     for given in (arguments.generator, arguments.static, arguments.distilled):
         if given is not None:
-            sound(given)
+            require_sound(given)
     sides = tuple(arguments.sides.split(","))
     if not set(sides) <= {"encoder", "decoder"}:
         raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", hint="decoder or encoder,decoder")

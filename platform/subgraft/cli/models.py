@@ -56,7 +56,7 @@ def generate_text(arguments: argparse.Namespace) -> None:
 
 def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
-    # These take seconds to load; a mistake in the text is told at once.
+    # These take seconds to load; a mistake in the text is reported at once.
     from subgraft.config.evaluation import MeasurementSettings
     from subgraft.models.bundle import Bundle
     from subgraft.stages.evaluate import translator

@@ -12,16 +12,16 @@ HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 def local_model(model: str) -> str:
     """The model as it was given; of a registered one the verified directory, fetched where it is remote."""
     if not model.startswith("models:/"):
-        sound(Path(model))
+        require_sound(Path(model))
         return model  # as it was given: `./absent` is no hub id, and `absent` may be one
-    from subgraft.cli.experiments import recorded
+    from subgraft.cli.experiments import recording_server
     from subgraft.tracking.registry import Registry
 
-    with recorded() as server:
+    with recording_server() as server:
         return str(Registry(server).resolve(model))
 
 
-def sound(given: Path) -> Path:
+def require_sound(given: Path) -> Path:
     """What was given. Raises UserError for an artifact of a store that is not as its record says."""
     from subgraft.store.record import RECORD, verified
 

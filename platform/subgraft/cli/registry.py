@@ -43,7 +43,7 @@ def add_to(commands: Commands) -> None:
 def list_models(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
-    from subgraft.cli.experiments import recorded
+    from subgraft.cli.experiments import recording_server
     from subgraft.reporting.numbers import fixed
     from subgraft.tracking.registry import Registry
     from subgraft.tracking.tags import system_of
@@ -52,7 +52,7 @@ def list_models(arguments: argparse.Namespace) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
         table.add_column(heading, justify="right" if "BLEU" in heading else "left")
-    with recorded() as server:
+    with recording_server() as server:
         versions = Registry(server).versions()
     for one in versions:
         scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
@@ -66,10 +66,10 @@ def list_models(arguments: argparse.Namespace) -> None:
 
 
 def show_model(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.experiments import recorded
+    from subgraft.cli.experiments import recording_server
     from subgraft.tracking.registry import CARD, Registry
 
-    with recorded() as server:
+    with recording_server() as server:
         registry = Registry(server)
         version = registry.version(arguments.model)
         directory = registry.resolve(version.uri)
@@ -89,16 +89,16 @@ def show_model(arguments: argparse.Namespace) -> None:
 
 
 def pull_model(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.experiments import recorded
+    from subgraft.cli.experiments import recording_server
     from subgraft.tracking.registry import Registry
 
-    with new_directory(arguments.out) as out, recorded() as server:
+    with new_directory(arguments.out) as out, recording_server() as server:
         version = Registry(server).pull(arguments.model, out)
     print(f"{version.uri} written to {arguments.out}")
 
 
 def promote_model(arguments: argparse.Namespace) -> int:
-    from subgraft.cli.experiments import recorded
+    from subgraft.cli.experiments import recording_server
     from subgraft.tracking.promotion import Requirement, promote
     from subgraft.tracking.registry import SCHEME, Registry
 
@@ -106,7 +106,7 @@ def promote_model(arguments: argparse.Namespace) -> int:
     if "@" in name or "/" in name:
         raise UserError("a model's name was expected, without alias or version", where=arguments.model)
     requirement = Requirement(arguments.level, arguments.samples, arguments.seed)
-    with recorded() as server:
+    with recording_server() as server:
         verdict = promote(Registry(server), name, requirement)
     print(_told(name, verdict, requirement))
     return 0 if verdict.promoted or verdict.comparison is None else NOT_BETTER

@@ -24,7 +24,7 @@ def add_to(commands: Commands) -> None:
 
 
 def search(arguments: argparse.Namespace) -> None:
-    """Raises OperationalError where trials failed, once the others are told."""
+    """Raises OperationalError where trials failed, once the others are reported."""
     from subgraft.cli.experiments import load_experiment
     from subgraft.errors import OperationalError
 

@@ -26,7 +26,7 @@ def add_to(commands: Commands) -> None:
     listing = group.add_parser("list", help="artifacts: how large, how old, which recent runs used them")
     listing.set_defaults(command=list_store)
 
-    collect = group.add_parser("gc", help="remove what no given configuration needs; tells only, unless --apply")
+    collect = group.add_parser("gc", help="remove what no given configuration needs; only lists it, unless --apply")
     collect.add_argument(
         "--keep",
         nargs="+",
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
         help="YAML files; key=value behind one changes it, as in `subgraft run`",
     )
     collect.add_argument("--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="keep what is younger")
-    collect.add_argument("--apply", action="store_true", help="remove it; without this, it is only told")
+    collect.add_argument("--apply", action="store_true", help="remove it; without this, only list what would go")
     collect.set_defaults(command=collect_garbage)
 
 
@@ -93,20 +93,20 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
     from subgraft.cli.experiments import load_experiment
     from subgraft.experiment.collection import needed_by
     from subgraft.experiment.pipeline import Pipeline
-    from subgraft.search.session import tried
+    from subgraft.search.session import last_trial_steps
     from subgraft.store.store import default_home
 
     experiment, base = load_experiment(config, changes), config.absolute().parent
-    return needed_by(Pipeline(experiment, base).report, *tried(default_home(), experiment, base))
+    return needed_by(Pipeline(experiment, base).report, *last_trial_steps(default_home(), experiment, base))
 
 
 def _uses() -> Mapping[str, list[str]]:
     """Recent runs by fingerprint; none, and a line on standard error, where they are not to be had."""
-    from subgraft.cli.experiments import recorded
+    from subgraft.cli.experiments import recording_server
     from subgraft.experiment.inventory import recent_uses
 
     try:
-        with recorded() as server:
+        with recording_server() as server:
             return recent_uses(server)
     except UserError:  # nothing was recorded here
         return defaultdict(list)

@@ -1,4 +1,4 @@
-"""Read a YAML configuration into typed, frozen settings, telling every mistake at once and where it stands."""
+"""Read a YAML configuration into typed, frozen settings, reporting every mistake at once, with its place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
     Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
     field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
     fields, keys given twice, broken YAML, a missing file, broken UTF-8. Where there are keys of an earlier version,
-    they alone are told, each with the line to write.
+    only these are reported, each with the line to write.
     """
     tree = parse(_read(path), str(path))
     broken = bool(tree.mistakes) and not tree.places
@@ -196,7 +196,7 @@ def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[ty
 
 
 def _is_named(model: type[BaseModel], part: str | int) -> bool:
-    """Whether `part` is what names this member of a union: the one value that a field of it can have."""
+    """Whether `part` names this member of a union: the only value that one of its fields allows."""
     return any(get_args(field.annotation) == (part,) for field in model.model_fields.values())
 
 

@@ -1,4 +1,4 @@
-"""Settings of corpora: where text comes from, and what of it is kept."""
+"""Settings of corpora: where text comes from, and which text is kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ Count = Annotated[int, Field(gt=0)]
 
 
 class Languages(Settings):
-    """The languages that a task reads and writes; equal ones mean text of one language."""
+    """The languages that a task reads and writes, as in `en` and `de`; the same twice means text of one language.
+
+    source: the code of the language that is read.
+    target: the code of the language that is written.
+    """
 
     source: str
     target: str
@@ -25,7 +29,11 @@ def _absent(given: object) -> bool:
 
 
 class UrlFile(Settings):
-    """A file to download; `sha256` is of the bytes as downloaded."""
+    """A file to download.
+
+    url: its address; what is there is plain text or gzipped.
+    sha256: the digest of the bytes as downloaded; another file is refused.
+    """
 
     url: str
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -34,8 +42,10 @@ class UrlFile(Settings):
 class ColumnFiles(Settings):
     """Pairs in columns of a file: tab-separated ones by number, from 1, or fields of JSON lines by name.
 
-    folder: {train,dev,test}.tsv[.gz], or .jsonl[.gz] where columns are named.  files: a path per split.
+    folder: where {train,dev,test}.tsv[.gz] lie, or .jsonl[.gz] where columns are named.
+    files: a path per split, in place of folder.
     source, target: a column, or several, joined by `separator`; of a field that is a list, its first item.
+    separator: what is put between the texts of several columns.
     """
 
     folder: str | None = None
@@ -72,9 +82,12 @@ class ColumnFiles(Settings):
 class RecordField(Settings):
     """A named field of records.
 
-    column: where it stands; by default the field of that name.  language: of a text; by default the field's own name.
-    of: the text that a span, [start, end] in characters, lies in.  A tensor has no column: it is a row of the tensor of
-    that name in {train,dev,test}.{name}.safetensors beside the records.
+    kind: what it holds: a text, a label, a span of a text, or a row of a tensor.
+    column: the column that it is read from; by default the one of the field's name.
+    language: the language of a text; by default the field's own name.
+    of: the text that a span, [start, end] in characters, lies in.
+
+    A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors beside the records.
     """
 
     kind: FieldKind = "text"
@@ -87,7 +100,7 @@ class RecordField(Settings):
         if self.language is not None and self.kind != "text":
             raise ValueError("only a text has a language")
         if (self.of is not None) != (self.kind == "span"):
-            raise ValueError("a span, and nothing else, says what text it is of")
+            raise ValueError("a span needs `of`, the text that it lies in, and other kinds cannot have it")
         if self.kind == "tensor" and self.column is not None:
             raise ValueError("a tensor has no column: its rows are in a safetensors file")
         return self
@@ -96,8 +109,11 @@ class RecordField(Settings):
 class RecordFiles(Settings):
     """Records of named fields: JSON lines, or tab-separated where columns are numbers, from 1.
 
-    folder: {train,dev,test}.jsonl[.gz] or .tsv[.gz].  files: a path per split.  document: the column that names a
-    record's document. Its texts are then lists of segments, or single segments of which neighbours make the document.
+    folder: where {train,dev,test}.jsonl[.gz] or .tsv[.gz] lie.
+    files: a path per split, in place of folder.
+    fields: what a record consists of, by name; one at least must be a text.
+    document: the column that names a record's document; the texts of a record are then lists of segments, or single
+    segments, and neighbours of one name make the document.
     """
 
     folder: str | None = None
@@ -131,7 +147,7 @@ class RecordFiles(Settings):
             raise ValueError("one field at least must be a text")
         for name, field in self.fields.items():
             if field.of is not None and field.of not in texts:
-                raise ValueError(f"the span {name} is of '{field.of}', which is no text here")
+                raise ValueError(f"the span {name} is of '{field.of}', which is not a text field")
         if len({isinstance(column, str) for column in self._columns}) > 1:
             raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
         if any(isinstance(column, int) and column < 1 for column in self._columns):
@@ -144,9 +160,12 @@ class RecordFiles(Settings):
 class VerseFiles(Settings):
     """Translations of one book, line by line `verse id<TAB>text`, ids as in b.MAT.1.1: book, chapter, verse.
 
-    translations: {name}.tsv[.gz] in the folder, by language.  aligned: verses that all of them have, side by side;
-    else each translation is text by itself.  documents: what is one.  dev, test: the books held out; all others are
-    for training.
+    folder: where the translations lie.
+    translations: the name of each language's file, {name}.tsv[.gz].
+    aligned: whether only verses that all translations have are kept, side by side; if not, each translation is a text
+    of its own.
+    documents: which verses make a document.
+    dev, test: the books held out for the split, as in MAT; all others are for training.
     """
 
     folder: str
@@ -164,10 +183,13 @@ class VerseFiles(Settings):
 
 
 class PlainTexts(Settings):
-    """Text by language that nobody has split yet: {name}.txt[.gz] in a folder, or one file of `name<TAB>segment` lines.
+    """Text by language that is not split yet: {name}.txt[.gz] in a folder, or one file of `name<TAB>segment` lines.
 
-    languages: names by language, or languages that are their own names.  held_out: segments taken from each language,
-    evenly spaced, or drawn by `seed` where one is given.
+    folder: where a file for each language lies.
+    tagged: the one file of all languages, in place of folder.
+    languages: the name of each language in the folder or the file, or a list of languages that are their own names.
+    held_out: how many segments of each language dev and test get.
+    seed: draws the segments held out; without it, they are evenly spaced.
     """
 
     folder: str | None = None
@@ -208,16 +230,21 @@ SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 class CorpusSource(Settings):
     """Where a corpus comes from: exactly one of its kinds.
 
-    generated: a domain of the built-in corpus.  folder: {train,dev,test}.{language}[.gz], looked up beside the
-    configuration file, then under SUBGRAFT_DATA; of a pair in one language, {train,dev,test}.{source,target}[.gz].
-    files: paths per split, source then target (or one, monolingual).  urls: the same as downloads.  mtdata: a dataset
-    id per split.  squad: questions in SQuAD's JSON, as {train,dev,test}.json[.gz] in a folder or a path per split.
-    columns: pairs in columns of a file.  together: several corpora as one, cleaned as one; limits are the parts' own.
-    records: named fields (texts, labels, spans, tensors) in files, of documents where they say so.  verses:
-    translations of one book.  plain: text by language, split here.  texts: a corpus for each language, not parallel.
-
-    languages: of a folder of more than two, {train,dev,test}.{language}[.gz] that agree line by line.
-    limit: segments per split, evenly spaced; of documents, whole ones until no other fits.
+    generated: a domain of the built-in corpus.
+    folder: {train,dev,test}.{language}[.gz], looked up beside the configuration file, then under SUBGRAFT_DATA; of a
+    pair in one language, {train,dev,test}.{source,target}[.gz].
+    files: paths per split, source then target (or one, monolingual).
+    urls: files to download, as in `files`.
+    mtdata: a dataset id per split.
+    squad: questions in SQuAD's JSON, as {train,dev,test}.json[.gz] in a folder or a path per split.
+    columns: pairs in columns of a file.
+    together: several corpora as one, cleaned as one; each part has its own limit.
+    records: named fields (texts, labels, spans, tensors) in files, which may form documents.
+    verses: translations of one book.
+    plain: text by language, split here.
+    texts: a corpus for each language, not parallel.
+    languages: the languages of a folder that has more than two, whose files agree line by line.
+    limit: the most segments of a split, evenly spaced; of documents, whole ones until no other fits.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -257,19 +284,23 @@ class CorpusSource(Settings):
     @model_validator(mode="after")
     def _parts(self) -> CorpusSource:
         if self.together and self.limit:
-            raise ValueError("limit is of one corpus: give it to the parts of together")
+            raise ValueError("limit applies to one corpus: give it in the parts of together")
         apart = ("together", "squad", "records", "verses", "texts")
         if self.together and any(part.kind in apart for part in self.together):
-            raise ValueError(f"together is of text that lies in one place each, and of no {', '.join(apart[1:])}")
+            raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
         if self.texts and self.limit:
-            raise ValueError("limit is of one text: give it to those of texts")
+            raise ValueError("limit applies to one text: give it in each of texts")
         return self
 
 
 class Cleaning(Settings):
-    """Rules a training pair must pass; dev and test are only stripped, never filtered.
+    """Rules a training pair must pass; dev and test are only stripped, never filtered. null switches a rule off.
 
-    Lengths are characters of either side; the ratio is the longer side over the shorter. null: no such rule.
+    min_characters, max_characters: bounds on the length of either side.
+    max_ratio: the most times that the longer side may be as long as the shorter.
+    drop_identical: whether pairs whose sides are the same text are dropped.
+    deduplicate: whether a pair is kept only the first time it occurs.
+    drop_held_out: whether pairs that dev or test has as well are dropped.
     """
 
     min_characters: Annotated[int, Field(ge=1)] = 1
@@ -283,8 +314,8 @@ class Cleaning(Settings):
 class QuestionGenerationSettings(Settings):
     """What a model reads to ask a question: a passage with the answer marked.
 
-    window: characters of the passage that are kept around the answer, marks not counted.  marks: what is written
-    before and after the answer; text, which the encoder's vocabulary must be able to spell.
+    window: characters of the passage that are kept around the answer, marks not counted.
+    marks: what is written before and after the answer; text, which the encoder's vocabulary must be able to spell.
     """
 
     window: Annotated[int, Field(ge=1)] = 600

@@ -1,4 +1,4 @@
-"""Settings of the two domains: what a model is pretrained on, and how, and what it is fitted to."""
+"""Settings of the two domains: upstream, which a model is pretrained on, and downstream, which it is fitted to."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 
 
 class UpstreamSettings(Settings):
-    """The pretrained side: either learnt here from a corpus, or a checkpoint (a local directory or a hub id).
+    """The pretrained side: either trained here on a corpus, or a checkpoint.
 
-    corpus is needed in both cases: generators are trained on it.  continue_pretraining: whether the checkpoint is
-    pretrained further on the corpus, as `pretrain` says, before anything else; it keeps its vocabularies.  languages:
-    of that corpus, where they are not the task's; `all`: every text that it names, in any number of languages.
-    objectives: what the model is, or was, pretrained on.
+    corpus: a name of `corpora`; needed with a checkpoint too, because generators are trained on it.
+    languages: the languages of that corpus, where they are not the task's; `all` takes every text that it names, in any
+    number of languages.
+    objectives: what the model is, or was, pretrained on; with several, each batch belongs to one of them.
+    vocabulary: the vocabulary to learn where there is no checkpoint.
+    checkpoint: a local directory or a hub id to begin with, in place of pretraining.
+    continue_pretraining: whether the checkpoint is first pretrained further on the corpus, as `pretrain` says, with its
+    own vocabularies.
+    sampling: how text is cut for systems with `pretraining: sampled`.
+    seed: of pretraining, of generators and of learnt rows, which all `seeds` share.
     """
 
     corpus: str
@@ -51,7 +57,9 @@ class UpstreamSettings(Settings):
 class DownstreamSettings(Settings):
     """The task side: its corpus and the vocabulary it gets.
 
-    shared: whether both sides get one, learnt on the text of both, where otherwise each gets its own.
+    corpus: a name of `corpora`.
+    vocabulary: the vocabulary to learn on its training text.
+    shared: whether both sides get the same vocabulary, learnt on the text of both; if not, each side gets its own.
     """
 
     corpus: str

@@ -12,7 +12,12 @@ from subgraft.config.base import Seed, Settings
 class MeasurementSettings(Settings):
     """How one model is measured on one text.
 
+    beam: beam size of generation.
+    batch_size: sentences that are translated at a time; larger is faster until memory runs out.
     max_length_ratio: an output ends at this many bytes of text for each byte of its source.
+    test_sentences: the first so many sentences of the test set are scored; all where not given.
+    speed_sentences: how many of these are translated to measure speed.
+    speed_repeats: how many times, for a median; more for a steadier figure.
     calibration: whether the inference ECE is measured, which reads every output once more.
     """
 
@@ -29,10 +34,10 @@ class EvaluationSettings(MeasurementSettings):
     """How the systems of an experiment are measured, and compared.
 
     bootstrap_samples: resamples behind an interval or a p-value.
-    by_token_count: whether the bits of the test references are taken, by how often the new tokens in them occur in the
-    training text: one more pass over the test set, by a stage of its own.
-    upstream_sentences: so many sentences of the upstream corpus's test split are translated as well, by every finetuned
-    model and by the one it began with: what was forgotten. Not done where it is not given.
+    by_token_count: whether the bits of the test references are broken down by how often the new tokens in them occur in
+    the training text; costs one more pass over the test set, by a stage of its own.
+    upstream_sentences: how many sentences of the upstream corpus's test split are translated as well, before and after
+    finetuning, to measure what was forgotten; none where not given.
     """
 
     bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
@@ -41,14 +46,15 @@ class EvaluationSettings(MeasurementSettings):
 
     @property
     def measurement(self) -> MeasurementSettings:
-        """What decides the measurement of one model, and nothing of how models are compared."""
+        """The settings that decide how one model is measured, without those of comparisons."""
         return MeasurementSettings(**self.model_dump(include=set(MeasurementSettings.model_fields)))
 
 
 class IntrinsicSettings(Settings):
     """The intrinsic quality of new rows: seen tokens are held out, and made again by each system's initialiser.
 
-    tokens: how many; fewer where a fifth of those that qualify is less.  seed: which ones.
+    tokens: how many tokens are held out; never more than a fifth of those that qualify.
+    seed: draws these tokens.
     """
 
     tokens: Annotated[int, Field(ge=1)] = 500

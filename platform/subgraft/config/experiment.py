@@ -33,9 +33,33 @@ _BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
 class Experiment(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
-    task, question_generation: left out of what the report records where they say what has always been so.
-    token_distillation_training, likelihood_matching_training: there where a system needs them, and in no fingerprint
-    elsewhere.  search: what `subgraft search` does; the other commands pass over it.
+    name: the experiment's name, in the tracker, the registry and the report.
+    preset: the sizes and trainings that are used where the configuration gives none.
+    task: what the model is finetuned for.
+    question_generation: what a model reads, for the task of that name.
+    languages: what the task reads and writes.
+    seeds: a run of every system for each.
+    sides: whose vocabulary changes.
+    corpora: every corpus, by name.
+    cleaning: which training pairs are kept.
+    upstream: what the model is pretrained on, or the checkpoint.
+    downstream: the task's corpus and vocabulary.
+    joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
+    model: the size of a model that is pretrained here.
+    pretrain: the training of the upstream model.
+    generator: how generators work, in all systems.
+    generator_training: the training of a generator.
+    static_embeddings: for initialisers that need vectors of the new tokens.
+    token_distillation: for systems of `token-distillation`.
+    token_distillation_training: the training of these rows; needed if there is such a system.
+    likelihood_matching: for systems of `likelihood-matching`.
+    likelihood_matching_training: the training of these rows; needed if there is such a system.
+    finetune: the finetuning of all systems.
+    systems: what is compared.
+    evaluation: how models are measured.
+    intrinsic: measures new rows by themselves too; skipped where not given.
+    search: what `subgraft search` does; the other commands ignore it.
+    runtime: where and how steps run.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -119,7 +143,7 @@ class Experiment(Settings):
         by_step = [name for name in _BY_STEP if getattr(self.finetune, name)]
         if by_step and (phased := [system.name for system in self.systems if system.tables_first]):
             raise ValueError(
-                f"system {phased[0]}: tables_first makes two trainings, so finetune.{by_step[0]} says nothing"
+                f"system {phased[0]}: tables_first splits finetuning in two, so finetune.{by_step[0]} does not apply"
             )
         for system in self.systems:
             require_trained_tables(system, system.finetuning(self.finetune).embedding_learning_rate)
@@ -158,7 +182,7 @@ class Experiment(Settings):
         others = [system.name for system in self.systems if system.pretraining != "plain"]
         if self.upstream.checkpoint is not None and others:
             raise ValueError(
-                f"upstream.checkpoint brings a model that cannot be pretrained again, which these systems are about: "
+                f"upstream.checkpoint brings a pretrained model, and these systems need a pretraining of their own: "
                 f"{', '.join(others)}; leave out either"
             )
         if self.upstream.continue_pretraining and self.upstream.checkpoint is None:
@@ -175,7 +199,7 @@ class Experiment(Settings):
             raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
         for objective in self.upstream.objectives if sampled else ():
             if not objective.samples:
-                raise ValueError(f"`pretraining: sampled` cannot be had with the objective {objective.kind}")
+                raise ValueError(f"`pretraining: sampled` does not work with the objective {objective.kind}")
             if objective.sampled_as not in (None, *self.upstream.sampling.sides):
                 raise ValueError(
                     f"text of the objective {objective.kind} counts as the {objective.sampled_as}'s: "
@@ -233,7 +257,7 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _trainable(self) -> Experiment:
-        """A checkpoint brings a model of its own; one that is made here must bear what it is trained with."""
+        """A model that is made here must support its objectives, vocabularies, sides and lengths."""
         if self.upstream.checkpoint is not None:
             return self
         family, kinds = self.model.family, self.model.vocabulary_kinds
@@ -253,7 +277,7 @@ class Experiment(Settings):
 
     @property
     def _kinds_it_is_pretrained_with(self) -> dict[str, VocabularyKind]:
-        """Kinds of the vocabularies that any system's pretraining takes, by where they are given."""
+        """Kinds of the vocabularies that models are pretrained with here, by their settings."""
         ways = {system.pretraining for system in self.systems}
         kinds = {"upstream.vocabulary": self.upstream.vocabulary.kind}
         kinds |= {"downstream.vocabulary": self.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
@@ -278,12 +302,12 @@ class Experiment(Settings):
         return max(training.max_length for training in trainings if training is not None)
 
     def learns(self, learning: LearningName) -> bool:
-        """Whether any row's new tokens are learnt so."""
+        """Whether any system's new tokens are learnt so."""
         return any(facts_of(system.initialiser).learnt_by == learning for system in self.systems)
 
     @model_validator(mode="after")
     def _learnable(self) -> Experiment:
-        """What learns rows needs its settings, and the sides that it is about."""
+        """Learnt rows need their training's settings, and sides that they can be learnt for."""
         for name in filter(self.learns, LEARNINGS):
             facts = LEARNINGS[name]
             if getattr(self, facts.training) is None:
@@ -305,7 +329,7 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _matchable(self) -> Experiment:
-        """Its own translations are text that a model can have before it is finetuned only if it translates."""
+        """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
         if not self.learns("likelihood-matching"):
             return self
         if self.likelihood_matching.text == "own-translations" and not self.upstream.translates:

@@ -15,10 +15,12 @@ Negatives = Literal["sentence", "batch"]
 class ResegmentationSettings(Settings):
     """How unseen tokens are simulated inside words: by merging and splitting, or by likeness to the real new ones.
 
-    merge_rate: chance that a token is merged with its right neighbour in the word (repeatedly, up to max_merge tokens).
+    merge_rate: chance that a token is merged with its right neighbour in the word, repeatedly, up to max_merge tokens.
     split_rate: chance that a token that was not merged is cut in two at a random place.
-    match: downstream simulates tokens that are as long, begin words as often, and have as many subwords and hyperwords
-    as those that the task's vocabulary adds; nothing is merged or split then.  match_rate: how many, for each token.
+    max_merge: the most tokens that are merged into one.
+    match: with `downstream`, simulated tokens are as long, begin words as often, and have as many subwords and
+    hyperwords as those that the task's vocabulary adds; nothing is merged or split then.
+    match_rate: the chance that such a token is simulated at a token, with `match`.
     """
 
     merge_rate: Share = 0.35
@@ -41,8 +43,15 @@ class ResegmentationSettings(Settings):
 class GeneratorSettings(Settings):
     """Training of a generator, in all that systems share; its kind and kd_weight are the system's.
 
-    negatives: which simulated tokens a token of the decoder competes with, those of its sentence, or of all sentences
-    that are computed together.  initial_weights: W begins at zero, which is avg, or is drawn from N(0, 1).
+    max_similar: the most similar tokens that a new token is mixed from.
+    literal_equation: divides by the number of similar tokens once more, as equations 2 and 3 are printed; only to
+    reproduce them to the letter.
+    distillation_position: where a decoder's states are compared: where the token is read, or where it is predicted.
+    resegmentation: how unseen tokens are simulated.
+    negatives: which simulated tokens a token of the decoder competes with: those of its sentence, or of all sentences
+    that are computed together.
+    initial_weights: whether the attention's weights begin at zero, where all similar tokens count the same as in avg,
+    or are drawn from N(0, 1).
     """
 
     max_similar: Annotated[int, Field(ge=1)] = 10
@@ -54,10 +63,19 @@ class GeneratorSettings(Settings):
 
 
 class StaticEmbeddingSettings(Settings):
-    """Static embeddings of the new vocabulary's tokens, trained on the task's text; the system's method says by what.
+    """Static embeddings of the new vocabulary's tokens, trained by gensim on the task's text with the system's
+    algorithm.
 
-    dimensions: the model's `d_model` where not given.  min_count: tokens rarer than this get no vector.  The n-grams
-    are fastText's.  Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
+    Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
+    dimensions: of a vector; the model's `d_model` where not given.
+    window: tokens of context on either side.
+    epochs: passes over the text.
+    min_count: tokens rarer than this get no vector.
+    negative_samples: random tokens that each true one is contrasted with.
+    learning_rate: at the beginning; it falls in a line.
+    min_ngram, max_ngram: the lengths, in characters, of fastText's n-grams.
+    ngram_buckets: vectors that fastText's n-grams share by hashing; fewer save memory.
+    seed: of the training.
     """
 
     dimensions: Annotated[int, Field(ge=1)] | None = None
@@ -81,9 +99,9 @@ class StaticEmbeddingSettings(Settings):
 class TokenDistillationSettings(Settings):
     """Rows of new tokens by distilling hidden states (Dobler, Elliott and de Melo 2025), in all but its training.
 
-    sentences_per_token: a sentence is read where one of its new tokens has been met in fewer than this.  layer: after
-    which layer of the changed side states are compared, from 1; the last where not given.  distance: of two states,
-    their mean squared difference, or the Euclidean distance.
+    sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
+    layer: the layer of the changed side after which states are compared, from 1; the last where not given.
+    distance: how two states are compared: by their mean squared difference, or the Euclidean distance.
     """
 
     sentences_per_token: Annotated[int, Field(ge=1)] = 100
@@ -94,10 +112,13 @@ class TokenDistillationSettings(Settings):
 class LikelihoodMatchingSettings(Settings):
     """Rows of new tokens by matching likelihoods of text (Minixhofer, Vulić and Ponti 2025), in all but its training.
 
-    sentences_per_token: a sentence is read where one of its new tokens has been met in fewer than this.  text: what the
-    frozen model says the likelihood of, the task's references, or its own translations of the task's sources; beam: of
-    these.  temperature: τ, by which log-likelihoods are divided.  boundary_threshold: the probability of a word's
-    beginning below which spans are merged (the paper's outcome debiasing has 0.1); null for the smallest spans.
+    sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
+    text: the text whose likelihood is matched: the task's references, or the frozen model's own translations of the
+    task's sources.
+    beam: beam size of these translations.
+    temperature: τ, by which log-likelihoods are divided.
+    boundary_threshold: spans are merged where a word begins with less than this probability (0.1 in the paper's outcome
+    debiasing); null for the smallest spans.
     """
 
     sentences_per_token: Annotated[int, Field(ge=1)] = 100

@@ -19,9 +19,18 @@ Layers = Annotated[int, Field(ge=1)]
 class TransformerSettings(Settings):
     """Size of a Transformer; the vocabularies' sizes come on top.
 
-    objectives: what it can be pretrained with.  sides: those that have tables.  one_vocabulary: whether both sides
-    read one.  needs_language_codes: whether its vocabulary must have them.  vocabulary_kinds: those it can be
-    pretrained with.
+    family: the kind of model.
+    d_model: width of embeddings and hidden states.
+    attention_heads: heads of every attention, which must divide d_model.
+    ffn_dim: inner width of the feed-forward layers.
+    attention_dropout: dropout of attention weights.
+    max_positions: the longest sequence, in tokens, that the model can take.
+
+    objectives: what it can be pretrained with.
+    sides: those that have tables.
+    one_vocabulary: whether both sides read one.
+    needs_language_codes: whether its vocabulary must have them.
+    vocabulary_kinds: those it can be pretrained with.
     """
 
     objectives: ClassVar[frozenset[str]]
@@ -44,7 +53,13 @@ class TransformerSettings(Settings):
 
 
 class TwoStackSettings(TransformerSettings):
-    """Of an encoder-decoder, whose stacks have the same width, heads and dropout."""
+    """Of an encoder-decoder, whose stacks have the same width, heads and dropout.
+
+    encoder_layers: layers of the encoder.
+    decoder_layers: layers of the decoder.
+    dropout: of embeddings and of what each layer adds.
+    activation_dropout: dropout inside the feed-forward layers.
+    """
 
     encoder_layers: Layers
     decoder_layers: Layers
@@ -57,7 +72,10 @@ class TwoStackSettings(TransformerSettings):
 
 
 class OneStackSettings(TransformerSettings):
-    """Of an encoder or a decoder alone."""
+    """Of an encoder or a decoder alone.
+
+    layers: layers of the stack.
+    """
 
     layers: Layers
 
@@ -88,6 +106,7 @@ class BertSettings(OneStackSettings):
     """Pretrained as an encoder. The encoder-decoder made from it has as many layers on both sides.
 
     Masking needs a mask token, which WordPiece vocabularies have.
+    dropout: of embeddings and of what each layer adds.
     """
 
     objectives = frozenset({"masked"})
@@ -98,7 +117,10 @@ class BertSettings(OneStackSettings):
 
 
 class GPT2Settings(OneStackSettings):
-    """A decoder alone. dropout: of residuals and embeddings."""
+    """A decoder alone, with learnt positions.
+
+    dropout: of embeddings and of what each layer adds.
+    """
 
     objectives = frozenset({"causal"})
     sides = ("decoder",)
@@ -108,8 +130,9 @@ class GPT2Settings(OneStackSettings):
 
 
 class LlamaSettings(OneStackSettings):
-    """A decoder alone. key_value_heads: one for each attention head where not given.
+    """A decoder alone, with rotary positions.
 
+    key_value_heads: heads of keys and values, which groups of attention heads share; one for each where not given.
     tied: whether the output projection is the input table.
     """
 

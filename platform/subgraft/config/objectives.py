@@ -15,14 +15,20 @@ from subgraft.config.base import Settings, Share, SideName
 
 
 class AnyObjective(Settings):
-    """weight: of several objectives, each batch is of one, drawn with probabilities in proportion to their weights.
+    """What all objectives say. Class attributes are what the rest of the program asks of them.
 
-    needs_pairs: it reads both sides of a pair; where it does not, the text of each language of the corpus is taken
-    for itself.  needs_dev: pretraining is judged on a dev split, which there must be.  needs_language_codes,
-    needs_mask: special tokens of the vocabulary.  translates: whether the model can translate before it is finetuned.
-    writes: whether it writes text as it is; else another is made of it.  head: what of the model objectives of one
-    name train beside its body.  sampled_as: the side that text of its own counts as where segmentations are sampled;
-    None of pairs.  samples: whether they can be.
+    kind: which objective it is.
+    weight: of several objectives, each batch is of one, drawn with probabilities in proportion to their weights.
+
+    needs_pairs: it reads both sides of a pair; where it does not, the text of each language of the corpus is used on
+    its own.
+    needs_dev: pretraining is judged on a dev split, which there must be.
+    needs_language_codes, needs_mask: special tokens that the vocabulary must have.
+    translates: whether the model can translate before it is finetuned.
+    writes: whether a model that was pretrained so writes text itself; if not, an encoder-decoder is made of it.
+    head: the name of what is trained beside the model's body, which objectives of the same name share.
+    sampled_as: the side that text of its own counts as where segmentations are sampled; None for pairs.
+    samples: whether they can be sampled.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -57,8 +63,11 @@ class TranslationSettings(AnyObjective):
 class DenoisingSettings(AnyObjective):
     """mBART's denoising: text from its noised self (Liu et al., TACL 2020, section 2.2): infilling and permutation.
 
+    mask_share: the share of words that spans of noise cover.
+    poisson_lambda: the mean length of a span, in words; each is replaced by one mask token.
+    permute_sentences: whether the sentences of a block are shuffled.
     block_tokens: noise is drawn over blocks of consecutive sentences of at most so many tokens, separators and language
-    included (512 in the paper); as many as the training's max_length where this is not given.
+    included (512 in the paper); the training's max_length where not given.
     """
 
     kind: Literal["denoising"] = "denoising"
@@ -90,9 +99,10 @@ class DenoisingSettings(AnyObjective):
 class MaskedSettings(AnyObjective):
     """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
 
-    share: of a sentence's tokens, those that are to be predicted, at least one.  masked, random: of these, the shares
-    that the mask token and a random token stand for; the rest is left as it is.  sentences_per_document: half of
-    the lines are read so many at a time, for tasks whose inputs are longer than the upstream sentences.
+    share: the share of a sentence's tokens that are to be predicted, at least one.
+    masked, random: the shares of these that become the mask token, or a random token; the rest is left as it is.
+    sentences_per_document: half of the lines are read so many at a time, for tasks whose inputs are longer than the
+    upstream sentences.
     """
 
     kind: Literal["masked"] = "masked"
@@ -107,17 +117,17 @@ class MaskedSettings(AnyObjective):
     @model_validator(mode="after")
     def _shares_add_up(self) -> MaskedSettings:
         if self.masked + self.random > 1.0:
-            raise ValueError(f"masked {self.masked} and random {self.random} are more than the whole")
+            raise ValueError(f"masked {self.masked} and random {self.random} add up to more than 1")
         return self
 
 
 class CausalSettings(AnyObjective):
     """Each token given those before it (Radford et al., 2019, section 2).
 
-    packed: the lines of a language are one stream, with `separator` between them, cut into blocks of `block_tokens`
-    wherever these end, as GPT-2's are; else each line is an example.  block_tokens: as many as the training's
-    max_length where this is not given.  separator: the special token, by its role, that ends a line and so stands
-    before the next one.
+    packed: whether the lines of a language are one stream, with `separator` between them, cut into blocks of
+    `block_tokens` wherever these end, as GPT-2's are; if not, each line is an example.
+    block_tokens: the length of a block; the training's max_length where not given.
+    separator: the special token, by its role, that ends a line and so stands before the next one.
     """
 
     kind: Literal["causal"] = "causal"
@@ -138,7 +148,7 @@ BEFORE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "
 
 
 def as_list(upstream: Mapping[str, Any]) -> str:
-    """The line that says what settings of one objective said before there could be several."""
+    """The line in today's form for settings of the time when there was only one objective."""
     given = [name for name in BEFORE if name in upstream]
     kind = upstream.get("objective") or BEFORE[given[0]]
     own: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Settings that have another name or place than in earlier versions, and the line to write in their place.
 
-To add one, add a line to the table. It is told only where the settings no longer have such a field.
+To add one, add a line to the table. It is reported only where the settings no longer have such a field.
 """
 
 from __future__ import annotations

@@ -15,10 +15,26 @@ Offload = Literal["none", "optimizer", "parameters"]
 class Runtime(Settings):
     """Where and how steps run. Nothing here may enter a recipe: another runtime agrees within a tolerance.
 
-    pretrain_cpus, evaluate_cpus: cores of those stages; all of a machine's, and an evaluation times its speed alone.
+    workers: processes that share one training; more than one for several GPUs or nodes.
+    gpus_per_worker: GPUs that a step, or each worker of a training, asks for; 0 for CPUs.
+    cpus_per_step: cores that a step asks for and computes with.
+    pretrain_cpus: cores of pretraining, in place of cpus_per_step.
+    evaluate_cpus: cores of an evaluation; with all of a machine's, nothing runs beside it and its speeds are
+    undisturbed.
+    zero_stage: trains with DeepSpeed at this stage of ZeRO: 1 splits the optimizer's state over workers, 2 gradients
+    too, 3 parameters too; null for plain PyTorch.
     offload: what DeepSpeed keeps in the memory of the machine rather than the GPU's: the optimizer's state, or that and
-    the parameters.  price_per_device_hour, currency: for plans; a device is a GPU, or a worker where there is none.
-    device_flops: floating-point operations a second that a device sustains in training, to plan what was never run.
+    the parameters.
+    activation_checkpointing: computes activations anew in the backward pass: less memory, more time.
+    checkpoint_seconds: how often a training saves where it is; a kill loses at most that much.
+    max_failures: how often a step that lost its node or worker is tried again.
+    tracking_uri: the MLflow server to record on; MLFLOW_TRACKING_URI, or a file in the store's home, where not given.
+    dashboard: whether Ray's dashboard is started.
+    price_per_device_hour: what an hour of a device costs, for plans; a device is a GPU, or a worker where there is
+    none.
+    currency: what that price is in.
+    device_flops: floating-point operations a second that a device sustains in training, for the forecast of a plan
+    before anything was run.
     """
 
     workers: Annotated[int, Field(ge=1)] = 1
@@ -39,7 +55,7 @@ class Runtime(Settings):
 
     @model_validator(mode="after")
     def _offloadable(self) -> Runtime:
-        """Offloading is DeepSpeed's, and of what it has split up."""
+        """Offloading needs DeepSpeed at a stage that splits what is offloaded."""
         if self.offload == "optimizer" and not self.zero_stage:
             raise ValueError("offload: optimizer needs zero_stage 1, 2 or 3")
         if self.offload == "parameters" and self.zero_stage != 3:

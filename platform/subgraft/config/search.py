@@ -19,7 +19,12 @@ DEFAULT_TRIALS = 20
 
 
 class Range(Settings):
-    """Any number from min to max; log: drawn by its logarithm."""
+    """Any number from min to max.
+
+    min: the least value.
+    max: the greatest value.
+    log: whether values are drawn by their logarithm; min must be above 0.
+    """
 
     min: Annotated[float, Field(ge=0)]
     max: float
@@ -45,24 +50,30 @@ def _some_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
 Choices: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_some_distinct)]
 
 
-def _above_nought(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]:
+def _above_zero(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]:
     if (choices.min if isinstance(choices, Range) else min(choices)) <= 0:
         raise ValueError("values must be above 0")
     return choices
 
 
-# Told apart by their form, so that a mistake in one is not told as two.
+# Told apart by their form, so that a mistake in one is not reported for both.
 Weights: TypeAlias = Annotated[
     Annotated[Range, Tag("range")] | Annotated[Choices[Annotated[float, Field(ge=0)]], Tag("list")],
     Discriminator(lambda given: "list" if isinstance(given, tuple) else "range"),
 ]
-Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_nought)]
+Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_zero)]
 
 
 class SearchSpace(Settings):
     """What is varied: fields of the system, each a list to choose from; kd_weight and the rates may be ranges.
 
-    What a trial does not need it is not asked: avg has neither kd_weight nor generator_steps.
+    A trial draws only what its initialiser uses: avg has neither kd_weight nor generator_steps.
+    initialiser: kinds of the generator.
+    kd_weight: weights of distillation (λ).
+    vocabulary_size: sizes of the downstream vocabulary.
+    generator_steps: steps of the generator's training.
+    learning_rate: peaks of the finetuning's rate.
+    embedding_learning_rate: peaks of the tables' own rate in finetuning.
     """
 
     initialiser: Choices[GeneratorName] | None = None
@@ -74,7 +85,7 @@ class SearchSpace(Settings):
 
     @property
     def varied(self) -> dict[str, Range | tuple[Any, ...]]:
-        """What there is to choose from, by the system's field."""
+        """The choices, by the system's field."""
         return {name: choices for name in type(self).model_fields if (choices := getattr(self, name)) is not None}
 
     @model_validator(mode="after")
@@ -85,7 +96,7 @@ class SearchSpace(Settings):
 
 
 class HalvingSettings(Settings):
-    """ASHA (Li et al. 2020): a finetuning whose best dev BLEU is behind that of others as far as it is stopped.
+    """ASHA (Li et al. 2020): a finetuning is stopped if its best dev BLEU is behind that of others at the same point.
 
     grace_evaluations: after how many dev scores the first decision falls; the next at reduction_factor times as many.
     reduction_factor: about one trial in so many goes on.
@@ -98,10 +109,15 @@ class HalvingSettings(Settings):
 class SearchSettings(Settings):
     """A search around one system, or several, each by itself. Trials run under the first seed, judged on dev alone.
 
-    system: which system is varied; the others take no part.  systems: in place of it, several, each with as many trials
-    in the same space.  trials: of a system in all, those of earlier invocations included; a grid has as many as its
-    space has combinations.  concurrent: so many at a time, as far as the machine has room for their steps.  asha: null
-    for no stopping.
+    system: which system is varied; the others take no part.
+    systems: in place of it, several, each with as many trials in the same space.
+    space: what is varied.
+    trials: of a system in all, those of earlier invocations included; a grid has as many as its space has combinations.
+    sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
+    seed: of the sampler.
+    concurrent: how many trials run at a time, if the machine has room for their steps.
+    objectives: what is maximised; with two, the best trials are those that no other beats in both.
+    asha: how finetunings that fall behind are stopped; null for no stopping.
     """
 
     system: str | None = None
@@ -132,13 +148,13 @@ class SearchSettings(Settings):
         if self.trials is not None:
             raise ValueError("a grid has as many trials as its space has combinations: leave out trials")
         if ranges := [name for name, choices in self.space.varied.items() if isinstance(choices, Range)]:
-            raise ValueError(f"a grid is over lists: space.{ranges[0]} is a range")
+            raise ValueError(f"a grid needs lists: space.{ranges[0]} is a range")
         return self
 
     @model_validator(mode="after")
     def _stopped_by_what_it_is_judged_by(self) -> SearchSettings:
         if self.asha is not None and "dev_bleu" not in self.objectives:
-            raise ValueError("asha goes by dev BLEU: say `asha: null`, or have dev_bleu among objectives")
+            raise ValueError("asha compares dev BLEU: say `asha: null`, or put dev_bleu among objectives")
         return self
 
 

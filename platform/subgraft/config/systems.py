@@ -24,19 +24,24 @@ PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vo
 class System(Settings):
     """One way of fitting the vocabulary: a line of the comparison.
 
+    name: of the system, in tables and figures.
+    vocabulary: whether the task's vocabulary replaces the upstream one.
+    initialiser: how the rows of new tokens are made; needed with a downstream vocabulary, unless pretraining uses it
+    already.
     kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
     pretraining: how the model that the system begins with was made: the plain one; one pretrained with sampled
-    segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from nothing.
-    keep_seen: whether tokens that both vocabularies have keep their rows; else the initialiser makes these too.
+    segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from random
+    weights.
+    keep_seen: whether tokens that both vocabularies have keep their rows; if not, the initialiser makes these too.
     tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
     attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
-    vocabulary_size: of this system's downstream vocabulary, where it is not downstream.vocabulary.size.
-    vocabulary_min_count: likewise, where it is not downstream.vocabulary.min_count.
-    generator_steps: of this system's generator, where it is not generator_training.max_steps.
-    rare_tokens: how new rows of rare tokens are finetuned in this system, where it is not as finetune.rare_tokens says.
+    vocabulary_size: of this system's downstream vocabulary, in place of downstream.vocabulary.size.
+    vocabulary_min_count: of this system's downstream vocabulary, in place of downstream.vocabulary.min_count.
+    generator_steps: of this system's generator, in place of generator_training.max_steps.
+    rare_tokens: how new rows of rare tokens are finetuned in this system, in place of finetune.rare_tokens.
     starts_from: the initialiser whose rows likelihood matching begins with; the mean where not given.
-    learning_rate, embedding_learning_rate: of this system's finetuning, where they are not finetune's; 0 freezes the
-    tables.
+    learning_rate: of this system's finetuning, in place of finetune.learning_rate.
+    embedding_learning_rate: of this system's tables, in place of finetune.embedding_learning_rate; 0 freezes them.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -112,14 +117,14 @@ class System(Settings):
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} is of a downstream vocabulary, which this system does not get")
+                    raise ValueError(f"{name} sets a downstream vocabulary, which this system does not get")
         if self.rare_tokens is not None and self.initialiser is None:
             raise ValueError("rare_tokens is about new rows, which only systems with an initialiser get")
         return self
 
 
 def require_trained_tables(system: System, embedding_learning_rate: float | None) -> None:
-    """Raises ValueError where a system's finetuning would leave tables as they are that it is there to train."""
+    """Raises ValueError if a system is about training tables and its finetuning would freeze them."""
     if embedding_learning_rate == 0 and (system.attached or system.tables_first):
         what = "attached" if system.attached else "tables_first"
         frozen = "`embedding_learning_rate: 0` freezes"

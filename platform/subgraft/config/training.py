@@ -20,8 +20,10 @@ ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table;
 class RareTokenSettings(Settings):
     """How new rows are trained whose tokens the task's training text has fewer than `below` times.
 
-    learning_rate_factor: what they take of each update.  pull: towards the row's beginning, as weight decay is towards
-    nought; in full for a token that the text lacks, and less and less, to none for one that it has `below` times.
+    below: from this many occurrences on, a token is not rare.
+    learning_rate_factor: the part of each update that these rows take; 0 freezes them, 1 changes nothing.
+    pull: towards the row's beginning, as weight decay is towards zero; in full for a token that the text lacks, falling
+    to zero for one that it has `below` times.
     """
 
     below: Annotated[int, Field(ge=1)] = 10
@@ -35,14 +37,22 @@ class RareTokenSettings(Settings):
 
 
 class DropoutFrom(Settings):
-    """The dropout of hidden states from the update on that comes after `step` others."""
+    """A dropout of hidden states that holds from a step on.
+
+    step: it holds from the update that comes after so many others.
+    dropout: the probability.
+    """
 
     step: Annotated[int, Field(ge=0)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
 class BatchSizeFrom(Settings):
-    """The batch size from the update on that comes after `step` others."""
+    """A batch size that holds from a step on.
+
+    step: it holds from the update that comes after so many others.
+    batch_size: in units of `batch_unit`.
+    """
 
     step: Annotated[int, Field(ge=1)]
     batch_size: Annotated[int, Field(ge=1)]
@@ -51,14 +61,32 @@ class BatchSizeFrom(Settings):
 class TrainingSettings(Settings):
     """One training: everything that decides its result. Device, threads and workers are `Runtime`.
 
-    batch_size is the global batch, padding included, in units of `batch_unit`: target tokens of the system's own
-    vocabulary, or target characters, which are the same for every vocabulary.  batch_size_schedule: other sizes, from
-    later steps on.  schedule: how the learning rate goes on after it has warmed up linearly over `warmup_steps`:
-    falling with the inverse square root of the step, or to zero at the training's planned end, in a line or as a
-    cosine, or not at all; in noam, `learning_rate` is not the peak but the factor of the formula (see
-    `training.learning_rates`).
+    epochs: passes over the training data at most; give this, max_steps or both.
+    max_steps: updates at most.
+    batch_size: size of the global batch, over all workers and padding included, in units of `batch_unit`.
+    batch_size_schedule: other sizes, from later steps on.
+    batch_unit: what a batch is counted in: target tokens of the system's own vocabulary, or target characters, which
+    are the same for every vocabulary.
+    micro_batch_size: computes a batch in parts of this size on each worker, to save memory; the result is the same but
+    for rounding.
+    max_length: tokens at which a sequence is cut, special tokens included.
+    learning_rate: its peak, reached after warmup_steps; in noam, the factor of the formula.
+    schedule: how the learning rate goes on after it has warmed up linearly: it falls with the inverse square root of
+    the step, or to zero at the training's planned end, in a line or as a cosine, or stays; noam is the formula of
+    Vaswani et al. (see `training.learning_rates`).
+    warmup_steps: updates over which the learning rate rises.
+    optimizer: AdamW, or Adamax.
+    adam_beta1, adam_beta2: decay of the averages of gradients and of their squares.
+    adam_epsilon: added to the optimizer's denominator.
+    weight_decay: decoupled from the gradients, as in AdamW.
+    clip_norm: gradients are scaled down to this norm; null for no clipping.
+    label_smoothing: the share of probability that is spread over the whole vocabulary.
+    precision: fp32, or products in bf16 with weights in fp32, which GPUs do faster.
+    evaluations_per_epoch: how many dev scores are taken in an epoch, evenly spaced.
     evaluate_at: the steps after which dev scores are taken, in place of evaluations_per_epoch; the beginning and the
     end always are.
+    patience: ends the training after so many dev scores without a better one; null for no early end.
+    dev_sentences: the first so many sentences of the dev split are scored.
     """
 
     epochs: Annotated[int, Field(ge=1)] | None = None
@@ -108,17 +136,18 @@ class TrainingSettings(Settings):
     @model_validator(mode="after")
     def _decayed_apart_from_gradients(self) -> Self:
         if self.optimizer == "adamax" and self.weight_decay:
-            raise ValueError("optimizer adamax has no weight decay apart from gradients: leave out weight_decay")
+            raise ValueError("optimizer adamax has no decoupled weight decay: leave out weight_decay")
         return self
 
 
 class ModelTrainingSettings(TrainingSettings):
     """A training of a model's own weights, which pretraining and finetuning are.
 
-    layer_decay: each layer learns at so much of the rate of the layer above it, embeddings below the lowest.
-    dropout_schedule: of hidden states; before its first step the model's own. Dropout of attention and activations
-    stays the model's, and so does what its config.json says.  select: what decides which weights are kept, dev BLEU,
-    the least dev bits per character, or nothing: the last ones; where not given, BLEU if there are dev scores.
+    layer_decay: each layer learns at this part of the rate of the layer above it, embeddings below the lowest.
+    dropout_schedule: dropout of hidden states from given steps on, before the first of which the model's own holds;
+    dropout of attention and activations never changes, nor does config.json.
+    select: what decides which weights are kept: dev BLEU, the least dev bits per character, or nothing, which keeps the
+    last; where not given, BLEU if there are dev scores.
     """
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -139,7 +168,7 @@ class ModelTrainingSettings(TrainingSettings):
     @model_validator(mode="after")
     def _patient_with_something(self) -> Self:
         if self.select == "last" and self.patience is not None:
-            raise ValueError("select last goes by no dev score, so nothing can end it early: say `patience: null`")
+            raise ValueError("select: last ignores dev scores, so patience means nothing: say `patience: null`")
         return self
 
 
@@ -147,9 +176,9 @@ class FinetuneSettings(ModelTrainingSettings):
     """A finetuning, whose model has new rows.
 
     embedding_learning_rate: the peak for the tables of the sides whose vocabulary changes, where new rows have further
-    to go than the rest of the model, whatever layer_decay says of them; 0 leaves these tables as they begin.
-    rare_tokens: how new rows there of rarely met tokens are trained, where not as the others.  pairs: so many of the
-    training pairs, evenly spaced, are all there is to train on; vocabularies are learnt on the whole text.
+    to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
+    rare_tokens: how new rows of rare tokens are trained, if not as the others.
+    pairs: trains on only this many of the training pairs, evenly spaced; vocabularies are learnt on the whole text.
     """
 
     embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None

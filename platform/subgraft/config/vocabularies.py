@@ -10,13 +10,14 @@ from subgraft.config.base import Settings, Share, SideName, VocabularyKind
 
 
 class VocabularySettings(Settings):
-    """A vocabulary to learn; `size` counts everything, special tokens and bytes included.
+    """A vocabulary to learn.
 
-    character_coverage: the share of the text's characters that get pieces of their own.  byte_fallback: whether other
-    characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for unigram and bpe unless said
-    otherwise, and wordpiece has no such thing.
-    min_count: pieces that the text uses fewer times than that are left out, and others fill their places. Left out of
-    the fingerprint where it is not given.
+    kind: the algorithm that learns and cuts.
+    size: of everything, special tokens and bytes included.
+    character_coverage: the share of the text's characters that get pieces of their own.
+    byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for
+    unigram and bpe by default, not available for wordpiece.
+    min_count: pieces that the text uses fewer times than this are replaced by others; null replaces none.
     """
 
     kind: VocabularyKind = "unigram"
@@ -35,7 +36,7 @@ class VocabularySettings(Settings):
 class JointVocabularySettings(VocabularySettings):
     """The vocabulary of upstream and downstream text together, for systems with `pretraining: joint-vocabulary`.
 
-    weighing: the texts count as large as they are, or equally: then the smaller one is repeated a whole number of
+    weighing: whether each text counts by its size, or both the same: then the smaller one is repeated a whole number of
     times, until it has about as many characters as the larger.
     """
 
@@ -45,9 +46,10 @@ class JointVocabularySettings(VocabularySettings):
 class SamplingSettings(Settings):
     """How text is cut anew each time a sentence is seen, for systems with `pretraining: sampled`.
 
-    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).  alpha: exponent on the
-    probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018, section 3.3).  sides:
-    whose text is sampled; the other side is cut plainly.
+    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).
+    alpha: exponent on the probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018,
+    section 3.3).
+    sides: whose text is sampled; the other side is cut plainly.
     """
 
     dropout: Share = 0.1

@@ -53,7 +53,7 @@ def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
 def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Estimate:
     parameters, work = training_parameters(store, step), workload(store, step)
     activations = _activations(store, step, runtime, work)
-    # What is offloaded depends on the stage: stages that cannot offload it are told without.
+    # What is offloaded depends on the stage: stages that cannot offload are estimated without it.
     memory = {
         stage: activations + state_bytes(parameters, stage, runtime.workers, runtime.offload if stage else "none")
         for stage in get_args(ZeroStage)

@@ -31,7 +31,7 @@ Config = Mapping[str, Any]
 
 
 def model_config(store: Store, step: Step) -> Config:
-    """config.json of the model that a step makes; of one that is not made yet, in all that parameters depend on."""
+    """config.json of the model that a step makes; if it is not made yet, with all that parameter counts depend on."""
     if store.find(step) is not None:
         return read_config(store.path(step))
     match step.recipe.model_change:
@@ -56,7 +56,7 @@ def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
 
 
 def vocabulary_size(store: Store, step: Step, role: str) -> int:
-    """Tokens of a vocabulary that a step is given, or as many as it is to have."""
+    """The number of tokens of a vocabulary that a step is given, or will be given."""
     vocabulary = step.input(role, VocabularyRecipe)
     record = store.find(vocabulary)
     return int(record.summary["size"]) if record is not None else vocabulary.recipe.settings.size
@@ -86,7 +86,7 @@ class _Sizes:
 
 
 def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Parameters:
-    """What a training step holds and what of that it trains."""
+    """What a training step holds in memory, and which part of it is trained."""
     recipe, config = step.recipe, trained_model(store, step)
     model, beside = counted(config, recipe.frozen_tables), recipe.beside_model(_Sizes(store, step, config))
     return Parameters(model.total + beside.held, beside.trained + (0 if recipe.frozen_model else model.trained))

@@ -37,7 +37,7 @@ ENVIRONMENT = {
 def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
     """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
 
-    What it yields is where the dashboard is, as host:port, if there is one that this process has been told of.
+    What it yields is where the dashboard is, as host:port, if this process knows of one.
 
     Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine
     only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError when no

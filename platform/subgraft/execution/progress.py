@@ -147,7 +147,7 @@ class Pace:
             self._first = event
 
     def left(self, event: Progress) -> str:
-        """The time left at this pace, as `, 3 min left`, or nothing while it cannot be told."""
+        """The time left at this pace, as `, 3 min left`, or nothing while there is no estimate."""
         if self._first is None or event.done <= self._first.done or event.total <= event.done:
             return ""
         rate = (event.time - self._first.time) / (event.done - self._first.done)

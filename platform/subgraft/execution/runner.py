@@ -74,7 +74,7 @@ def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
 
 @dataclass
 class _Running:
-    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been told."""
+    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been reported."""
 
     job: Job
     tail: EventTail

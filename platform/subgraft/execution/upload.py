@@ -25,7 +25,7 @@ class Upload:
     largest: tuple[tuple[str, int], ...]
 
 
-def packed(runtime_env: Path) -> Upload:
+def pack_working_directory(runtime_env: Path) -> Upload:
     """The working directory that a runtime environment file names, packed. Raises UserError for a file without one."""
     from ray._private.ray_constants import get_runtime_env_default_excludes
     from ray._private.runtime_env.packaging import create_package

@@ -137,7 +137,7 @@ def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
 
 
 def _first_cause(failure: Any) -> Exception:
-    """What the first failing worker raised; a mistake told in our own words comes before anything else."""
+    """What the first failing worker raised; one of our own errors comes before anything else."""
     causes = [getattr(error, "cause", None) or error for _, error in sorted(failure.worker_failures.items())]
     ours = [cause for cause in causes if isinstance(cause, SubgraftError)]
     return (ours or causes or [failure])[0]

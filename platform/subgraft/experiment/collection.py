@@ -177,6 +177,6 @@ def _born(claim: Path) -> float:
 
 
 def _named_in(outbox: Path) -> Iterator[str]:
-    for operation, _ in jsonlines.logged(outbox):  # none where it has been delivered meanwhile
+    for operation, _ in jsonlines.read_log(outbox):  # none where it has been delivered meanwhile
         for key in ("run", "directory", "evaluation"):
             yield Path(str(operation.get(key, ""))).name

@@ -36,7 +36,7 @@ def design(system: System, experiment: Experiment) -> Design:
 
 
 def _rare(system: System) -> list[str]:
-    """What a system does of its own about rare tokens."""
+    """A system's own settings for rare tokens, in words."""
     count, rare = system.vocabulary_min_count, system.rare_tokens
     told = [f"pieces used {count} times"] if count else []
     if rare is not None:

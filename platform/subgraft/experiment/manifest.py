@@ -1,4 +1,4 @@
-"""What the report is given: every system under every seed, and which of the report's inputs is what of it."""
+"""What the report is given: every system under every seed, with the report's inputs that belong to it."""
 
 from __future__ import annotations
 

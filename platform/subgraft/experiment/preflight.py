@@ -89,7 +89,7 @@ def _require_pretrained_on(
 
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
-    """Refuse what the configuration could not know to be amiss: a checkpoint's depth, and its tables' width."""
+    """Refuse settings that do not fit the checkpoint: its depth, and its tables' width."""
     layer = experiment.token_distillation.layer
     translating = family_of(config).assembled(config)
     family = family_of(translating)

@@ -1,4 +1,4 @@
-"""One experiment in one store: planned, run, recorded, registered, and told to the user."""
+"""One experiment in one store: planned, run, recorded, registered, and reported to the user."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Session:
 
 
 def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
-    """What to look at next. Commands that read no configuration are told of a server that only one names.
+    """What to look at next. uri: the tracking server, for commands that read no configuration, if only that names it.
 
     model: the registered one, if there is one to generate with.
     """

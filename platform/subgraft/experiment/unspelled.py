@@ -1,4 +1,4 @@
-"""What the upstream vocabularies cannot spell of the task's text, told before anything is trained on it."""
+"""What the upstream vocabularies cannot spell of the task's text, reported before anything is trained on it."""
 
 from __future__ import annotations
 

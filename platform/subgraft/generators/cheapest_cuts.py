@@ -32,7 +32,7 @@ class CheapestCuts:
         self.of = lru_cache(maxsize=ENTRIES_KEPT)(self._of)
 
     def _of(self, entry: Entry) -> tuple[tuple[int, ...] | None, ...]:
-        """The cut into n tokens at place n, up to MOST_PIECES; None where there is none. Its own token is no cut.
+        """The cut into n tokens at place n, up to MOST_PIECES; None if there is none. The whole token is not a cut.
 
         A word may begin with a bare mark and a token that continues words; the mark is not counted and left out.
         """

@@ -72,5 +72,5 @@ class MixedRows:
     def of(self, table: Tensor) -> Tensor:
         return mix(table, self.mixing, self.new)
 
-    def nought(self) -> Tensor:
+    def zero(self) -> Tensor:
         return self.mixing.sum()  # of no weights

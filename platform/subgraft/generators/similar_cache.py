@@ -19,7 +19,7 @@ _Pairs = tuple[NDArray[np.int64], NDArray[np.int8]]  # ids and relations
 
 
 class SimilarCache:
-    """Sm(w) of simulated tokens: as the finder has it, or with as many subwords and hyperwords as they are said to."""
+    """Sm(w) of simulated tokens: as the finder has it, or cut to the given numbers of subwords and hyperwords."""
 
     def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
         self._finder = SimilarTokenFinder(tokenizer, max_similar)
@@ -50,7 +50,7 @@ class SimilarCache:
         return CheapestCuts(self._finder.tokenizer)
 
     def _limited(self, token: SimulatedToken, ids: NDArray[np.int64], relations: NDArray[np.int8]) -> _Pairs:
-        """What the finder found, with the subwords and the hyperwords that the token is said to have."""
+        """What the finder found, cut to the given numbers of subwords and hyperwords."""
         if token.subwords is None or token.hyperwords is None:
             return ids, relations
         cut = self._cuts.of(token.entry)[token.subwords]

@@ -111,10 +111,10 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
 
 def initialiser(method: str) -> Initialiser:
     """What makes the rows of this name's initialiser. Raises UserError as `known` does."""
-    return METHODS[known(method)]
+    return METHODS[require_known(method)]
 
 
-def known(method: str) -> InitialiserName:
+def require_known(method: str) -> InitialiserName:
     """The name itself. Raises UserError, listing the choices, for a name that is not known."""
     if method not in METHODS:
         raise UserError(f"unknown method {method!r}", hint=f"Choose among {', '.join(METHODS)}.")

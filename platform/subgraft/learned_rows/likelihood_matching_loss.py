@@ -56,7 +56,7 @@ class StudentTables:
 
 
 class LikelihoodMatchingLoss(nn.Module):
-    """The loss over a batch. Its parameters are what is added to the rows of the K new tokens, nought at first.
+    """The loss over a batch. Its parameters are what is added to the rows of the K new tokens, zero at first.
 
     added: `input` [K, d]; `output` [K, d] where the projection is not the input table; `bias` [K] where there is one.
     """

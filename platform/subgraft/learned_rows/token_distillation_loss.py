@@ -47,7 +47,7 @@ class StudentTable:
 
 
 class TokenDistillationLoss(nn.Module):
-    """The loss over a batch. Its one parameter is what is added to the rows of new tokens [K, d], nought at first.
+    """The loss over a batch. Its one parameter is what is added to the rows of new tokens [K, d], zero at first.
 
     So a row that no sentence has trained is the mean of its subwords, whatever the optimizer does.
     """

@@ -46,7 +46,7 @@ class Estimate:
 
 
 class Claim(Enum):
-    """What a comparison may be said to show. One seed speaks of its outputs; a method takes three seeds."""
+    """What a comparison shows: with one seed, a difference of these outputs; of methods, from three seeds on."""
 
     SIGNIFICANT = "significant"
     NOT_SIGNIFICANT = "not significant"

@@ -161,7 +161,7 @@ class BitsByClass:
             start = border
 
     def _rarest(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
-        """The class of a stretch, and those of its tokens that decide it."""
+        """The class of a stretch of text, and the tokens that decide it."""
         classes = {token: int(self._classes[token]) for token in tokens}
         if CLASSES.index(UNSPELLED) in classes.values():
             return CLASSES.index(UNSPELLED), []

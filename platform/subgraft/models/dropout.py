@@ -11,7 +11,7 @@ RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
 
 
 def without_dropout(model: Model) -> Model:
-    """The model itself, all its dropout rates nought: in training mode it computes what it does in evaluation mode.
+    """The model itself, all its dropout rates zero: in training mode it computes what it does in evaluation mode.
 
     Evaluation mode alone would not do, because transformers recomputes activations in training mode only.
     """
@@ -27,7 +27,7 @@ def without_dropout(model: Model) -> Model:
 def set_hidden_dropout(model: nn.Module, rate: float) -> None:
     """Set the dropout of hidden states, which a model's `dropout` or `hidden_dropout_prob` is; no other changes.
 
-    Dropout of attention weights is told by where it is: in an attention's own `dropout` or `attn_dropout`, but not in
+    Dropout of attention weights is known by its place: in an attention's own `dropout` or `attn_dropout`, but not in
     T5's layers around an attention.
     """
     for module in model.modules():

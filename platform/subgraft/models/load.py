@@ -63,7 +63,7 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """No progress bars, and no reports on weights: what of them matters is told by an error of ours."""
+    """No progress bars, and no reports on weights: what matters is raised as an error of ours."""
     enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()

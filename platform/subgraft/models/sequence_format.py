@@ -1,4 +1,4 @@
-"""How a model is told what to do: the special tokens around source and target, and how the decoder starts."""
+"""The special tokens around source and target, and how the decoder starts."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Denoising:
         return Example(source + ending, target + ending, self._language, len(source), len(target))
 
     def _block(self, index: int, epoch: int) -> list[list[int]]:
-        """The sentences of a block, cut anew where there is room for it."""
+        """The sentences of a block, each with the epoch's own segmentation if that fits, or the plain one."""
         spare = self._limit - int(self._lengths[index])
         sentences: list[list[int]] = []
         for i in range(*self._bounds[index : index + 2].tolist()):

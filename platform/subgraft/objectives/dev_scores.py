@@ -28,7 +28,7 @@ class DevScores:
     """Scores of a translation model on the first dev sentences: bits per character, and BLEU of greedy output.
 
     bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
-    References longer than the model takes are left out of both, and their number is told where there are any; BLEU is
+    References longer than the model takes are left out of both, and their number is reported if there are any; BLEU is
     of all sentences. Raises UserError where none is left.
     """
 

@@ -68,7 +68,7 @@ class GeneratedRows(Protocol):
         """The rows [K, k] that belong beside a table [V, k]."""
         ...
 
-    def nought(self) -> Tensor:
+    def zero(self) -> Tensor:
         """Zero, as something that depends on what makes the rows."""
         ...
 
@@ -106,7 +106,7 @@ class ExtendedTables:
         outside = self._scale / float(getattr(embedding, "embed_scale", 1.0))
         embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
         if len(self._rows) == 0:
-            return embedded + self._rows.nought().to(embedded.dtype)
+            return embedded + self._rows.zero().to(embedded.dtype)
         generated = self._rows.of(embedding.weight) * self._scale
         rows = generated[torch.where(is_new, ids - size, 0)]
         return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)

@@ -21,7 +21,7 @@ def linear_log_likelihood(
 
     hidden [N, d], weight [V, d], bias [V] or None, labels [N]; members [V] bool, a set of tokens of which at least one
     belongs. Returns two tensors [N] in fp32 at least; the second, the log of the members' probability together, is
-    nought without `members`. Under autocast the products are taken in its type, the softmax always in fp32.
+    zero without `members`. Under autocast the products are taken in its type, the softmax always in fp32.
     """
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype

@@ -1,4 +1,4 @@
-"""What a model makes of references that it is shown: the negative log-likelihood of each of their tokens."""
+"""The negative log-likelihood of each token of references, under a model that reads them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from subgraft.recipes.recipe import Recipe
 class EvaluateRecipe(Recipe):
     """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
 
-    Both are left out of the fingerprint where they are as they are without saying.
+    Both are left out of the fingerprint at their defaults.
     """
 
     languages: Languages

@@ -15,7 +15,7 @@ from subgraft.recipes.recipe import Recipe
 class Design(Settings):
     """Where a system stands in a sweep: what it shares with others, and how long its generator was trained.
 
-    family: what the system shares with others of a sweep, in words.  variant: what of that is not the initialiser's.
+    family: what the system shares with others of a sweep, in words.  variant: that without the initialiser.
     generator_steps: 0 for `avg`, which is what every generator begins as; None without a generator.  select: what its
     finetuning chose its weights by; dev BLEU where it is not given.
     """

@@ -30,7 +30,7 @@ class KnownSizes(Protocol):
 
 
 class Beside(NamedTuple):
-    """Parameters that a training has beside those of its model: held in memory, and of these trained."""
+    """Parameters that a training has beside its model's: how many are in memory, and how many of these are trained."""
 
     held: int = 0
     trained: int = 0

@@ -11,7 +11,7 @@ from subgraft.recipes.recipe import Recipe, WithVocabularies
 class TransferRecipe(Recipe):
     """seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
 
-    keep_seen, keep_matrices: left out of the fingerprint where they are as they are without saying.  keep_matrices:
+    keep_seen, keep_matrices: left out of the fingerprint at their defaults.  keep_matrices:
     whether what rows were mixed from is kept beside the model, for a finetuning in which they stay attached.
     """
 

@@ -12,7 +12,7 @@ from subgraft.reporting.spelled import spelling_in_short
 from subgraft.reporting.summary import SystemSummary, summarise
 from subgraft.reporting.table import Span, Text, text
 
-# With more systems, the findings are told in groups.
+# With more systems, the findings are given by group.
 MOST_TOLD = 8
 
 

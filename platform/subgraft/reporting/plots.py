@@ -21,7 +21,7 @@ _CURVES_HEIGHT = 4.2  # inches
 
 
 def system_looks(data: ReportData) -> dict[str, Look]:
-    """How each system is drawn; of many, those stand out that are best on dev, which is not what they are judged by."""
+    """How each system is drawn. With many systems, the best on dev stand out; they are judged on test."""
     ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data.results(name)))
     return looks(data.system_names, data.baseline, [name for name in ranked if name != data.baseline][:MOST_COLOURED])
 

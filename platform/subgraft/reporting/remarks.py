@@ -1,4 +1,4 @@
-"""What has to be said beside figures: what a difference shows, and which finetunings changed nothing."""
+"""Remarks beside figures: what a difference shows, and which finetunings changed nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def group(comparison: Comparison) -> str:
 
 
 def remarks(data: ReportData) -> list[str]:
-    """What has to be known of the scores as a whole."""
+    """Remarks on the scores as a whole."""
     on_seeds = on_few_seeds({system.name: system.compared_seeds for system in summarise(data)})
     not_trained = untrained(data)
     return [*on_seeds, *([not_trained] if not_trained else [])]

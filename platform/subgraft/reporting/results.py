@@ -27,7 +27,7 @@ from subgraft.reporting.spelled import spelled_by_all
 from subgraft.reporting.summary import SystemSummary, summarise, summarise_spelled
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
-# The scores that a comparison is told by; the others have a table of their own.
+# The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 # What a finetuning chose its weights by, in words.
 _CHOSEN: Mapping[SelectName, str] = {
@@ -198,7 +198,7 @@ def _cost_cells(system: SystemSummary, baseline: SystemSummary) -> list[str | Te
 
 
 def _against(written: str, value: float, baseline: float) -> str | Text:
-    """A figure, and under it how many times the baseline's it is where it is another."""
+    """A figure, and under it, unless it is the baseline's own, its ratio to the baseline's."""
     if value == baseline or not baseline:
         return written
     return text(written, "\n", Span(f"×{fixed(value / baseline)}", "faint"))

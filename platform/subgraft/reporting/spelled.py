@@ -1,4 +1,4 @@
-"""What of the task's text the vocabularies cannot spell, and how much of a gain that may be."""
+"""The part of the task's text that vocabularies cannot spell, and how much of a gain that may explain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spelled_by_all(data: ReportData) -> NDArray[np.bool_] | None:
 
 
 def spelling_in_short(data: ReportData) -> list[Text]:
-    """How many points of a gain may be nothing but spelling; nothing where it was not measured."""
+    """How many points of a gain spelling alone may explain; empty if it was not measured."""
     tested = [spelled for spelled in data.gap.spelling if spelled.split == "test"]
     if not tested:
         return []

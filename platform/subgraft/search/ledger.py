@@ -24,7 +24,7 @@ class Ledger:
 
     def trials(self) -> dict[int, TrialResult]:
         """What is known of every trial, by its number; a line torn by a kill is passed over."""
-        found = (_trial(fields) for fields, _ in jsonlines.logged(self.path))
+        found = (_trial(fields) for fields, _ in jsonlines.read_log(self.path))
         return {trial.number: trial for trial in found if trial is not None}
 
     def note(self, trial: TrialResult) -> None:

@@ -15,7 +15,7 @@ from subgraft.search.study import importances
 
 
 class Page:
-    """Where it is and what it is of. dashboard: where Ray's is, once a search runs and has one."""
+    """Where the page is and which search it shows. dashboard: where Ray's is, once a search runs and has one."""
 
     def __init__(self, pipeline: Pipeline, folder: Path, tracking: str) -> None:
         self.path = folder / "search.html"

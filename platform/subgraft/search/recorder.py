@@ -48,7 +48,7 @@ class Recorder:
         self._told.update(step.fingerprint for step in steps)
 
     def earlier(self) -> None:
-        """What earlier invocations have found: told, and recorded under this one as well."""
+        """Report what earlier invocations have found, and record it under this one as well."""
         before = ended(tuple(self.trials.values()))
         for trial in before:
             self._open(trial, cached=True)
@@ -124,7 +124,7 @@ class Recorder:
         return f", {duration(left * pace)} left" if left > 0 else ""
 
     def _taken(self, trial: TrialResult) -> tuple[dict[str, float], int]:
-        """The steps that are there now and no trial has been told to have made, with their seconds; and the others."""
+        """The steps that exist now and are credited to no trial yet, with their seconds; and the others."""
         made: dict[str, float] = {}
         shared = 0
         for step in in_order(trial_steps(self._pipeline, trial).targets):

@@ -1,4 +1,4 @@
-"""What the page of a search is made of: its trials, and what came of each."""
+"""What the page of a search is made of: its trials, and the result of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = Literal["running", "finished", "stopped", "refused", "failed"]
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A trial: what was tried, and what came of it so far.
+    """A trial: its values, and its results so far.
 
     values: by the system's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
     evaluation, as far as it was watched.  made: its steps that no other trial had made, with their seconds.  shared:

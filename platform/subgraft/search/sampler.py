@@ -80,7 +80,7 @@ class OptunaSearcher(Searcher):
 
 
 def _untried(search: SearchSettings, system: System, known: Mapping[int, TrialResult]) -> list[dict[str, Value]]:
-    """The combinations of a grid that no trial has begun; nothing where there is no grid."""
+    """The combinations of a grid that no trial has begun; none without a grid."""
     if search.sampler != "grid":
         return []
     begun = [dict(trial.values) for trial in known.values()]

@@ -1,4 +1,4 @@
-"""Searches in one store: each prepared, tried out by Tune, recorded, and told to the user.
+"""Searches in one store: each prepared, run by Tune, recorded, and reported to the user.
 
 <home>/searches/<name>-<identity>/trials.jsonl    the ledger
 <home>/searches/<name>-<identity>/search.html     the page
@@ -135,7 +135,7 @@ class SearchSession:
     def _prepare(
         self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
     ) -> None:
-        """Make what all trials begin with, by the whole machine and before any of them waits for it."""
+        """Make what all trials begin with, on the whole machine, before any trial starts."""
         system = self._pipeline.system(template(self._pipeline), self._pipeline.experiment.seeds[0])
         targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.downstream_corpus]
         run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
@@ -168,8 +168,8 @@ class SearchSession:
         return Found(page, found, failed)
 
 
-def tried(home: Path, experiment: Experiment, base: Path) -> list[Step]:
-    """What the trials so far ended with, made or not: nothing of it is surplus while the search matters."""
+def last_trial_steps(home: Path, experiment: Experiment, base: Path) -> list[Step]:
+    """The last steps of the trials so far, whether they exist or not; none is surplus while the search is kept."""
     return [
         step
         for pipeline in _each_system(experiment, base)

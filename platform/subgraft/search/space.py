@@ -28,7 +28,7 @@ DIGITS = 3
 
 
 def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]) -> dict[str, Value]:
-    """Values of a trial, each chosen by `choose` from what there is; of one that needs no training, not those of it."""
+    """Values of a trial, picked by `choose`; those of a generator's training only if its initialiser is trained."""
     values: dict[str, Value] = {}
     for name, choices in space.varied.items():  # the initialiser comes first
         if name not in ONLY_TRAINED or _trained(values.get("initialiser", system.generator)):
@@ -42,7 +42,7 @@ def _trained(initialiser: Any) -> bool:
 
 
 def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
-    """Every combination of what there is to choose from, each once: some trials are not asked for everything."""
+    """Every combination of the choices, each once: trials differ only in what their initialiser uses."""
     found: list[dict[str, Value]] = []
     for combination in product(*space.varied.values()):
         values = draw(space, system, partial(_of, dict(zip(space.varied, combination, strict=True))))
@@ -89,7 +89,7 @@ class TrialSteps:
         return [self.finetune, *([self.speed] if self.speed else [])]
 
     def objectives(self, store: Store) -> dict[str, float]:
-        """What came of it: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
+        """Its results: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
         found = {"dev_bleu": self._kept(store).dev_bleu}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())

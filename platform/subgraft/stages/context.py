@@ -34,4 +34,4 @@ class Context(Protocol):
         """Record measured values at a training step."""
 
     def warn(self, line: str) -> None:
-        """Tell people, in one line, of something damaged that the stage can do without."""
+        """Report, in one line, something damaged that the stage can do without."""

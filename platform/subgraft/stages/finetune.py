@@ -21,7 +21,7 @@ from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
 from subgraft.stages.kept_weights import CURVE
-from subgraft.stages.phases import joined, split_training, take_over_tables, train_tables_alone
+from subgraft.stages.phases import join_outcomes, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
 from subgraft.text.corpus import Corpus
 from subgraft.training.progress import Outcome
@@ -114,7 +114,7 @@ class _Finetuning:
         train_tables_alone(frozen, phase.sides)
         first = self.train(frozen, settings, rows_of_first, "tables")
         take_over_tables(frozen, bundle, phase.sides)
-        return joined(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
+        return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
 
     def _dev_scores(self, bundle: Bundle) -> DevScores:
         return DevScores(bundle, self.dev, self.recipe.languages, self.recipe.training)

@@ -142,9 +142,9 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
 
 
 def held_out_mean(
-    module: nn.Module, data: Data, settings: TrainingSettings, told: str
+    module: nn.Module, data: Data, settings: TrainingSettings, name: str
 ) -> Callable[[], dict[str, float]]:
-    """What tells, under the name `told`, the mean of a module's one loss over held-out examples."""
+    """A function that gives the mean of a module's only loss over held-out examples, called `name`."""
     plan = batch_plan(data.lengths, settings, seed=0)
 
     @torch.no_grad()
@@ -153,10 +153,10 @@ def held_out_mean(
         total, count = 0.0, 0
         for indices in plan.epoch(0):
             batch = data.batch(indices, 0)
-            ((name, counted),) = batch.counts.items()
+            ((loss, counted),) = batch.counts.items()
             with torch.autocast(where.type, dtype=torch.bfloat16, enabled=settings.precision == "bf16"):
-                total += float(module(batch.to(where))[name])
+                total += float(module(batch.to(where))[loss])
             count += counted
-        return {told: total / max(count, 1)}
+        return {name: total / max(count, 1)}
 
     return mean

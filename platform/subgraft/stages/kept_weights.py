@@ -15,7 +15,7 @@ CURVE = "curve.json"
 
 @dataclass(frozen=True)
 class KeptWeights:
-    """What a finetuning kept: of equals the first weights. At step 0 they are those it began with."""
+    """Which weights a finetuning kept: the first of equally good ones; step 0 is those it began with."""
 
     step: int
     dev_bleu: float

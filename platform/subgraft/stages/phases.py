@@ -42,7 +42,7 @@ def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...
         table.copy_(before[name])
 
 
-def joined(first: Outcome, second: Outcome) -> Outcome:
+def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
     """Two trainings as one. The second begins with the weights that the first ended with, so its first point goes."""
     epochs = first.curve[-1].epoch if first.curve else 0.0
 

@@ -129,7 +129,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
 
 
 def _billed(directory: Path) -> float:
-    """Seconds a step took; of one that was interrupted, the record has the last attempt, the summary all training."""
+    """Seconds that a step took. After an interruption, the record has the last attempt and the summary all training."""
     record = read_record(directory)
     trained = (value for key, value in flattened(record["summary"]).items() if key.endswith(_BILLED))
     return max(float(record["seconds"]), float(sum(trained)))

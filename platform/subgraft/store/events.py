@@ -82,7 +82,7 @@ class EventTail:
     def read(self) -> list[Event]:
         """The complete new lines; a line torn by a kill is skipped."""
         events = []
-        for fields, end in jsonlines.logged(self._path, self._offset):
+        for fields, end in jsonlines.read_log(self._path, self._offset):
             self._offset = end
             event = _event(fields)
             if event is not None:

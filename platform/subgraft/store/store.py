@@ -56,7 +56,7 @@ def default_home() -> Path:
 
 
 class Store:
-    """The artifacts under a home directory. `say` is told, in one line, of anything put into quarantine."""
+    """The artifacts under a home directory. `say` gets a line for anything put into quarantine."""
 
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()

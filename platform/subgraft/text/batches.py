@@ -14,7 +14,7 @@ POOL_BATCHES = 50
 
 
 def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
-    """So many of the items, in their order; all of them where no number is given, or as many are not there."""
+    """`count` of the items, evenly spaced and in their order; all of them if count is None or there are fewer."""
     if count is None or count >= len(items):
         return items
     return [items[place] for place in evenly_spaced_places(len(items), count).tolist()]

@@ -14,7 +14,7 @@ from subgraft.errors import UserError
 from subgraft.text import sources
 from subgraft.text.cleaning import Sides, clean, digest, strip
 from subgraft.text.corpus import Corpus
-from subgraft.text.documents import watched
+from subgraft.text.documents import count_documents
 from subgraft.text.fields import Field, text_places
 from subgraft.text.multilingual import TextsSource
 from subgraft.text.resolved import ResolvedSource
@@ -124,7 +124,7 @@ class _Part:
                 segments = clean(segments, self.cleaning, frozenset(held_out), self.counts[split], places)
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
-            self._write(watched(segments, self.counts[split]) if self.source.documented else segments, split)
+            self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
             self.counts[split].update(self.source.remarks(split))
         # As the splits are, not as they were written.
         self.counts = {split: self.counts[split] for split in self.source.splits}

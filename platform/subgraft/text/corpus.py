@@ -165,7 +165,7 @@ class Corpus:
         self.size(split)
         found = self.field(name)
         if found.kind not in kinds:
-            raise UserError(f"the field '{name}' is a {found.kind}, no {kinds[0]}", where=str(self.directory))
+            raise UserError(f"the field '{name}' is a {found.kind}, not a {kinds[0]}", where=str(self.directory))
         return self.file(split, name)
 
     def _pair(self, languages: Languages | None) -> tuple[str, str]:

@@ -50,7 +50,7 @@ def runs(places: Iterable[str]) -> Iterator[Run]:
         yield Run(before.document, start, at + 1)
 
 
-def watched(segments: Iterable[Sides], counts: Counter[str]) -> Iterator[Sides]:
+def count_documents(segments: Iterable[Sides], counts: Counter[str]) -> Iterator[Sides]:
     """The segments, whose last cell is their place; counts "documents", and as "broken" those with a gap in them."""
     before, broken = None, False
     for cells in segments:

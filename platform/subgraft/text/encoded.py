@@ -41,7 +41,7 @@ _WORTH_THE_WHOLE = 0.1
 
 
 class Encoder(Protocol):
-    """What of a vocabulary is needed here."""
+    """The part of a vocabulary that is needed here."""
 
     @property
     def digest(self) -> str: ...
@@ -120,7 +120,7 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
 
 
 def _opened(directory: Path) -> Encoded | None:
-    """What lies there, its files verified by their digests; None where there is nothing that verifies."""
+    """What lies there, if its files' digests are right; otherwise None."""
     try:
         told = json.loads((directory / RECORD).read_text(encoding="utf-8"))
         if any(file_digest(_file(directory, name)) != told["files"][name] for name in _ARRAYS):

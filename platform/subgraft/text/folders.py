@@ -1,4 +1,4 @@
-"""What a folder holds, told by the names and first lines of its files: how the corpus in it would be asked for."""
+"""What a folder holds, judged by the names and first lines of its files, as the settings of a corpus."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def recognised(folder: Path) -> Folder | None:
     return None
 
 
-def only(source: CorpusSource, languages: Sequence[str]) -> CorpusSource:
+def restrict_to(source: CorpusSource, languages: Sequence[str]) -> CorpusSource:
     """A recognised source with these texts alone: side by side, where translations are asked for together.
 
     Raises UserError for one that it does not have.
@@ -123,7 +123,7 @@ def _first_record(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _is_text(name: str, value: object) -> bool:
-    """A text, or the segments of one language: other lists of texts are of who knows what."""
+    """Whether a field is a text, or the segments of one language; other lists of texts are not recognised."""
     if isinstance(value, list):
         return re.fullmatch(_CODE, name) is not None and all(isinstance(item, str) for item in value)
     return name == "text" and isinstance(value, str)
@@ -159,7 +159,7 @@ def _by_stem(folder: Path, ending: str) -> dict[str, Path]:
 
 
 def _first_lines(path: Path, count: int) -> list[str]:
-    """As many as there are; none of what cannot be read, which is told when it is asked for."""
+    """As many as there are; none for a file that cannot be read, which is reported when it is asked for."""
     try:
         return list(islice(reading.lines(path), count))
     except UserError:

@@ -82,10 +82,10 @@ def single_files(folder: Path, ending: str) -> dict[Split, Path]:
 
 
 def split_file(folder: Path, split: Split, code: str) -> Path | None:
-    """{split}.{code} or {split}.{code}.gz, where it is there."""
+    """{split}.{code} or {split}.{code}.gz, if it exists."""
     return plain_or_zipped(folder / f"{split}.{code}")
 
 
 def plain_or_zipped(path: Path) -> Path | None:
-    """The file, or with .gz behind its name, where it is there."""
+    """The file, or the one with .gz behind its name, if it exists."""
     return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)

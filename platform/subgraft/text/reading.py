@@ -22,7 +22,7 @@ ALWAYS_ALLOWED = 64 * 1024**2
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzipped (told by its first bytes, not its name), without their ends.
+    """The lines of a UTF-8 file, plain or gzipped (recognised by its first bytes, not its name), without their ends.
 
     Only "\\n" and "\\r\\n" end a line: U+2028, U+0085, vertical tabs and form feeds are characters of a segment. A byte
     order mark at the start is dropped. Raises UserError naming the file where it is missing or damaged or expands to

@@ -182,7 +182,7 @@ def _span(value: object, text: str, name: str, where: str) -> str:
         start, end = (int(part) for part in parts)
     except (TypeError, ValueError):
         hint = "In JSON [start, end], in columns start:end, in characters."
-        raise UserError(f"the span '{name}' is no pair of whole numbers", where=where, hint=hint) from None
+        raise UserError(f"the span '{name}' is not a pair of whole numbers", where=where, hint=hint) from None
     before = len(text) - len(text.lstrip())
     if not before <= start < end <= before + len(text.strip()):
         raise UserError(f"the span '{name}' ({start} to {end}) is not within its text", where=where)

@@ -100,7 +100,7 @@ class FilesSource(ResolvedSource):
                 yield sides
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        """All segments of a split, of which there are as many as `_counted` found."""
+        """All segments of a split; `_counted` gives their number."""
         return zip(*map(reading.lines, self.paths(split)), strict=True)
 
     def _whole(self, split: Split) -> int:

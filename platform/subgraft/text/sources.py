@@ -168,9 +168,9 @@ def _columns(asked: _Asked) -> ResolvedSource:
 def _together(asked: _Asked) -> ResolvedSource:
     parts = tuple(asked.part(part, asked.languages) for part in asked.given)
     if len({part.monolingual for part in parts}) > 1:
-        raise UserError("some parts have one side, some two: they are no one corpus", where="together")
+        raise UserError("some parts have one side, some two: they cannot make one corpus", where="together")
     if any(part.documented or part.fields != parts[0].fields or isinstance(part, TextsSource) for part in parts):
-        what = "parts are parallel texts, or one text, and no more: no labels, no documents, no languages apart"
+        what = "every part must be a parallel text or a text of one language, without labels or documents"
         raise UserError(what, where="together")
     return TogetherSource(parts[0].fields, {}, parts)
 

@@ -65,7 +65,7 @@ def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tupl
 
 
 def _nearest(passage: str, answer: str, told: int) -> int | None:
-    """Where the occurrence of the answer begins that is nearest to where it was told to."""
+    """Where the occurrence of the answer begins that is nearest to the given place."""
     starts: list[int] = []
     at = passage.find(answer)
     while at >= 0:

@@ -95,7 +95,7 @@ class VersesSource(DocumentsSource):
         return self.files
 
     def remarks(self, split: Split) -> Mapping[str, int]:
-        # They are of the files, which all splits are made of; they are told once.
+        # They count lines of the files, which all splits share, so they are reported once.
         return self._index.counts if split == "train" else {}
 
     def _origin(self) -> dict[str, object]:

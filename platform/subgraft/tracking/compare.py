@@ -34,7 +34,7 @@ class ComparedSystem:
 def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedSystem]:
     """The finished stages of that kind in the runs given by name or id, in the order given.
 
-    A system's evaluation on the upstream test set is told from the one on the task's: `patt (upstream)`.
+    A system's evaluation on the upstream test set is distinguished from the one on the task's: `patt (upstream)`.
 
     Raises UserError for a run that is not there, or if none of the runs has such a stage.
     """

@@ -84,7 +84,7 @@ class Delivery:
 
     def _deliver(self, outbox: Outbox, server: Server) -> Delivered:
         delivered = outbox.delivered()
-        for operation, offset in merged(outbox.read(delivered.offset)):
+        for operation, offset in merge_metrics(outbox.read(delivered.offset)):
             try:
                 carry_out(operation, server, delivered.runs)
             except Exception as error:
@@ -129,7 +129,7 @@ def carry_out(operation: Operation, server: Server, runs: dict[str, str]) -> Non
             server.end(runs[run], status, time)
 
 
-def merged(operations: Sequence[tuple[Operation, int]]) -> Iterator[tuple[Operation, int]]:
+def merge_metrics(operations: Sequence[tuple[Operation, int]]) -> Iterator[tuple[Operation, int]]:
     """Operations with neighbouring LogMetrics of the same run made one."""
     last: tuple[Operation, int] | None = None
     for operation, offset in operations:

@@ -139,7 +139,7 @@ class Outbox:
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
         """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""
-        found = ((_operation(fields), end) for fields, end in jsonlines.logged(self.path, offset))
+        found = ((_operation(fields), end) for fields, end in jsonlines.read_log(self.path, offset))
         return [(operation, end) for operation, end in found if operation is not None]
 
     def delivered(self) -> Delivered:

@@ -87,7 +87,7 @@ class DeepSpeedEngine:
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._make_moments()
         for _ in range(times):
-            # DeepSpeed keeps gradients in places of its own; those of weight nought may stay there.
+            # DeepSpeed keeps gradients in places of its own; those of weight zero may stay there.
             self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
 
     def state(self) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ CANDIDATES = 8
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a training tells and asks: all optional.
+    """What a training reports to its caller and asks of it; all optional.
 
     evaluate: named dev scores of the module as it stands.  select: which of them picks the best weights.
     before_update(step): before the update that comes after `step` others.  metrics(step, values) and progress(done,
@@ -133,7 +133,7 @@ class Trainer:
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
-        # A worker without a part of a micro-batch computes an example at weight nought: workers act in step.
+        # A worker without a part of a micro-batch computes an example at weight zero: workers act in step.
         pieces = [share if len(share) else whole[:1] for share, whole in zip(shares, micro_batches, strict=True)]
         batches = [self._data.batch(piece, epoch) for piece in pieces]
         names = list(self._weights)

@@ -36,7 +36,7 @@ class ParameterRates:
         return cls(tables, None if rate is None else rate / settings.learning_rate, decay)
 
     def freeze(self) -> None:
-        """Take tables whose rate is nought out of the training: no gradient, and nothing of them in an optimizer."""
+        """Take tables whose rate is zero out of the training: no gradient, and nothing of them in an optimizer."""
         if self.of_tables == 0:
             for table in self.tables:
                 table.requires_grad_(False)

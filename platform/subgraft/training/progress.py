@@ -1,4 +1,4 @@
-"""Where a training stands, what is known of it on the way, and what came of it."""
+"""The progress of a training, its hooks on the way, and its outcome."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class RampedPlan:
         return self._plan(max(size for _, size in self.sizes)).lengths
 
     def largest(self) -> list[np.ndarray]:
-        """The batches of the first epoch, were all of it of the largest size: what memory must suffice for."""
+        """The batches of a first epoch that has the largest size throughout: memory must suffice for these."""
         return self._plan(max(size for _, size in self.sizes)).epoch(0)
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 Adam divides a gradient by its own size, so a row whose gradient is scaled down moves as far as before. What is scaled
 here is the update, after the optimizer has made it. The pull is decoupled from the gradient, as AdamW's weight decay is
-(Loshchilov and Hutter 2019, algorithm 2), but towards the row's beginning rather than towards nought.
+(Loshchilov and Hutter 2019, algorithm 2), but towards the row's beginning rather than towards zero.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from subgraft.config.base import SideName
 from subgraft.config.initialiser_facts import facts_of
 from subgraft.errors import UserError
 from subgraft.generators.generator import check_origin, load_generator
-from subgraft.initialisers.methods import initialiser, known
+from subgraft.initialisers.methods import initialiser, require_known
 from subgraft.initialisers.new_rows import NewRows, Request
 from subgraft.models.sides import Side, side
 from subgraft.transplanting.transplant import Method, weight_scale
@@ -37,7 +37,7 @@ _BLOCK = 512  # tokens at a time
 
 @dataclass(frozen=True)
 class IntrinsicQuality:
-    """What became of one side's held-out tokens, by the input table's rows.
+    """The results for one side's held-out tokens, by the input table's rows.
 
     tokens            how many were held out
     cosine            mean cosine of the made row and the true one; median_cosine the median
@@ -74,7 +74,7 @@ def remake(
 ) -> NewRows:
     """Rows of upstream subwords, made by the method as if the upstream side had none of them."""
     whole = side(model, name)
-    if facts_of(known(method.name)).trained and method.generator is not None:
+    if facts_of(require_known(method.name)).trained and method.generator is not None:
         _, origin = load_generator(method.generator, name)
         check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)

@@ -27,7 +27,7 @@ _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 class TokenIds:
     """New values of settings: of the model's configuration, and of its generation configuration.
 
-    dropped: what generation was told about ordinary tokens that the new vocabulary does not have.
+    dropped: generation settings about ordinary tokens that the new vocabulary does not have.
     """
 
     model: dict[str, Any]

@@ -44,7 +44,7 @@ class Method:
 
 @dataclass(frozen=True)
 class TransplantReport:
-    """What became of one side; size = seen + special + unseen + others.
+    """The report of one side; size = seen + special + unseen + others.
 
     size       tokens in the new vocabulary
     seen       ordinary tokens whose rows were copied, being in both vocabularies
@@ -53,7 +53,7 @@ class TransplantReport:
     others     tokens with neither: special tokens of the new vocabulary alone, pieces that are no text
     fallbacks  unseen subwords for which the method had to take something else, by what it took
     scale      standard deviation of `random`
-    dropped    what generation was told about ordinary tokens that are no more
+    dropped    generation settings about ordinary tokens that are no more
     """
 
     side: SideName
@@ -69,7 +69,7 @@ class TransplantReport:
 
 
 class Transplant(NamedTuple):
-    """The model, what became of each side, and of what its table was mixed where the method mixes rows."""
+    """The model, a report of each side, and the mixing matrices of methods that mix rows."""
 
     model: PreTrainedModel
     reports: dict[SideName, TransplantReport]

@@ -139,7 +139,7 @@ def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:
 
 
 def _roles(special: SpecialTokens) -> dict[str, Any]:
-    """SentencePiece's settings of each role's id and piece; of roles that share a piece it is told the first only."""
+    """SentencePiece's settings of each role's id and piece; of roles that share a piece only the first is given."""
     settings: dict[str, Any] = {f"{role}_id": -1 for role in special.first}
     role_of = {special.spelling[role]: role for role in reversed(special.first) if role in special.spelling}
     for i, piece in enumerate(special.first_pieces):
@@ -148,7 +148,7 @@ def _roles(special: SpecialTokens) -> dict[str, Any]:
 
 
 def _explained(message: str, size: int, appended: int, byte_fallback: bool) -> UserError:
-    """SentencePiece's complaint in the user's terms; sizes are told with the appended special tokens."""
+    """SentencePiece's complaint in the user's terms; sizes include the appended special tokens."""
     if largest := re.search(r"set it to a value <= (\d+)", message):
         return too_large(size + appended, int(largest[1]) + appended)
     if smallest := re.search(r"required_chars\. \d+ vs (\d+)", message):

@@ -26,7 +26,7 @@ from subgraft.vocabulary.refusals import TooLargeError, too_rare
 
 
 class Learnt(NamedTuple):
-    """What a trainer made: what cuts text, and the SentencePiece model it was converted from, where there is one."""
+    """What a trainer made: the tokenizer, and the SentencePiece model it was converted from, if any."""
 
     backend: tokenizers.Tokenizer
     model: bytes | None = None
@@ -42,7 +42,7 @@ class Learnt(NamedTuple):
 def learn_used(
     learn: Callable[[int], Learnt], lines: Iterable[str], size: int, min_count: int, appended: int = 0
 ) -> Learnt:
-    """A vocabulary of exactly `size` pieces, of which all that may go are used at least `min_count` times in the text.
+    """A vocabulary of exactly `size` pieces; all that may be removed are used `min_count` times or more in the text.
 
     learn: learns one of a given size, and raises TooLargeError.  appended: how many pieces of a size are special tokens
     that `learn` leaves out. Where what is learnt at `size` has no rare pieces, it is the answer. Raises UserError where

@@ -1,4 +1,4 @@
-"""What of a text a vocabulary cannot spell, and what is left of a text that went through it."""
+"""The part of a text that a vocabulary cannot spell, and what a text becomes by encoding and decoding it."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Tokenizer:
         for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
             spelled = self._ordinary([token])
             ids += spelled
-            # The mark that is put before a text is said to be its first character.
+            # The mark that is put before a text counts as its first character.
             ends += [NOWHERE] * (len(spelled) - 1) + [NOWHERE if self.pieces[token] == self.mark.value else end]
         return ids, ends
 

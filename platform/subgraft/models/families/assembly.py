@@ -60,7 +60,7 @@ def assemble(bert: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrain
 
 
 def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    """What generation is told: it begins as a BERT's sentences do."""
+    """Generation settings: it begins as a BERT's sentences do."""
     missing = [role for role in ("pad", "bos", "eos") if role not in tokenizer.special]
     if missing:
         raise UserError(f"the vocabulary of this BERT has no special token for: {', '.join(missing)}")

@@ -142,7 +142,7 @@ def shape(settings: TwoStackSettings) -> dict[str, Any]:
 
 
 def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]:
-    """What both are told alike. Token ids are the decoder's, because generation reads them.
+    """What the configurations of both say alike. Token ids are the decoder's, because generation reads them.
 
     No end is forced: a translation that ran into its length limit should not look as if it had ended.
     """

@@ -69,7 +69,7 @@ class Bert(Family):
         }
 
     def build(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """Its projection is its input table. No segments are told apart here, though their table is there."""
+        """Its projection is its input table. Segments are not used here, though their table is there."""
         from transformers import BertConfig
 
         from subgraft.models.families.new_model import initialised

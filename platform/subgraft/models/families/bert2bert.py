@@ -37,7 +37,7 @@ class Bert2Bert(Family):
     def check(self, config: Config) -> None:
         parts = [config.get(side) or {} for side in self.sides]
         if any(part.get("model_type") != "bert" for part in parts) or len({p.get("hidden_size") for p in parts}) != 1:
-            raise UserError("an encoder-decoder of other parts than two BERTs of one width is not known")
+            raise UserError("only encoder-decoders of two BERTs of one width are supported")
 
     def position_limit(self, config: Config) -> int | None:
         return min(int(config[side]["max_position_embeddings"]) for side in self.sides)

@@ -65,7 +65,7 @@ class DecoderAlone(Family):
 
 
 def token_ids(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What generation is told."""
+    """Settings of generation."""
     end = tokenizer.special["eos"]
     begin, padding = tokenizer.special.get("bos", end), tokenizer.special.get("pad")
     return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": padding}

@@ -60,7 +60,7 @@ def _read_numbering(path: Path) -> dict[str, int]:
 
 
 def _is_special(piece: str) -> bool:
-    """The three roles, and target languages as multilingual models are told them: >>fra<<."""
+    """The three roles, and target languages as multilingual models expect them: >>fra<<."""
     return piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))
 
 

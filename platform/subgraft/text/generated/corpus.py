@@ -41,10 +41,10 @@ def pairs(domain: Domain, split: Split, count: int, seed: int = 1) -> Iterator[P
 
     Raises UserError where the domain has not as many pairs.
     """
-    return take(drawn(domain, split, seed), domain, split, count)
+    return take(draw_pairs(domain, split, seed), domain, split, count)
 
 
-def drawn(domain: Domain, split: Split, seed: int) -> Iterator[Pair]:
+def draw_pairs(domain: Domain, split: Split, seed: int) -> Iterator[Pair]:
     """Pairs without end, as the grammar of the domain derives them: of any length and split, and some of them twice."""
     rng = Random(f"{domain}/{split}/{seed}")
     sentences = grammar(domain, held_out=split != "train")

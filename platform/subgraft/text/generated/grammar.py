@@ -102,7 +102,7 @@ class Phrase:
         return None if self.rule.clause else self.inner
 
     def _told(self, features: Features) -> Features:
-        """What the parts are told: a clause has a tense, a negation and an order of its own."""
+        """The features of the parts: a clause has a tense, a negation and an order of its own."""
         told = features._replace(agreement=self.inner or features.agreement)
         return told._replace(form="present", negated=False, order="second") if self.rule.clause else told
 

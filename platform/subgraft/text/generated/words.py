@@ -36,7 +36,7 @@ _INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "hinter")
 
 
 class Features(NamedTuple):
-    """What a phrase is told by the phrase it stands in.
+    """The features that a phrase gets from the phrase it stands in.
 
     agreement: m, f, n, or p in the plural.  case: 0 to 3, nominative, accusative, dative, genitive.  form: of verbs.
     declension: of adjectives, by the article before them; "plain" for none.  order: where a clause has its finite verb,
