@@ -9,6 +9,7 @@ import pytest
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_facts import names_with
+from subgraft.config.models import MarianSettings, MBartSettings
 from subgraft.config.presets import PRESETS
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
@@ -98,6 +99,7 @@ def test_the_paper_preset_is_the_papers() -> None:
     """Transformer base, Adam 0.9 and 0.999, dropout 0.3, 25k tokens, 4k warm-up steps, peak 5e-4."""
     experiment = load(CONFIGS / "itdocs.yaml", Experiment, ["preset=paper"])
     model, training = experiment.model, experiment.pretrain
+    assert isinstance(model, MarianSettings)
     assert (model.d_model, model.encoder_layers, model.decoder_layers, model.attention_heads) == (512, 6, 6, 8)
     assert (model.ffn_dim, model.dropout) == (2048, 0.3)
     assert (training.adam_beta1, training.adam_beta2) == (0.9, 0.999)
@@ -248,6 +250,7 @@ def test_few_updates_are_looked_at_in_one_training() -> None:
 def test_real_size_is_the_papers_on_one_gpu(name: str) -> None:
     experiment = main_systems(name)
     assert experiment.preset == "paper" and experiment.seeds == (1, 2, 3, 4, 5)
+    assert isinstance(experiment.model, MarianSettings | MBartSettings)
     assert (experiment.model.d_model, experiment.model.encoder_layers) == (512, 6)
     assert experiment.downstream.vocabulary.size == 32000
     for training in (experiment.pretrain, experiment.finetune):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_a_private_name_is_there(name: Name) -> None:
     told = f"{name.user} relies on {name} of {name.release}, which is not public; {library} {installed} has changed it"
     assert installed.startswith(f"{release}."), f"{told}, or has not: look, and note its release here"
     try:
-        found = import_module(name.module)
+        found: Any = import_module(name.module)
         for attribute in name.attribute.split("."):
             found = getattr(found, attribute)
     except (ImportError, AttributeError):
@@ -96,14 +97,18 @@ def test_no_other_private_name_is_used(repository: Path) -> None:
 
 def _private_names(tree: ast.Module) -> Iterator[str]:
     """The names of other libraries with a part that begins with an underscore: imported, or read from an import."""
-    imported = {}
+    imported: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported |= {alias.asname or alias.name: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    reads = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
-    read = (f"{imported[node.value.id]}.{node.attr}" for node in reads if node.value.id in imported)
+    reads = (
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    )
+    read = (f"{imported[name]}.{attribute}" for name, attribute in reads if name in imported)
     for name in (*imported.values(), *read):
         parts = name.split(".")
         if parts[0] not in OWN and any(part.startswith("_") and not part.startswith("__") for part in parts):

@@ -13,7 +13,7 @@ from subgraft.config.presets import PRESETS, preset
 from subgraft.config.tasks import TASKS
 from subgraft.config.yamltree import parse
 
-GIVEN = {
+GIVEN: dict[str, Any] = {
     "name": "one-of-each",
     "languages": {"source": "en", "target": "de"},
     "corpora": {"everyday": {"generated": "everyday"}, "law": {"generated": "law"}},

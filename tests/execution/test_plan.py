@@ -9,17 +9,19 @@ from rich.console import Console
 
 from subgraft.config.base import Settings
 from subgraft.execution.plan import State, make_plan, table
+from subgraft.recipes.recipe import Recipe
 from subgraft.stages.stage import Stage
 from subgraft.store.events import EVENTS, EventLog
 from subgraft.store.step import Step
 from subgraft.store.store import Store
+from toy_steps import nothing
 
 
 class Inner(Settings):
     rate: float = 0.1
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     size: int = 10
     inner: Inner = Inner()
     a: int = 0
@@ -27,16 +29,12 @@ class Recipe(Settings):
     c: int = 0
 
 
-def nothing(recipe, inputs, out, context):
-    return {}
-
-
 CORPUS, VOCABULARY = Stage("corpus", 1, nothing), Stage("vocabulary", 1, nothing)
 
 
-def vocabulary(size: int = 10, corpus: Recipe | None = None) -> Step:
-    source = Step(CORPUS, "everyday", corpus or Recipe())
-    return Step(VOCABULARY, "everyday's vocabulary", Recipe(size=size), {"corpus": source})
+def vocabulary(size: int = 10, corpus: ToyRecipe | None = None) -> Step:
+    source = Step(CORPUS, "everyday", corpus or ToyRecipe())
+    return Step(VOCABULARY, "everyday's vocabulary", ToyRecipe(size=size), {"corpus": source})
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ def test_a_missing_input_of_a_cached_step_is_not_missed(store: Store) -> None:
 
 def test_a_stale_step_shows_what_differs_from_the_nearest(store: Store) -> None:
     make(store, vocabulary(size=10))
-    make(store, vocabulary(size=30, corpus=Recipe(a=5)))
+    make(store, vocabulary(size=30, corpus=ToyRecipe(a=5)))
     (entry,) = [entry for entry in make_plan(store, [vocabulary(size=20)]).entries if entry.state is not State.CACHED]
     assert entry.state is State.STALE
     assert entry.differences == {"size": (10, 20)}
@@ -82,25 +80,26 @@ def test_a_stale_step_shows_what_differs_from_the_nearest(store: Store) -> None:
 
 def test_a_change_of_an_input_is_shown_by_its_role(store: Store) -> None:
     make(store, vocabulary())
-    changed = vocabulary(corpus=Recipe(inner=Inner(rate=0.2)))
+    changed = vocabulary(corpus=ToyRecipe(inner=Inner(rate=0.2)))
     corpus, below = make_plan(store, [changed]).entries
     assert corpus.differences == {"inner.rate": (0.1, 0.2)}
+    assert below.differences is not None
     assert list(below.differences) == ["input corpus"]
 
 
 def test_a_raised_revision_is_shown(store: Store) -> None:
-    make(store, Step(CORPUS, "everyday", Recipe()))
-    (entry,) = make_plan(store, [Step(Stage("corpus", 2, nothing), "everyday", Recipe())]).entries
+    make(store, Step(CORPUS, "everyday", ToyRecipe()))
+    (entry,) = make_plan(store, [Step(Stage("corpus", 2, nothing), "everyday", ToyRecipe())]).entries
     assert entry.differences == {"revision": (1, 2)}
 
 
 def test_another_experiments_artifact_does_not_make_a_step_stale(store: Store) -> None:
-    make(store, Step(CORPUS, "law", Recipe(size=1, a=1, b=1, c=1, inner=Inner(rate=1))))
-    assert states(store, Step(CORPUS, "everyday", Recipe())) == [State.TO_RUN]
+    make(store, Step(CORPUS, "law", ToyRecipe(size=1, a=1, b=1, c=1, inner=Inner(rate=1))))
+    assert states(store, Step(CORPUS, "everyday", ToyRecipe())) == [State.TO_RUN]
 
 
 def test_another_step_of_the_same_plan_does_not_make_a_step_stale(store: Store) -> None:
-    first, second = Step(CORPUS, "first", Recipe(size=1)), Step(CORPUS, "second", Recipe(size=2))
+    first, second = Step(CORPUS, "first", ToyRecipe(size=1)), Step(CORPUS, "second", ToyRecipe(size=2))
     make(store, first)
     assert [entry.state for entry in make_plan(store, [first, second]).entries] == [State.CACHED, State.TO_RUN]
 

@@ -7,24 +7,21 @@ from pathlib import Path
 
 from rich.console import Console
 
-from subgraft.config.base import Settings
 from subgraft.errors import UserError
 from subgraft.execution.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
+from subgraft.recipes.recipe import Recipe
 from subgraft.stages.stage import Stage
 from subgraft.store.events import Progress, Warned
 from subgraft.store.step import Step
 from subgraft.store.store import Store
+from toy_steps import nothing
 
 
-def nothing(recipe, inputs, out, context):
-    return {}
-
-
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     size: int = 10
 
 
-STEP = Step(Stage("corpus", 1, nothing), "corpus [everyday]", Recipe())
+STEP = Step(Stage("corpus", 1, nothing), "corpus [everyday]", ToyRecipe())
 
 
 def test_durations() -> None:

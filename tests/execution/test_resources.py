@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.base import Settings
 from subgraft.config.runtime import Runtime
 from subgraft.execution.resources import capped, lacking
 from subgraft.execution.worker import Job
+from subgraft.recipes.recipe import Recipe
 from subgraft.stages.stage import Stage
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import Step
@@ -18,7 +18,7 @@ LAPTOP, GPU_NODE, HEAD = {"CPU": 2.0}, {"CPU": 8.0, "GPU": 1.0}, {"memory": 1e9}
 
 
 def job(cpus: int, gpus: float = 0, distributed: bool = False) -> Job:
-    step = Step(Stage("train", 1, lambda recipe, inputs, out, context: {}), "train", Settings())
+    step = Step(Stage("train", 1, lambda recipe, inputs, out, context: {}), "train", Recipe())
     return Job(step, Path("/nowhere"), Runtime(workers=2), cpus, gpus, distributed, Provenance())
 
 

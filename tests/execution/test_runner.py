@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from subgraft.config.base import Settings
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, UserError
 from subgraft.execution.cluster import cluster
 from subgraft.execution.runner import run
 from subgraft.execution.worker import TRACEBACK
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Context, Json
 from subgraft.stages.stage import Stage
+from subgraft.store.events import Metrics, Progress, Warned
+from subgraft.store.record import Record
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 
 pytestmark = pytest.mark.ray
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     text: str = ""
     seconds: float = 0.0
     begun: str = ""
 
 
-def write(recipe, inputs, out, context):
+def write(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Concatenate the inputs and the recipe's text."""
     if recipe.begun:
         Path(recipe.begun).touch()
@@ -41,7 +45,7 @@ def write(recipe, inputs, out, context):
     return {"process": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
 
 
-def meet(recipe, inputs, out, context):
+def meet(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Wait for another step of this stage to be running too."""
     (Path(recipe.text) / out.name).touch()
     deadline = time.monotonic() + 60
@@ -52,23 +56,23 @@ def meet(recipe, inputs, out, context):
     return {}
 
 
-def mistake(recipe, inputs, out, context):
+def mistake(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Made once another step has begun, where there is one to wait for."""
     while recipe.begun and not Path(recipe.begun).exists():
         time.sleep(0.05)
     raise UserError("the corpus is empty", where="train.en", hint="give another")
 
 
-def crash(recipe, inputs, out, context):
+def crash(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     (context.work / "checkpoint").write_text("kept")
     return {"never": 1 / 0}
 
 
-def die(recipe, inputs, out, context):
+def die(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     os._exit(1)
 
 
-def count_attempts(recipe, inputs, out, context):
+def count_attempts(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     attempts = context.work / "attempts"
     attempts.write_text((attempts.read_text() if attempts.exists() else "") + "x")
     if len(attempts.read_text()) < 2:
@@ -77,7 +81,7 @@ def count_attempts(recipe, inputs, out, context):
     return {}
 
 
-def together(recipe, inputs, out, context):
+def together(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Sum the ranks over the worker group."""
     import torch
     import torch.distributed as distributed
@@ -109,25 +113,25 @@ class Notes:
     def of(self, name: str) -> list[str]:
         return [what for what, who in self.heard if who == name]
 
-    def cached(self, step, record) -> None:
+    def cached(self, step: Step, record: Record) -> None:
         self.heard.append(("cached", step.name))
 
-    def started(self, step) -> None:
+    def started(self, step: Step) -> None:
         self.heard.append(("started", step.name))
 
-    def progress(self, step, event) -> None:
+    def progress(self, step: Step, event: Progress) -> None:
         self.heard.append(("progress", step.name))
 
-    def metrics(self, step, event) -> None:
+    def metrics(self, step: Step, event: Metrics) -> None:
         self.values.extend((event.step, value) for value in event.values.values())
 
-    def warned(self, step, event) -> None:
+    def warned(self, step: Step, event: Warned) -> None:
         self.heard.append(("warned", step.name))
 
-    def finished(self, step, record) -> None:
+    def finished(self, step: Step, record: Record) -> None:
         self.heard.append(("finished", step.name))
 
-    def failed(self, step, error) -> None:
+    def failed(self, step: Step, error: BaseException) -> None:
         self.heard.append(("failed", step.name))
         self.errors.append(error)
 
@@ -152,8 +156,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "home")
 
 
-def step(stage: Stage, name: str, inputs: dict[str, Step] | None = None, **recipe: object) -> Step:
-    return Step(stage, name, Recipe(**{"text": name, **recipe}), inputs or {})
+def step(stage: Stage, name: str, inputs: dict[str, Step] | None = None, **recipe: Any) -> Step:
+    return Step(stage, name, ToyRecipe(**{"text": name, **recipe}), inputs or {})
 
 
 def test_a_diamond_is_made_once_and_then_cached(ray_is_up: None, store: Store) -> None:
@@ -218,7 +222,7 @@ def test_a_cluster_that_would_have_to_grow_is_told_of(
     ray_is_up: None, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Impatient(Notes):
-        def warned(self, step, event) -> None:
+        def warned(self, step: Step, event: Warned) -> None:
             raise KeyboardInterrupt(event.line)
 
     monkeypatch.setattr("subgraft.execution.runner.PATIENCE_SECONDS", 0.5)

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from subgraft.cli import main
-from subgraft.config.base import Settings
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError
@@ -21,22 +20,21 @@ from subgraft.experiment.collection import in_use, needed_by, remove, surplus
 from subgraft.experiment.inventory import UNREADABLE, artifacts, work_directories
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.locks import Lock
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Json
 from subgraft.stages.stage import Stage
 from subgraft.store.record import RECORD, Record
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.tracking.outbox import Outbox, StartRun
 from subgraft.tracking.tracker import PARENT, Tracker
+from toy_steps import nothing, record_of
 
 LATER = timedelta(minutes=5)
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     name: str
-
-
-def nothing(recipe, inputs, out, context):
-    return {}
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def publish(store: Store, step: Step, size: int = 1000) -> Step:
     """An artifact, with a finished work directory beside it."""
 
-    def write(out: Path) -> dict[str, object]:
+    def write(out: Path) -> dict[str, Json]:
         (out / "weights").write_bytes(bytes(size))
         return {"fingerprint": "of what it holds, as of a vocabulary"}
 
@@ -60,7 +58,7 @@ def publish(store: Store, step: Step, size: int = 1000) -> Step:
 
 
 def step(store: Store, name: str, **inputs: Step) -> Step:
-    return publish(store, Step(Stage("corpus", 1, nothing), name, Recipe(name=name), inputs))
+    return publish(store, Step(Stage("corpus", 1, nothing), name, ToyRecipe(name=name), inputs))
 
 
 def left(store: Store) -> set[str]:
@@ -80,7 +78,7 @@ def living(store: Store, *uses: Step) -> Iterator[None]:
     command = [sys.executable, "-c", program, str(store.home / "tracking"), PARENT, *(use.fingerprint for use in uses)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
         yield
     finally:
         process.communicate()
@@ -124,6 +122,7 @@ def test_a_step_that_a_living_process_is_at_is_left_alone(store: Store) -> None:
     late = Lock.take(store.home / "work" / f"{idle.fingerprint}.claim")  # after it was found
     assert remove(store.home, found) == 0 and left(store) == {"busy", "idle"}
     for each in (claim, late):
+        assert each is not None
         each.release()
     assert remove(store.home, surplus(store.home, set())) > 0 and left(store) == set()
 
@@ -182,7 +181,7 @@ def test_the_commands_tell_first_and_remove_when_told(
     for each in in_order([of_another]):
         publish(store, each)
     tracker = Tracker(store, "demo", print, name="monday")
-    tracker.cached(of_another, store.find(of_another))
+    tracker.cached(of_another, record_of(store, of_another))
     assert tracker.close()
 
     assert main(["store", "list"]) == 0

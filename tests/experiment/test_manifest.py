@@ -10,6 +10,7 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.report import ReportedSystem
+from subgraft.store.step import Step
 
 CHANGES = (
     "systems=[{name: plain, vocabulary: upstream}, {name: b.c+1, initialiser: patt},"
@@ -45,7 +46,7 @@ def test_every_key_leads_to_the_systems_own_step(
     inputs = pipeline.report.inputs
     for steps in pipeline.systems:
         told = systems[steps.system.name, steps.seed].inputs
-        pairs = {
+        pairs: dict[str | None, Step | None] = {
             told.finetune: steps.finetune,
             told.evaluate: steps.evaluate,
             told.pretrained: steps.pretrained,

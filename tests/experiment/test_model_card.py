@@ -39,15 +39,14 @@ LEARNING = ("finetune={epochs: 8, batch_size: 2000, learning_rate: 0.01, warmup_
 
 def make(store: Store, target: Step) -> None:
     for step in in_order([target]):
-        inputs = {role: store.path(source) for role, source in step.inputs.items()}
-        context = StageContext(store.work(step), Runtime(), EventLog(store.home / "events.jsonl"))
-        store.work(step).mkdir(parents=True)
-        store.publish(
-            step,
-            lambda out, step=step, inputs=inputs, context=context: step.stage.function(
-                step.recipe, inputs, out, context
-            ),
-        )
+        make_one(store, step)
+
+
+def make_one(store: Store, step: Step) -> None:
+    inputs = {role: store.path(source) for role, source in step.inputs.items()}
+    context = StageContext(store.work(step), Runtime(), EventLog(store.home / "events.jsonl"))
+    store.work(step).mkdir(parents=True)
+    store.publish(step, lambda out: step.stage.function(step.recipe, inputs, out, context))
 
 
 @pytest.fixture(scope="module")

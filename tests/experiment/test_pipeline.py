@@ -71,8 +71,8 @@ def test_both_sides_change_where_the_experiment_says_so(repository: Path) -> Non
     made = pipeline(repository, "sides=[encoder, decoder]")
     found = systems(made)
     for side in ("encoder", "decoder"):
-        assert made_with(found["task"].pretrained, side) == made.vocabularies[side].fingerprint  # type: ignore[index]
-        assert made_with(found["single"].finetune.inputs["model"], side) == made.vocabularies[side].fingerprint  # type: ignore[index]
+        assert made_with(found["task"].pretrained, side) == made.vocabularies[side].fingerprint
+        assert made_with(found["single"].finetune.inputs["model"], side) == made.vocabularies[side].fingerprint
 
 
 def test_an_mbart_is_made_with_one_vocabulary_of_both_languages(repository: Path) -> None:

@@ -67,9 +67,11 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], subp
 @pytest.fixture
 def step(driver: object, monkeypatch: pytest.MonkeyPatch) -> Step:
     monkeypatch.delitem(sys.modules, "killed_driver", raising=False)
-    import killed_driver
+    import killed_driver  # type: ignore[import-not-found]
 
-    return killed_driver.step()
+    made = killed_driver.step()
+    assert isinstance(made, Step)
+    return made
 
 
 def wait_for_checkpoint(work: Path, least: int) -> None:

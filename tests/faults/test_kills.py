@@ -122,7 +122,7 @@ def _went_on(home: Path) -> float:
     """When the finetuning was begun for the last time."""
     (record,) = _records(home, "finetune")
     lines = (home / "work" / str(record["fingerprint"]) / "events.jsonl").read_text().splitlines()
-    return max(json.loads(line)["time"] for line in lines if '"kind": "started"' in line)
+    return max(float(json.loads(line)["time"]) for line in lines if '"kind": "started"' in line)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ray._private.utils import get_system_memory, get_used_memory
+from ray._private.utils import get_system_memory, get_used_memory  # type: ignore[attr-defined]
 
 pytestmark = pytest.mark.ray
 

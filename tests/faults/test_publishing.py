@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.stages.context import Json
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 
@@ -64,7 +65,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def step_of(files: int) -> Step:
-    import publish_one
+    import publish_one  # type: ignore[import-not-found]
 
     made = publish_one.step(files)
     assert isinstance(made, Step)
@@ -79,14 +80,16 @@ class Writer:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def wait_until_ready(self) -> None:
-        assert self.process.stdout.readline() == "ready\n"
+        assert self.process.stdout is not None and self.process.stdout.readline() == "ready\n"
 
     def begin(self, home: Path) -> None:
+        assert self.process.stdin is not None
         self.process.stdin.write(f"{home}\n")
         self.process.stdin.flush()
 
     def finish(self) -> list[str]:
         """The digest of the artifact that won, and that of what was read."""
+        assert self.process.stdout is not None
         return str(self.process.stdout.readline()).split()
 
     def kill(self) -> None:
@@ -173,7 +176,7 @@ def test_a_living_writer_is_not_swept(writers: Callable[[int, int], list[Writer]
     store, step = Store(tmp_path / "home"), step_of(3)
     (other,) = writers(1, 3)
 
-    def write(out: Path) -> dict[str, object]:
+    def write(out: Path) -> dict[str, Json]:
         Store(store.home).sweep()
         other.begin(store.home)
         assert len(other.finish()) == 2

@@ -5,18 +5,20 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from subgraft.config.base import Settings
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Json
+from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store
 from subgraft.tracking.registry import CANDIDATE, CHAMPION, Registry
 from subgraft.tracking.server import Server
 from subgraft.tracking.tracker import Tracker
+from toy_steps import nothing
 from tracking_servers import TrackingServer
 
 WRITERS = 16
@@ -25,20 +27,24 @@ IMPORTS = ["mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registr
 MODEL = "crowded-en-de"
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     number: int
 
 
 def register_one(home: Path, uri: str | None, number: int, together: Barrier) -> None:
     """Register a small model of this process's own, at the same moment as all others."""
     store = Store(home)
-    stage = SimpleNamespace(name="finetune", revision=1)  # not a Stage, which comes with torch
-    step = Step(stage, f"finetune {number}", Recipe(number=number))
-    store.publish(step, lambda out: save_file({"w": np.full(3, number, np.float32)}, out / "model.safetensors") or {})
+    step = Step(Stage("finetune", 1, nothing), f"finetune {number}", ToyRecipe(number=number))
+
+    def write(out: Path) -> dict[str, Json]:
+        save_file({"w": np.full(3, number, np.float32)}, out / "model.safetensors")
+        return {}
+
+    record = store.publish(step, write)
     together.wait()
     said: list[str] = []
     tracker = Tracker(store, "crowded", said.append, name=f"run {number}", uri=uri)
-    tracker.finished(step, store.find(step))
+    tracker.finished(step, record)
     tracker.register(step, MODEL, (CANDIDATE, CHAMPION), {"number": str(number)}, card=f"# Model {number}\n")
     assert tracker.close(), said
 

@@ -9,17 +9,18 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from subgraft.config.base import Settings
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError
 from subgraft.execution.cluster import cluster
 from subgraft.execution.runner import run
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Context, Json
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store
@@ -112,7 +113,7 @@ def clear(folder: Path) -> None:
         path.unlink()
 
 
-def report_and_die(recipe, inputs, out, context):
+def report_and_die(recipe: Failing, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """Have Ray Train write its snapshot and a checkpoint of its own, and fail until this has happened often enough."""
     import ray.train
 
@@ -126,8 +127,13 @@ def report_and_die(recipe, inputs, out, context):
     return {"attempts": attempts + 1}
 
 
-class Failing(Settings):
+class Failing(Recipe):
     failures: int
+
+
+def remove_checkpoints(snapshot: Path) -> None:
+    for path in snapshot.parent.glob("checkpoint_*/"):
+        shutil.rmtree(path)
 
 
 # What happens to Ray Train's snapshot, or to the checkpoint that it names.
@@ -136,7 +142,7 @@ SNAPSHOT_DAMAGE: tuple[Callable[[Path], object], ...] = (
     lambda snapshot: os.truncate(snapshot, snapshot.stat().st_size // 2),
     lambda snapshot: os.truncate(snapshot, 0),
     Path.unlink,
-    lambda snapshot: [shutil.rmtree(path) for path in snapshot.parent.glob("checkpoint_*/")],
+    remove_checkpoints,
 )
 
 

@@ -86,12 +86,13 @@ def test_an_untrained_generator_is_the_average() -> None:
     table, similar = torch.randn(SIZE, DIMENSION), _similar(_random_rows(2))
     average = Generator("avg", DIMENSION)(table, similar)
     for kind in ("att", "patt"):
-        torch.testing.assert_close(Generator(kind, DIMENSION)(table, similar), average)  # type: ignore[arg-type]
+        torch.testing.assert_close(Generator(kind, DIMENSION)(table, similar), average)
 
 
 def test_weights_are_drawn_from_a_standard_normal_by_the_seed() -> None:
     one, again, other = (Generator("patt", 500) for _ in range(3))
-    one.draw(1), again.draw(1), other.draw(2)
+    for generator, seed in ((one, 1), (again, 1), (other, 2)):
+        generator.draw(seed)
     assert torch.equal(one.weight, again.weight) and not torch.equal(one.weight, other.weight)
     assert one.weight.std().item() == pytest.approx(1.0, abs=0.05)
     assert one.weight.mean().item() == pytest.approx(0.0, abs=0.05)

@@ -10,14 +10,16 @@ from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
 from subgraft.generators.generator import Generator, GeneratorKind, mix
 from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.resegment import Resegmenter
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.hidden_states import decoder_states_beside
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side
 from subgraft.objectives.extended_softmax import extended_cross_entropy, without_twins
+from subgraft.objectives.objective import TokenBatch
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
+from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, output_bias
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 
@@ -116,6 +118,7 @@ def test_a_batch_without_new_tokens_has_a_gradient_of_zero(
     name: SideName, kind: GeneratorKind, kd_weight: float
 ) -> None:
     loss, simulator = _loss(name, kd_weight, kind), _simulator(name)
+    assert isinstance(simulator._resegment, Resegmenter)
     simulator._resegment.settings = ResegmentationSettings(merge_rate=0.0, split_rate=0.0)
     batch = simulator.batch(np.arange(8), epoch=0)
     assert len(batch.new) == 0
@@ -162,12 +165,13 @@ def test_negatives_of_the_batch_are_the_new_tokens_of_all_its_sentences() -> Non
     with torch.no_grad():
         assert loss(others)["prediction"] > loss(own)["prediction"]
         model, batch = loss.model, others
-        table = side(model, "decoder").input.weight  # type: ignore[arg-type]
+        table = side(model, "decoder").input.weight
         rows = mix(table, loss.generator.mixing_weights(table, batch.new), batch.new)
-        bias = model.final_logits_bias.reshape(-1, 1)  # type: ignore[union-attr,operator]
+        bias = output_bias(model).reshape(-1, 1)
         shift = mix(bias, loss.generator.mixing_weights(table, batch.new), batch.new)
         extended, changed = torch.cat([table, rows]), batch.resegmented
-        memory = model.get_encoder()(changed.input_ids, changed.attention_mask).last_hidden_state  # type: ignore[operator]
+        assert isinstance(changed, Seq2SeqBatch)
+        memory = model.get_encoder()(changed.input_ids, changed.attention_mask).last_hidden_state
         states = decoder_states_beside(
             model, memory, changed.attention_mask, inputs_embeds=extended[changed.decoder_input_ids]
         )
@@ -180,9 +184,11 @@ def test_negatives_of_the_batch_are_the_new_tokens_of_all_its_sentences() -> Non
 def test_without_resegmentation_the_loss_is_the_model_s_own_and_nothing_is_distilled(name: SideName) -> None:
     loss = _loss(name)
     simulator = _simulator(name)
+    assert isinstance(simulator._resegment, Resegmenter)
     simulator._resegment.settings = ResegmentationSettings(merge_rate=0.0, split_rate=0.0)
     batch: GeneratorBatch = simulator.batch(np.arange(8), epoch=0)
     sums = loss(batch)
+    assert isinstance(batch.original, Seq2SeqBatch)
     logits: Tensor = loss.model(
         input_ids=batch.original.input_ids,
         attention_mask=batch.original.attention_mask,
@@ -207,7 +213,8 @@ def test_simulation_is_a_function_of_seed_epoch_and_index() -> None:
 def test_simulated_sentences_fit_into_the_model(name: SideName) -> None:
     """Splitting makes sentences longer; where the model ends, they stay as they are."""
 
-    def longest(batch: Seq2SeqBatch) -> int:
+    def longest(batch: TokenBatch) -> int:
+        assert isinstance(batch, Seq2SeqBatch)
         return (batch.decoder_input_ids if name == "decoder" else batch.input_ids).shape[1]
 
     free = _simulator(name, merge_rate=0).batch(np.arange(60), 0)

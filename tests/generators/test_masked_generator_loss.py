@@ -13,6 +13,8 @@ from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
 from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.masked import MaskedSentences, MaskedView
+from subgraft.objectives.objective import TokenBatch
+from subgraft.objectives.stack import StackBatch
 from toys import bert, cased_tokenizer, english, german
 
 LINES = english(40) + german(40)
@@ -36,14 +38,20 @@ def _loss(kd_weight: float = 0.5, kind: GeneratorKind = "patt") -> GeneratorLoss
     return GeneratorLoss(model, generator, _simulator()._view, kd_weight, 0.0, "input").eval()
 
 
+def _ids(batch: TokenBatch) -> Tensor:
+    """What is read [B, T]."""
+    assert isinstance(batch, StackBatch)
+    return batch.input_ids
+
+
 def test_new_tokens_are_read_and_predicted() -> None:
     batch = _simulator().batch(np.arange(30), epoch=0)
     assert len(batch.new) > 10
-    assert (batch.predicted.input_ids >= SIZE).any()
+    assert (_ids(batch.predicted) >= SIZE).any()
     assert (batch.predicted.labels >= SIZE).any()
     predicted = batch.predicted.labels != IGNORED
-    assert torch.equal(batch.predicted.labels[predicted], batch.resegmented.input_ids[predicted])
-    assert not (batch.original.input_ids >= SIZE).any()
+    assert torch.equal(batch.predicted.labels[predicted], _ids(batch.resegmented)[predicted])
+    assert not (_ids(batch.original) >= SIZE).any()
 
 
 @pytest.mark.parametrize("share", [0.15, 0.4])
@@ -59,7 +67,7 @@ def test_the_prediction_is_the_models_own_with_the_sentences_new_tokens_in_its_t
         head = model.cls.predictions.transform
         extended = torch.cat([table, mix(table, weights, batch.new)])
         extended_bias = torch.cat([bias, mix(bias[:, None], weights, batch.new)[:, 0]])
-        states = model.bert(inputs_embeds=extended[batch.predicted.input_ids]).last_hidden_state
+        states = model.bert(inputs_embeds=extended[_ids(batch.predicted)]).last_hidden_state
         logits: Tensor = head(states) @ extended.T + extended_bias
         expected = cross_entropy(logits[0], batch.predicted.labels[0], ignore_index=IGNORED, reduction="sum")
         torch.testing.assert_close(loss(batch)["prediction"], expected, rtol=1e-4, atol=1e-4)
@@ -67,11 +75,11 @@ def test_the_prediction_is_the_models_own_with_the_sentences_new_tokens_in_its_t
 
 def test_distillation_compares_the_words_of_both_sentences_with_nothing_hidden() -> None:
     loss, batch = _loss(), _simulator(share=0.9).batch(np.array([0]), epoch=0)
-    model, spans = loss.model.bert, batch.spans
-    table = model.embeddings.word_embeddings.weight.detach()
+    model, spans = loss.model.get_submodule("bert"), batch.spans
+    table = model.get_parameter("embeddings.word_embeddings.weight").detach()
     rows = mix(table, loss.generator.mixing_weights(table, batch.new), batch.new)
-    teacher = model(batch.original.input_ids).last_hidden_state[0]
-    student = model(inputs_embeds=torch.cat([table, rows])[batch.resegmented.input_ids]).last_hidden_state[0]
+    teacher = model(_ids(batch.original)).last_hidden_state[0]
+    student = model(inputs_embeds=torch.cat([table, rows])[_ids(batch.resegmented)]).last_hidden_state[0]
     expected = torch.zeros(())
     for span in range(spans.count):
         before = teacher[spans.original[spans.original[:, 2] == span, 1]].mean(dim=0)
@@ -80,13 +88,14 @@ def test_distillation_compares_the_words_of_both_sentences_with_nothing_hidden()
     torch.testing.assert_close(loss(batch)["distillation"], expected, rtol=1e-4, atol=1e-4)
     pieces = cased_tokenizer().pieces
     first = int(spans.original[0, 1])
-    assert (first, pieces[int(batch.original.input_ids[0, 0])]) == (1, "[CLS]"), "no span holds a special token"
+    assert (first, pieces[int(_ids(batch.original)[0, 0])]) == (1, "[CLS]"), "no span holds a special token"
 
 
 def test_without_resegmentation_nothing_is_distilled() -> None:
     loss, batch = _loss(), _simulator(rate=0.0).batch(np.arange(6), epoch=0)
     sums = loss(batch)
     assert sums["distillation"].item() == pytest.approx(0.0, abs=1e-3)
+    assert isinstance(batch.predicted, StackBatch)
     own = loss.model(input_ids=batch.predicted.input_ids, attention_mask=batch.predicted.attention_mask).logits
     expected = cross_entropy(own.flatten(0, 1), batch.predicted.labels.flatten(), ignore_index=IGNORED, reduction="sum")
     torch.testing.assert_close(sums["prediction"], expected, rtol=1e-4, atol=1e-3)
@@ -117,6 +126,6 @@ def test_only_the_generator_gets_gradients_and_a_sentence_keeps_its_loss_in_any_
 
 def test_simulation_is_a_function_of_seed_epoch_and_index() -> None:
     first, again = (_simulator().batch(np.arange(8), epoch=1) for _ in range(2))
-    assert torch.equal(first.predicted.input_ids, again.predicted.input_ids)
+    assert torch.equal(_ids(first.predicted), _ids(again.predicted))
     assert torch.equal(first.predicted.labels, again.predicted.labels)
     assert torch.equal(first.new.token_ids, again.new.token_ids)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from statistics import fmean
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -58,9 +59,13 @@ def test_words_are_spelled_as_before_and_spans_are_the_smallest(tokenizer: Token
     assert [(span.original[0], span.resegmented[0]) for span in result.spans] == begins[:-1]
 
 
+# Whether a token begins a word, its subwords and its hyperwords.
+Kind: TypeAlias = tuple[bool, int | None, int | None]
+
+
 def test_simulated_tokens_are_like_the_profiles(tokenizer: Tokenizer) -> None:
-    numbers = {(p.word_initial, p.subwords, p.hyperwords): p.characters for p in PROFILES}
-    met: Counter[tuple[bool, int | None, int | None]] = Counter()
+    numbers: dict[Kind, int] = {(p.word_initial, p.subwords, p.hyperwords): p.characters for p in PROFILES}
+    met: Counter[Kind] = Counter()
     for seed, text in enumerate(TEXT):
         for token in _resegmented(tokenizer, text, seed)[1].new:
             kind = (token.entry.word_initial, token.subwords, token.hyperwords)

@@ -62,7 +62,8 @@ def test_spans_are_the_smallest_at_whose_ends_both_agree(tokenizer: Tokenizer, s
         for token in ids:
             entry = tokenizer.entries[token] if token < size else result.new[token - size].entry
             lengths.append(len(entry.surface) if entry is not None else 1)
-        return np.cumsum(lengths).tolist()
+        found: list[int] = np.cumsum(lengths).tolist()
+        return found
 
     original, changed = ends(tokens), ends(result.tokens)
     agreed = sorted(set(original) & set(changed))

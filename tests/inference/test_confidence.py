@@ -11,7 +11,17 @@ from subgraft.inference.translate import Translator
 from subgraft.metrics.calibration import inference_calibration
 from subgraft.models.sequence_format import sequence_format
 from subgraft.vocabulary.tokenizer import Tokenizer
-from toys import SHAPE, english, english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
+from toys import (
+    SHAPE,
+    english,
+    english_tokenizer,
+    german,
+    german_tokenizer,
+    marian,
+    mbart,
+    multilingual_tokenizer,
+    output_bias,
+)
 
 LANGUAGES = Languages(source="en", target="de")
 
@@ -22,7 +32,7 @@ def translator(family: str, beam: int) -> tuple[Translator, PreTrainedModel, Tok
     source, target = (many, many) if family == "mbart" else (english_tokenizer(), german_tokenizer())
     model = mbart(3) if family == "mbart" else marian(3)
     if family == "marian":
-        model.final_logits_bias[0, target.special["eos"]] += 1.5
+        output_bias(model)[0, target.special["eos"]] += 1.5
     form = sequence_format({"model_type": family}, source, target, LANGUAGES)
     made = Translator(
         model, source, target, form, beam=beam, max_length_ratio=1.0, max_positions=SHAPE["max_positions"]

@@ -7,7 +7,7 @@ from subgraft.config.corpora import Languages
 from subgraft.inference.length_limit import MARGIN, LengthLimit, piece_bytes
 from subgraft.inference.translate import Translator
 from subgraft.models.sequence_format import sequence_format
-from toys import SHAPE, english_tokenizer, german_tokenizer, marian
+from toys import SHAPE, english_tokenizer, german_tokenizer, marian, output_bias
 
 SOURCES = ["thankful garden", "the garden and the thankful teacher and the house in the garden"]
 
@@ -33,16 +33,16 @@ def test_an_endless_output_is_cut_by_bytes_and_counted(beam: int) -> None:
     source, target = english_tokenizer(), german_tokenizer()
     model = marian()
     longest = max(range(len(target)), key=lambda i: int(piece_bytes(target)[i]))
-    model.final_logits_bias[0, longest] = 1e3
+    output_bias(model)[0, longest] = 1e3
     form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     settings = {"beam": beam, "max_length_ratio": 0.5, "max_positions": SHAPE["max_positions"]}
-    translate = Translator(model, source, target, form, **settings)  # type: ignore[arg-type]
+    translate = Translator(model, source, target, form, **settings)
     outputs = translate(SOURCES)
     assert translate.cut == len(SOURCES)
     piece = int(piece_bytes(target)[longest])
     for text, output in zip(SOURCES, outputs, strict=True):
         limit = 0.5 * len(text.encode()) + MARGIN
         assert limit - piece <= len(output.encode()) < limit + piece
-    model.final_logits_bias[0, target.special["eos"]] = 1e4
+    output_bias(model)[0, target.special["eos"]] = 1e4
     assert translate(SOURCES) == ["", ""]
     assert translate.cut == 0

@@ -11,7 +11,18 @@ from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.translate import Translator
 from subgraft.models.sequence_format import sequence_format
 from subgraft.vocabulary.learn import learn
-from toys import SHAPE, build_marian, english, english_tokenizer, german, marian, mbart, multilingual_tokenizer
+from toys import (
+    SHAPE,
+    build_marian,
+    english,
+    english_tokenizer,
+    generated,
+    german,
+    marian,
+    mbart,
+    multilingual_tokenizer,
+    output_bias,
+)
 
 
 @pytest.mark.parametrize("build", [marian, mbart])
@@ -29,15 +40,15 @@ def test_sharing_the_source_changes_no_output(build: Callable[[], PreTrainedMode
     sources = torch.tensor([ids + [padding] * (longest - len(ids)) for ids in encoded])
     settings = {"num_beams": beam, "max_length": 24, "decoder_start_token_id": padding, "do_sample": False}
     inputs = {"input_ids": sources, "attention_mask": (sources != padding).long()}
-    expected = model.generate(**inputs, **settings)
+    expected = generated(model, **inputs, **settings)
     assert len({tuple(output.tolist()) for output in expected}) > 1, "the outputs differ from sentence to sentence"
-    assert torch.equal(model.generate(**inputs, **settings, past_key_values=BeamCache()), expected)
+    assert torch.equal(generated(model, **inputs, **settings, past_key_values=BeamCache()), expected)
 
 
 def test_a_translation_is_one_line_whatever_it_spells() -> None:
     source, target = english_tokenizer(), learn(german(), kind="unigram", size=350, byte_fallback=True)
     model = build_marian(source, target, seed=1, **SHAPE)
-    model.final_logits_bias[0, target.byte_ids[ord("\n")]] = 1e3
+    output_bias(model)[0, target.byte_ids[ord("\n")]] = 1e3
     form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
     translate = Translator(model, source, target, form, beam=1, max_length_ratio=1.0, max_positions=20)
     assert all("\n" not in text for text in translate(english(2)))

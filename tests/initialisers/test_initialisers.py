@@ -128,7 +128,7 @@ def test_weights_come_from_the_input_table_and_are_applied_to_all_three(kind: Ge
 
 
 def test_rows_of_a_half_precision_model_are_mixed_in_single_precision() -> None:
-    model = mbart().to(torch.bfloat16)
+    model = mbart().bfloat16()
     upstream = side(model, "decoder")
     rows = METHODS["avg"](request(upstream))
     assert rows.input.dtype == torch.float32

@@ -46,7 +46,7 @@ def test_many_steps_reach_the_least_squares() -> None:
 def composed(words: list[str]) -> torch.Tensor:
     """Rows that are sums of their syllables' vectors, and a shift."""
     vectors = dict(zip(SYLLABLES, torch.randn(8, 12, generator=torch.Generator().manual_seed(4)), strict=True))
-    return torch.stack([sum(vectors[w[i : i + 2]] for i in range(0, len(w), 2)) for w in words]) + 5.0  # type: ignore[misc]
+    return torch.stack([sum(vectors[w[i : i + 2]] for i in range(0, len(w), 2)) for w in words]) + 5.0
 
 
 def test_tokens_of_known_parts_are_rebuilt_far_better_than_by_the_mean_row() -> None:

@@ -14,8 +14,8 @@ from subgraft.config.training import TrainingSettings
 from subgraft.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.models.bundle import Bundle
 from subgraft.models.families.assembly import BERT2BERT
+from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.parallel_text import Translation
-from subgraft.objectives.seq2seq import IGNORED
 from subgraft.vocabulary.tokenizer import NOWHERE, Tokenizer
 from toys import german_tokenizer
 
@@ -92,7 +92,7 @@ def test_both_segmentations_are_read_as_the_model_reads_sentences(family: str, s
     """With all the special tokens of the family around them, in batches as finetuning has them."""
     bundle, target = upstream(family), new_vocabulary(family, side)
     everything = unseen(bundle, side, target)
-    after = replace(bundle, **{side: target})
+    after = replace(bundle, encoder=target) if side == "encoder" else replace(bundle, decoder=target)
     batch = SegmentationPairs(SOME, bundle, side, target, LANGUAGES, training(), everything).batch(np.arange(2), 0)
     for read, told in ((bundle, batch.teacher), (after, batch.student)):
         form = read.sequence_format(LANGUAGES)

@@ -10,7 +10,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.learned_rows.span_pairs import SpanPairs
 from subgraft.models.bundle import Bundle
 from subgraft.models.families.assembly import BERT2BERT
-from subgraft.objectives.seq2seq import IGNORED
+from subgraft.objectives.lexicon import IGNORED
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import german, german_tokenizer

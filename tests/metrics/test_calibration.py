@@ -13,10 +13,10 @@ def test_two_bins_by_hand() -> None:
     # Below a half: confidence 0.3, one of two right. Above: confidence 0.8, two of three right.
     found = calibration([0.2, 0.4, 0.7, 0.8, 0.9], [True, False, True, False, True], bins=2)
     assert found.error == pytest.approx((2 * abs(0.5 - 0.3) + 3 * abs(2 / 3 - 0.8)) / 5)
-    assert (found.confidence, found.accuracy, found.tokens) == (pytest.approx(0.6), pytest.approx(0.6), 5)
+    assert (found.confidence, found.accuracy, found.tokens) == pytest.approx((0.6, 0.6, 5))
     low, high = found.bins
-    assert (low.low, low.high, low.count, low.confidence, low.accuracy) == (0, 0.5, 2, pytest.approx(0.3), 0.5)
-    assert (high.count, high.accuracy) == (3, pytest.approx(2 / 3))
+    assert (low.low, low.high, low.count, low.confidence, low.accuracy) == pytest.approx((0, 0.5, 2, 0.3, 0.5))
+    assert (high.count, high.accuracy) == pytest.approx((3, 2 / 3))
 
 
 def test_there_are_twenty_bins_and_the_last_is_closed() -> None:

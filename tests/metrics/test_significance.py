@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, Result
 
 from subgraft.config.base import MetricName
 from subgraft.metrics.scores import METRICS, corpus_scores
@@ -59,9 +60,10 @@ def test_agrees_with_sacrebleus_paired_bootstrap_on_real_text(mirror: Path) -> N
     with gzip.open(mirror / "en-fr" / "itdocs" / "test.fr.gz", "rt", encoding="utf-8") as lines:
         references = [line.rstrip("\n") for _, line in zip(range(300), lines, strict=False)]
     baseline, system = _noisy(references, 0.30, 1), _noisy(references, 0.285, 2)
-    named = [("baseline", baseline), ("system", system)]
+    named: list[tuple[str, Sequence[str]]] = [("baseline", baseline), ("system", system)]
     _, results = PairedTest(named, {"BLEU": BLEU(force=True)}, [references], "bs", n_samples=2000)()
     theirs = results["BLEU"][1]
+    assert isinstance(theirs, Result)
     statistics = [stacked("BLEU", [side], references) for side in (system, baseline)]
     ours = estimate("BLEU", statistics[0], samples=2000)
     assert ours.score == pytest.approx(theirs.score)

@@ -76,6 +76,7 @@ def test_stretches_are_the_same_for_every_vocabulary_and_hold_their_own_bits() -
     new = measured(DOWNSTREAM, [LINE], [[1 * ln2, 2 * ln2, 4 * ln2, 8 * ln2]])
     old = measured(UPSTREAM, [LINE], [[k * ln2 for k in (1, 10, 20, 30, 100, 200, 8)]])
     assert UPSTREAM.encode(LINE) == [UPSTREAM.pieces.index(p) for p in ("▁the", "▁dan", "k", "bar", "▁nach", "t")]
+    bits: dict[str, object]
     bits = {name: (found.units, found.characters, found.bits) for name, found in new.stretches.items()}
     assert bits == {
         SEEN: (1, 3, pytest.approx(1)),
@@ -142,5 +143,6 @@ def test_what_is_written_is_read_again() -> None:
 
 
 def test_an_empty_text_has_no_likelihood() -> None:
+    nothing = np.zeros(20, dtype=np.int64)
     with pytest.raises(ValueError, match="empty text"):
-        BitsByClass((UPSTREAM, np.zeros(20)), UPSTREAM, (UPSTREAM, np.zeros(20))).result(0)
+        BitsByClass((UPSTREAM, nothing), UPSTREAM, (UPSTREAM, nothing)).result(0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -43,7 +44,8 @@ def test_hidden_dropout_is_set_to_what_a_model_built_with_it_has(kind: type[PreT
         attention = dict.fromkeys(("attention_dropout", "attention_probs_dropout_prob", "attn_pdrop"), 0.3)
         own = {"n_embd": 16, "n_layer": 2} if kind is GPT2Model else sizes
         tokens = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1, "decoder_start_token_id": 0}
-        config = kind.config_class(vocab_size=20, **own, **heads, **hidden, **attention, **tokens)
+        config_class: Any = kind.config_class
+        config = config_class(vocab_size=20, **own, **heads, **hidden, **attention, **tokens)
         return kind(config)
 
     model = built(0.1)

@@ -69,7 +69,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(family: str, tmp_path: Path) -> Non
 
 def test_weights_keep_their_type_unless_another_is_asked_for(tmp_path: Path) -> None:
     model, tokenizers = made("marian")
-    save_model(model.to(torch.bfloat16), tokenizers, tmp_path)
+    save_model(model.bfloat16(), tokenizers, tmp_path)
     assert load_model(tmp_path).dtype == torch.bfloat16
     assert load_model(tmp_path, dtype=torch.float32).dtype == torch.float32
 

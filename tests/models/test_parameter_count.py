@@ -142,8 +142,8 @@ def test_published_sizes() -> None:
     assert split == count_parameters(config).total + 32_000 * 1024
     assert count_parameters(GPT2Config().to_dict()).total == 124_439_808
     assert count_parameters(LlamaConfig().to_dict()).total == 6_738_415_616
-    tiny = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_key_value_heads": 4}
-    assert count_parameters(LlamaConfig(**tiny).to_dict()).total == 1_100_048_384
+    tiny = LlamaConfig(hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_key_value_heads=4)
+    assert count_parameters(tiny.to_dict()).total == 1_100_048_384
 
 
 def test_frozen_tables_are_held_and_not_trained() -> None:

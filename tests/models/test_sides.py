@@ -4,13 +4,20 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from transformers import BartConfig, BartModel, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
+from transformers import (
+    BartConfig,
+    BartModel,
+    MarianConfig,
+    MarianMTModel,
+    MBartForConditionalGeneration,
+    PreTrainedModel,
+)
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.models.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.models.sides import Tables, replace_tables, shares_table, side, side_names
-from toys import bert, bert2bert, gpt2, marian, mbart
+from toys import bert, bert2bert, generated, gpt2, marian, mbart, output_bias
 
 BERT2BERTS = [bert2bert, lambda: bert2bert(tied=False)]
 SOURCES = torch.tensor([[5, 9, 7, 2]])
@@ -24,7 +31,7 @@ def untied(build: Callable[[], PreTrainedModel]) -> PreTrainedModel:
     torch.manual_seed(4)
     separate: PreTrainedModel = type(model)(config).eval()
     if hasattr(separate, "final_logits_bias"):
-        separate.final_logits_bias.normal_()
+        output_bias(separate).normal_()
     return separate
 
 
@@ -51,7 +58,7 @@ def test_sides_are_the_models_own_tensors() -> None:
     assert encoder.output is None
     assert decoder.input is model.model.decoder.embed_tokens
     assert decoder.output is model.lm_head
-    assert decoder.bias is model.final_logits_bias
+    assert decoder.bias is output_bias(model)
     assert decoder.tied
     assert not side(untied(marian), "decoder").tied
     assert not shares_table(model)
@@ -70,11 +77,12 @@ def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
     made = bert2bert()
     assert not shares_table(made)
     for name in ("encoder", "decoder"):
-        assert torch.equal(side(made, name).input.weight, decoder.input.weight)  # type: ignore[arg-type]
+        assert torch.equal(side(made, name).input.weight, decoder.input.weight)
     found = side(made, "decoder")
-    assert found.tied and found.bias is made.decoder.cls.predictions.bias
+    assert found.tied and found.bias is made.get_parameter("decoder.cls.predictions.bias")
     assert found.output is not None and found.transform is not None
-    states = made.decoder.bert(TARGETS, encoder_hidden_states=made.encoder(SOURCES).last_hidden_state).last_hidden_state
+    memory = made.get_submodule("encoder")(SOURCES).last_hidden_state
+    states = made.get_submodule("decoder.bert")(TARGETS, encoder_hidden_states=memory).last_hidden_state
     assert torch.equal(found.output(found.transform(states)), logits(made))
 
 
@@ -135,7 +143,7 @@ def test_a_larger_decoder_table_is_trained_and_generated_with(build: Callable[[]
         bias = side(rebuilt, "decoder").bias
         assert bias is not None
         bias.detach().view(-1)[-1] = 100.0
-        made = rebuilt.generate(SOURCES, num_beams=2, max_length=5, decoder_start_token_id=1)
+        made = generated(rebuilt, SOURCES, num_beams=2, max_length=5, decoder_start_token_id=1)
         assert expected.shape[-1] + 2 in made[0].tolist()
 
 
@@ -155,7 +163,8 @@ def test_an_mbart_stays_one_only_where_both_sides_are_given_one_table() -> None:
 def test_a_marian_that_shared_its_table_is_separated() -> None:
     own = marian()
     described = {**own.config.to_dict(), "share_encoder_decoder_embeddings": True, "decoder_vocab_size": None}
-    shared = MarianMTModel(type(own.config)(**described)).eval()
+    shared = MarianMTModel(MarianConfig(**described))
+    shared.eval()
     assert shares_table(shared)
     expected = logits(shared)
     rebuilt = replace_tables(shared, {"decoder": tables(shared, "decoder")})

@@ -101,7 +101,7 @@ def test_a_published_marian_survives_saving_in_our_layout(tmp_path: Path) -> Non
     write_config(tmp_path / "ours", "marian")
     again = load_tokenizers(tmp_path / "ours")
     for side in ("encoder", "decoder"):
-        assert again[side].fingerprint == found[side].fingerprint  # type: ignore[index]
+        assert again[side].fingerprint == found[side].fingerprint
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from subgraft.generators.generator import Generator, mix
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
 from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side
 from subgraft.objectives.causal import (
     CausalScores,
     CausalView,
@@ -78,9 +79,9 @@ def test_of_a_prompt_and_its_continuation_only_the_latter_is_predicted() -> None
     cut = [i for i in range(60) if examples.lengths[i] > 30 and len(TOKENIZER.encode(pairs[i][1])) < 27]
     assert cut
     for index in cut:
-        prompt, text = (TOKENIZER.encode(side) for side in pairs[index])
-        kept = prompt[len(prompt) - (27 - len(text)) :]
-        assert short.example(index, 0).tokens == [END, *kept, END, *text, END], "a prompt loses its beginning"
+        first, then = (TOKENIZER.encode(side) for side in pairs[index])
+        kept = first[len(first) - (27 - len(then)) :]
+        assert short.example(index, 0).tokens == [END, *kept, END, *then, END], "a prompt loses its beginning"
 
 
 @pytest.mark.parametrize("examples", [_stream(), Lines(LINES, TOKENIZER, END, 30)], ids=["packed", "lines"])
@@ -132,7 +133,7 @@ def test_a_separator_must_be_in_the_vocabulary() -> None:
 def _loss_and_simulator(kd_weight: float = 0.5, rate: float = 0.4) -> tuple[GeneratorLoss, Simulator]:
     model, view = gpt2(), CausalView(_stream(), padding_of(TOKENIZER))
     with torch.no_grad():
-        for parameter in model.transformer.h.parameters():
+        for parameter in model.get_submodule("transformer.h").parameters():
             parameter.mul_(4)  # weights of 0.02 hardly tell one context from another
     generator = Generator("patt", 16)
     torch.nn.init.normal_(generator.weight, generator=torch.Generator().manual_seed(3))
@@ -147,10 +148,10 @@ def test_a_generator_s_prediction_is_that_of_a_model_with_its_rows_in_the_tables
     for index in range(6):
         batch = simulator.batch(np.array([index]), epoch=0)
         assert len(batch.new) and batch.predicted is batch.resegmented
-        table = loss.model.get_input_embeddings().weight
+        table = side(loss.model, "decoder").input.weight
         rows = torch.cat([table, mix(table, loss.generator.mixing_weights(table, batch.new), batch.new)])
         ids, labels = batch.resegmented.input_ids[0], batch.resegmented.labels  # type: ignore[attr-defined]
-        states = loss.model.transformer(inputs_embeds=rows[ids][None]).last_hidden_state
+        states = loss.model.get_submodule("transformer")(inputs_embeds=rows[ids][None]).last_hidden_state
         logits: Tensor = states @ rows.T
         known = batch.rivals.spelling < len(TOKENIZER)
         assert not known.any(), "merging and splitting make no token that is there already"
@@ -161,11 +162,11 @@ def test_a_generator_s_prediction_is_that_of_a_model_with_its_rows_in_the_tables
 def test_distillation_compares_states_where_a_span_s_tokens_are_read() -> None:
     loss, simulator = _loss_and_simulator()
     batch = simulator.batch(np.array([2]), epoch=0)
-    table, spans = loss.model.get_input_embeddings().weight, batch.spans
+    table, spans = side(loss.model, "decoder").input.weight, batch.spans
     rows = torch.cat([table, mix(table, loss.generator.mixing_weights(table, batch.new), batch.new)])
-    teacher = loss.model.transformer(batch.original.input_ids).last_hidden_state[0]  # type: ignore[attr-defined]
+    teacher = loss.model.get_submodule("transformer")(batch.original.input_ids).last_hidden_state[0]  # type: ignore[attr-defined]
     changed = rows[batch.resegmented.input_ids]  # type: ignore[attr-defined]
-    student = loss.model.transformer(inputs_embeds=changed).last_hidden_state[0]
+    student = loss.model.get_submodule("transformer")(inputs_embeds=changed).last_hidden_state[0]
     expected = torch.zeros(())
     for span in range(spans.count):
         # A label stands one place before its token, and the first token of all lies in no span.

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,7 @@ LINES = english(150) + german(150)
 CLS, SEP, MASK = 2, 3, 4
 
 
-def _sentences(seed: int = 1, **settings: float) -> MaskedSentences:
+def _sentences(seed: int = 1, **settings: Any) -> MaskedSentences:
     return MaskedSentences(LINES, cased_tokenizer(), MaskedSettings(**settings), max_length=40, seed=seed)
 
 

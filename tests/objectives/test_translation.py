@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from subgraft.config.corpora import Languages
 from subgraft.models.sequence_format import sequence_format
+from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.parallel_text import Translation
-from subgraft.objectives.seq2seq import IGNORED, collate
+from subgraft.objectives.seq2seq import collate
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(20), german(20), strict=True))

@@ -46,8 +46,8 @@ def test_bins_are_pooled_token_by_token(wide_data: ReportData) -> None:
     one = replace(first, bins=(Bin(0, 0.5, 3, 0.2, 1.0), Bin(0.5, 1, 0, None, None)))
     two = replace(second, bins=(Bin(0, 0.5, 1, 0.4, 0.0), Bin(0.5, 1, 2, 0.8, 0.5)))
     low, high = pooled_bins([one, two])
-    assert (low.count, low.confidence, low.accuracy) == (4, pytest.approx(0.25), pytest.approx(0.75))
-    assert (high.count, high.confidence, high.accuracy) == (2, pytest.approx(0.8), pytest.approx(0.5))
+    assert (low.count, low.confidence, low.accuracy) == pytest.approx((4, 0.25, 0.75))
+    assert (high.count, high.confidence, high.accuracy) == pytest.approx((2, 0.8, 0.5))
     assert pooled_bins([one, replace(two, bins=())]) == ()
 
 

@@ -87,6 +87,7 @@ def test_images_are_the_plots_beside_the_markdown(written: Path, page: StrictRea
 
 
 def test_the_baseline_is_no_multiple_of_itself(report_data: ReportData) -> None:
+    assert report_data.baseline is not None
     alone = replace(report_data, systems=report_data.results(report_data.baseline))
     assert "×1.00" not in str(results(alone))
     assert "×0.66" in str(results(report_data))

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 from subgraft.reporting.data import Command
 from subgraft.search.document import build_document, render
-from subgraft.search.results import SearchData, TrialResult, best
+from subgraft.search.results import SearchData, TrialResult, Value, best
 
 OBJECTIVES = ("dev_bleu", "sentences_per_second")
 
 
 def trial(number: int, bleu: float, speed: float, kind: str = "patt") -> TrialResult:
-    values = {"initialiser": kind, "vocabulary_size": 1000 * number, **({"kd_weight": 0.25} if kind == "patt" else {})}
+    values: dict[str, Value] = {"initialiser": kind, "vocabulary_size": 1000 * number}
+    if kind == "patt":
+        values["kd_weight"] = 0.25
     found = {"dev_bleu": bleu, "sentences_per_second": speed}
     return TrialResult(number, values, "finished", found, ((1, bleu / 2),), 12.5, {"finetune": 10.0}, 7)
 

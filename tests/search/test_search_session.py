@@ -20,7 +20,7 @@ from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.locks import Lock
 from subgraft.search.ledger import Ledger
-from subgraft.search.results import TrialResult
+from subgraft.search.results import TrialResult, Value
 from subgraft.search.session import Found, SearchSession, last_trial_steps, sessions
 from subgraft.store.store import Store
 from subgraft.tracking.server import Server
@@ -182,7 +182,7 @@ def test_asha_stops_a_finetuning_whose_checkpoint_stays(one_core: None, place: P
     stopping.folder.mkdir(parents=True)
     best = {"dev_bleu": 90.0, "sentences_per_second": 50.0}
     for number in (1, 2, 3, 4):
-        values = {"initialiser": "avg", "vocabulary_size": 70}
+        values: dict[str, Value] = {"initialiser": "avg", "vocabulary_size": 70}
         ledger.note(TrialResult(number, values, "finished", best, ((1, 80.0), (2, 90.0))))
     found = searched(place, *changes)
     assert [trial.state for trial in found.trials[4:]] == ["stopped"] * 2

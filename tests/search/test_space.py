@@ -19,6 +19,7 @@ from subgraft.config.yamltree import parse
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.search.results import TrialResult, Value
 from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_steps, trial_system
+from subgraft.stages.context import Json
 from subgraft.stages.kept_weights import CURVE
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
@@ -85,7 +86,12 @@ def test_a_finetuning_that_brought_nothing_is_told(
     alone = replace(steps, finetune=replace(steps.finetune, inputs={}), speed=None)
     store = Store(tmp_path)
     curve = [{"step": step, "values": {"bleu": score}} for step, score in enumerate(scores)]
-    store.publish(alone.finetune, lambda out: (out / CURVE).write_text(json.dumps(curve)) and {})
+
+    def write(out: Path) -> dict[str, Json]:
+        (out / CURVE).write_text(json.dumps(curve))
+        return {}
+
+    store.publish(alone.finetune, write)
     assert alone.remarks(store) == said
     assert alone.objectives(store)["dev_bleu"] == 3
 

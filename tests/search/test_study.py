@@ -106,12 +106,13 @@ def test_asha_goes_by_earlier_trials_as_well() -> None:
         asha.on_trial_add(controller, trial)  # type: ignore[arg-type]
         return asha.on_trial_result(controller, trial, {"evaluation": 1, "best_dev_bleu": bleu})  # type: ignore[arg-type]
 
+    anything: Any = SimpleNamespace()
     assert decision(known, 19.9) == TrialScheduler.STOP
     assert decision(known, 20.0) == TrialScheduler.CONTINUE
     assert decision({}, 0.0) == TrialScheduler.CONTINUE
     assert (
-        scheduler(settings(asha=None), known).on_trial_result(  # type: ignore[arg-type]
-            Any, Any, {"evaluation": 1, "best_dev_bleu": 0.0}
+        scheduler(settings(asha=None), known).on_trial_result(
+            anything, anything, {"evaluation": 1, "best_dev_bleu": 0.0}
         )
         == TrialScheduler.CONTINUE
     )

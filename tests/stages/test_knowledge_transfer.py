@@ -88,8 +88,8 @@ def test_all_systems_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> 
         assert transfer is not None and transfer.inputs["model"].fingerprint == made.fingerprint
         fitted = Bundle.load(store.path(transfer))
         for each in ("encoder", "decoder"):
-            table = side(fitted.model, each).input.weight  # type: ignore[arg-type]
-            vocabulary = fitted.tokenizers[each]  # type: ignore[index]
+            table = side(fitted.model, each).input.weight
+            vocabulary = fitted.tokenizers[each]
             origins = torch.from_numpy(align(bert.decoder, vocabulary).origins)
             assert torch.equal(table[origins >= 0], upstream[origins[origins >= 0]])
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.config.base import SideName
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.systems import StartName
@@ -30,6 +31,7 @@ from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
 from subgraft.transplanting.transplant import Method, transplant
+from subgraft.vocabulary.tokenizer import Tokenizer
 from watched import KilledError, Watched
 
 STEPS = 6
@@ -151,7 +153,7 @@ def test_training_may_begin_with_another_initialiser_s_rows(
     )
     learn(tmp_path / start, given, tiny)
     found, bundle = DistilledRows.load(tmp_path / start / "out" / "decoder"), Bundle.load(inputs["model"])
-    target = {"decoder": new_vocabulary(bundle.model.config.model_type, "decoder")}
+    target: dict[SideName, Tokenizer] = {"decoder": new_vocabulary(bundle.model.config.model_type, "decoder")}
     model = transplant(bundle.model, bundle.tokenizers, target, Method(start, generator)).model
     torch.testing.assert_close(found.rows, side_of(model, "decoder").input.weight[found.tokens].detach())
 

@@ -81,7 +81,7 @@ def test_a_bias_that_is_trained_is_trained_with_its_table() -> None:
         side(frozen.model, "decoder").bias.fill_(2.0)  # type: ignore[union-attr]
     other = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
     take_over_tables(frozen, other, ("decoder",))
-    assert (other.model.decoder.cls.predictions.decoder.bias == 2.0).all()
+    assert (other.model.get_parameter("decoder.cls.predictions.decoder.bias") == 2.0).all()
 
 
 @pytest.mark.parametrize("die_at", [2, STEPS // 2 + 2])

@@ -113,7 +113,9 @@ def finetune(
 
 def moved(made: Made, weights: dict[str, torch.Tensor]) -> torch.Tensor:
     """How far each row of the decoder's table has gone [V]."""
-    return (weights[TABLE] - load_file(made.inputs["model"] / "model.safetensors")[TABLE]).norm(dim=1)
+    before: torch.Tensor = load_file(made.inputs["model"] / "model.safetensors")[TABLE]
+    distances: torch.Tensor = (weights[TABLE] - before).norm(dim=1)
+    return distances
 
 
 def best_is_last(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,19 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgraft.config.base import Settings
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Json
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step, canonical_json, flatten, in_order, sha256_of
+from toy_steps import nothing
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     size: int = 10
     text: str = "größer"
     rate: float = 0.1
-
-
-def nothing(recipe, inputs, out, context):
-    return {}
 
 
 CORPUS = Stage("corpus", 1, nothing)
@@ -31,17 +29,17 @@ VOCABULARY = Stage("vocabulary", 1, nothing)
 
 
 def chain(size: int = 10) -> Step:
-    corpus = Step(CORPUS, "everyday", Recipe(size=size))
-    return Step(VOCABULARY, "vocabulary of everyday", Recipe(), {"corpus": corpus})
+    corpus = Step(CORPUS, "everyday", ToyRecipe(size=size))
+    return Step(VOCABULARY, "vocabulary of everyday", ToyRecipe(), {"corpus": corpus})
 
 
 def test_a_fingerprint_is_that_of_the_written_definition() -> None:
     step = chain()
     corpus = step.inputs["corpus"]
-    recipe = {"size": 10, "text": "größer", "rate": 0.1}
+    recipe: dict[str, Json] = {"size": 10, "text": "größer", "rate": 0.1}
     inner = sha256_of({"stage": "corpus", "revision": 1, "recipe": recipe, "inputs": {}})
     assert corpus.fingerprint == inner
-    outer = {"stage": "vocabulary", "revision": 1, "recipe": recipe, "inputs": {"corpus": inner}}
+    outer: dict[str, Json] = {"stage": "vocabulary", "revision": 1, "recipe": recipe, "inputs": {"corpus": inner}}
     assert step.fingerprint == sha256_of(outer)
 
 
@@ -59,7 +57,7 @@ def test_a_fingerprint_is_the_same_in_another_process() -> None:
 def test_what_counts_and_what_does_not() -> None:
     step = chain()
     assert replace(step, name="another", labels={"system": "avg"}).fingerprint == step.fingerprint
-    assert replace(step, recipe=Recipe(rate=0.2)).fingerprint != step.fingerprint
+    assert replace(step, recipe=ToyRecipe(rate=0.2)).fingerprint != step.fingerprint
     assert replace(step, stage=replace(VOCABULARY, revision=2)).fingerprint != step.fingerprint
     assert chain(size=11).fingerprint != step.fingerprint, "a change upstream reaches everything below"
 
@@ -81,7 +79,7 @@ def test_numbers_json_cannot_hold_are_refused() -> None:
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()))
-def test_canonical_json_does_not_depend_on_order(value: dict[str, object]) -> None:
+def test_canonical_json_does_not_depend_on_order(value: dict[str, Json]) -> None:
     backwards = dict(reversed(value.items()))
     assert canonical_json(value) == canonical_json(backwards)
     assert json.loads(canonical_json(value)) == value

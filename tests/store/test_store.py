@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from subgraft.config.base import Settings
 from subgraft.errors import OperationalError, UserError
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Json
 from subgraft.stages.stage import Stage
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import RECORD, Record
 from subgraft.store.step import Step
 from subgraft.store.store import Store, default_home
+from toy_steps import nothing
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     content: str = "hello"
     seed: int = 7
 
 
-def nothing(recipe, inputs, out, context):
-    return {}
-
-
 CORPUS = Stage("corpus", 3, nothing)
 VOCABULARY = Stage("vocabulary", 1, nothing)
-STEP = Step(CORPUS, "everyday", Recipe())
+STEP = Step(CORPUS, "everyday", ToyRecipe())
 
 
-def write(out: Path) -> dict[str, object]:
+def write(out: Path) -> dict[str, Json]:
     (out / "text.txt").write_text("hello\n")
     (out / "inner").mkdir()
     (out / "inner" / "empty").touch()
@@ -61,7 +60,7 @@ def test_publish_then_find(store: Store, later: Store) -> None:
     provenance = Provenance(("subgraft", "run"), "0" * 40, {"torch": "2"}, "cpu")
     published = store.publish(STEP, write, provenance)
     found = later.find(STEP)
-    assert found == published
+    assert found is not None and found == published
     assert (found.stage, found.revision, found.name, found.seeds) == ("corpus", 3, "everyday", {"seed": 7})
     assert found.summary == {"lines": 1, "languages": ["en", "de"]}
     assert [(entry.path, entry.size) for entry in found.files] == [("inner/empty", 0), ("text.txt", 6)]
@@ -72,7 +71,7 @@ def test_publish_then_find(store: Store, later: Store) -> None:
 
 def test_a_record_names_its_inputs_by_content(store: Store) -> None:
     corpus = store.publish(STEP, write)
-    below = Step(VOCABULARY, "vocabulary", Recipe(), {"corpus": STEP})
+    below = Step(VOCABULARY, "vocabulary", ToyRecipe(), {"corpus": STEP})
     record = store.publish(below, write)
     assert record.inputs == {"corpus": {"fingerprint": STEP.fingerprint, "digest": corpus.digest}}
 
@@ -88,14 +87,18 @@ def test_an_absent_artifact_cannot_be_used(store: Store) -> None:
 
 
 def test_what_fails_leaves_nothing(store: Store) -> None:
-    def fail(out: Path) -> dict[str, object]:
+    def fail(out: Path) -> dict[str, Json]:
         write(out)
         raise ZeroDivisionError
+
+    def link(out: Path) -> dict[str, Json]:
+        (out / "link").symlink_to("/etc/hostname")
+        return {}
 
     with pytest.raises(ZeroDivisionError):
         store.publish(STEP, fail)
     with pytest.raises(ValueError, match="neither a file nor a directory"):
-        store.publish(STEP, lambda out: (out / "link").symlink_to("/etc/hostname") or {})
+        store.publish(STEP, link)
     with pytest.raises(ValueError):
         store.publish(STEP, lambda out: {"loss": float("inf")})
     assert store.find(STEP) is None
@@ -110,7 +113,7 @@ def test_what_the_dead_left_is_swept_at_once_and_the_living_are_left_alone(store
     (partial / "half-written.writer").write_text("")
     (partial / "claimed.writer").write_text("")
 
-    def write_while_another_sweeps(out: Path) -> dict[str, object]:
+    def write_while_another_sweeps(out: Path) -> dict[str, Json]:
         Store(store.home).sweep()
         assert [path.name for path in partial.iterdir() if path.is_dir()] == [out.name]
         return write(out)
@@ -152,7 +155,7 @@ def put_a_link_in_its_place(artifact: Path) -> None:
     (artifact / "text.txt").symlink_to(artifact.parent.parent / "elsewhere")
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[Path], None]] = {
     "text.txt is not as recorded": flip_a_bit,
     "text.txt is neither a file nor a directory": put_a_link_in_its_place,
     "record.json is not whole": truncate_the_record,
@@ -197,7 +200,7 @@ def test_a_process_that_has_verified_notices_a_later_change(store: Store) -> Non
 def test_the_later_writer_discards_its_own(store: Store, later: Store) -> None:
     first = store.publish(STEP, write)
 
-    def write_otherwise(out: Path) -> dict[str, object]:
+    def write_otherwise(out: Path) -> dict[str, Json]:
         (out / "text.txt").write_text("other\n")
         return {}
 
@@ -206,7 +209,7 @@ def test_the_later_writer_discards_its_own(store: Store, later: Store) -> None:
 
 
 def test_records_of_a_stage_skip_what_cannot_be_read(store: Store) -> None:
-    other = Step(CORPUS, "law", Recipe(content="other"))
+    other = Step(CORPUS, "law", ToyRecipe(content="other"))
     store.publish(STEP, write)
     store.publish(other, write)
     truncate_the_record(store.path(other))

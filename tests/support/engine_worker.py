@@ -151,9 +151,10 @@ def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     model, examples, padding = _examples()
     if task.endswith("recomputed"):
         recompute_activations(model)
-    rates = {"merge_rate": 0.03, "split_rate": 0.02} if task == RARE else {"merge_rate": 0.4, "split_rate": 0.3}
+    merge, split = (0.03, 0.02) if task == RARE else (0.4, 0.3)
+    rates = ResegmentationSettings(merge_rate=merge, split_rate=split)
     view = Seq2SeqView(examples, "decoder", padding)
-    data = _Counted(view, german_tokenizer(), ResegmentationSettings(**rates), 10, 1)
+    data = _Counted(view, german_tokenizer(), rates, 10, 1)
     loss = GeneratorLoss(model, Generator("patt", SHAPE["d_model"]), view, 0.5, 0.0, "input")
     return loss, loss.weights, data
 
@@ -223,7 +224,7 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Se
         configuration["zero_optimization"] |= {"stage3_param_persistence_threshold": 0, "reduce_bucket_size": 1000}
         return configuration
 
-    deepspeed_engine._configuration = shard_everything
+    deepspeed_engine._configuration = shard_everything  # type: ignore[assignment]
     stage, _, offload = kind.removeprefix("zero").partition("-")
     return deepspeed_engine.DeepSpeedEngine(
         module,
@@ -237,7 +238,9 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Se
 
 def _held(module: nn.Module) -> float:
     """The share of the module's parameters that lie on this worker between two steps."""
-    held = sum(p.ds_tensor.numel() if p.numel() == 0 else p.numel() for p in module.parameters())
+    held = 0
+    for p in module.parameters():
+        held += p.numel() or p.ds_tensor.numel()  # type: ignore[attr-defined]
     return held / sum(getattr(p, "ds_numel", p.numel()) for p in module.parameters())
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
 from subgraft.config.models import (
@@ -131,7 +132,8 @@ def bert(seed: int = 1, tied: bool = True) -> BertForMaskedLM:
     assert isinstance(built, BertForMaskedLM)
     with torch.no_grad():
         built.cls.predictions.decoder.bias.copy_(torch.linspace(-0.5, 0.5, len(cased_tokenizer())))
-    return built.eval()
+    built.eval()
+    return built
 
 
 def bert2bert(seed: int = 1, tied: bool = True) -> PreTrainedModel:
@@ -140,14 +142,32 @@ def bert2bert(seed: int = 1, tied: bool = True) -> PreTrainedModel:
 
 def gpt2(seed: int = 1) -> PreTrainedModel:
     settings = GPT2Settings(**one_stack(SHAPE, "decoder_layers"))
-    return FAMILIES["gpt2"].build(settings, german_tokenizer(), german_tokenizer(), seed).eval()
+    made = FAMILIES["gpt2"].build(settings, german_tokenizer(), german_tokenizer(), seed)
+    made.eval()
+    return made
 
 
 def llama(seed: int = 1, tied: bool = False) -> PreTrainedModel:
     shape = one_stack(SHAPE, "decoder_layers")
     del shape["dropout"]
     settings = LlamaSettings(**shape, key_value_heads=1, tied=tied)
-    return FAMILIES["llama"].build(settings, german_tokenizer(), german_tokenizer(), seed).eval()
+    made = FAMILIES["llama"].build(settings, german_tokenizer(), german_tokenizer(), seed)
+    made.eval()
+    return made
+
+
+def output_bias(model: PreTrainedModel) -> Tensor:
+    """What a Marian or an mBART adds to its logits [1, V], to be changed in place."""
+    bias = model.final_logits_bias
+    assert isinstance(bias, Tensor)
+    return bias
+
+
+def generated(model: PreTrainedModel, *inputs: Tensor, **settings: Any) -> Tensor:
+    """Token ids that a model generates [B, T]."""
+    ids = model.generate(*inputs, **settings)  # type: ignore[operator]
+    assert isinstance(ids, Tensor)
+    return ids
 
 
 def m2m100(seed: int = 1) -> PreTrainedModel:
@@ -169,8 +189,10 @@ def t5(seed: int = 1, tied: bool = True) -> PreTrainedModel:
 
 def _perturbed(model: PreTrainedModel) -> PreTrainedModel:
     """In evaluation mode, and with a bias that is not zero, so that a test sees where it goes."""
-    model.final_logits_bias.copy_(torch.linspace(-0.5, 0.5, model.final_logits_bias.numel()))
-    return model.eval()
+    bias = output_bias(model)
+    bias.copy_(torch.linspace(-0.5, 0.5, bias.numel()))
+    model.eval()
+    return model
 
 
 def write_config(directory: Path, family: str) -> None:

@@ -17,6 +17,7 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
+from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.stages import PRETRAIN, pretrain
 from subgraft.stages.context import Context, Json
 from subgraft.store.step import Step
@@ -53,10 +54,10 @@ def traced_pretraining(place: Path) -> Step:
     place.mkdir()
     config = written(place, CONFIG)
     step = Pipeline(load(config, Experiment, []), place).pretrained
-    return replace(step, stage=replace(PRETRAIN, name="traced", function=run))
+    return replace(step, stage=replace(PRETRAIN, name="traced", work=run))
 
 
-def run(recipe: pretrain.PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     """The stage, traced."""
     with _tracing(Path(os.environ[TRACES]) / str(os.getpid())):
         return pretrain.run(recipe, inputs, out, context)

@@ -13,7 +13,7 @@ from subgraft.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.initialisers.static_rows import StaticSpace
 from subgraft.models.sides import Side, side
 from subgraft.vocabulary.entry import Entry
-from toys import fitted_tokenizer, mbart, multilingual_tokenizer
+from toys import fitted_tokenizer, mbart, multilingual_tokenizer, output_bias
 
 
 def unseen() -> list[Entry]:
@@ -54,7 +54,7 @@ def untied_decoder() -> Side:
     config = type(model.config)(**{**model.config.to_dict(), "tie_word_embeddings": False})
     torch.manual_seed(2)
     untied = type(model)(config)
-    untied.final_logits_bias.normal_()
+    output_bias(untied).normal_()
     return side(untied, "decoder")
 
 

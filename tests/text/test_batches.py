@@ -15,7 +15,8 @@ def test_an_epoch_holds_each_example_once_within_the_size() -> None:
 
 def test_order_is_a_function_of_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[int]:
-        return np.concatenate(BatchPlan(LENGTHS, 400, seed).epoch(epoch)).tolist()
+        found: list[int] = np.concatenate(BatchPlan(LENGTHS, 400, seed).epoch(epoch)).tolist()
+        return found
 
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)

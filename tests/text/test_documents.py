@@ -23,7 +23,7 @@ def written(folder: Path, split: str, **documents: list[tuple[str, str]]) -> Cor
         for name, pairs in documents.items()
     ]
     (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    fields = {"en": {}, "fr": {}}
+    fields: dict[str, dict[str, str]] = {"en": {}, "fr": {}}
     return CorpusSource.model_validate({"records": {"folder": str(folder), "fields": fields, "document": "document"}})
 
 
@@ -94,7 +94,7 @@ def test_a_limit_keeps_documents_whole(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_real_documentation_keeps_its_files(mirror: Path, tmp_path: Path) -> None:
-    fields = {"en": {}, "fr": {}}
+    fields: dict[str, dict[str, str]] = {"en": {}, "fr": {}}
     folder = str(mirror / "documents" / "en-fr-itdocs")
     source = CorpusSource.model_validate({"records": {"folder": folder, "fields": fields, "document": "document"}})
     corpus = build(source, EN_FR, Cleaning(deduplicate=False, drop_held_out=False), tmp_path / "out")

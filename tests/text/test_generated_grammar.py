@@ -135,7 +135,7 @@ noun contract
   ~ contract | ~vertrag m ¨e | @deal,
     Werk=contract for work; breach of ~ | ~verletzung f -en | Pflicht
 """
-    nouns = {False: {}, True: {}}
+    nouns: dict[bool, dict[str, str]] = {False: {}, True: {}}
     for held_out, found in nouns.items():
         for item in Grammar(text, held_out).words["contract"]:
             found[item.german(Features())] = item.english(Features("p"))

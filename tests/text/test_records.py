@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def test_a_mistake_names_file_and_line_and_nothing_is_written(tmp_path: Path, li
     ],
 )
 def test_mistakes_of_documents(tmp_path: Path, line: object, message: str | None) -> None:
-    settings = {"fields": {"en": {}, "fr": {}}, "document": "document"}
+    settings: dict[str, Any] = {"fields": {"en": {}, "fr": {}}, "document": "document"}
     first = {"document": "a", "en": ["x"], "fr": ["y"]}
     if message is None:
         source = records(tmp_path / "in", first, {**first, "document": "z"}, line, **settings)

@@ -11,13 +11,15 @@ import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, UrlFile
 from subgraft.errors import UserError
 from subgraft.text.building import build
-from subgraft.text.sources import FileSource, resolve
+from subgraft.text.file_sources import FileSource
+from subgraft.text.sources import resolve
 
 EN_FR = Languages(source="en", target="fr")
 ENGLISH = Languages(source="en", target="en")
@@ -75,13 +77,17 @@ def test_what_is_not_there_names_the_places(tmp_path: Path, monkeypatch: pytest.
 def test_identity_is_of_bytes_not_of_places(tmp_path: Path) -> None:
     for name in ("one", "two"):
         fill(tmp_path / name)
-    one, two = (resolve(CorpusSource(folder=name), EN_FR, tmp_path).identity() for name in ("one", "two"))
+
+    def identity(name: str) -> dict[str, Any]:
+        return dict(resolve(CorpusSource(folder=name), EN_FR, tmp_path).identity())
+
+    one, two = identity("one"), identity("two")
     # gzip writes the time into its header, so only the plain files are surely the same.
     assert one["files"]["dev"] == two["files"]["dev"] == [hashlib.sha256(raw).hexdigest() for raw in (b"c\n", b"d\n")]
     assert json.loads(json.dumps(one)) == one
     assert str(tmp_path) not in json.dumps(one)
     write(tmp_path / "two", "dev.fr", "other\n")
-    assert resolve(CorpusSource(folder="two"), EN_FR, tmp_path).identity()["files"]["dev"] != one["files"]["dev"]
+    assert identity("two")["files"]["dev"] != one["files"]["dev"]
 
 
 def test_a_limit_spaces_segments_evenly_and_is_part_of_the_identity(tmp_path: Path) -> None:

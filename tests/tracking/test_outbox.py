@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from subgraft.tracking.delivery import merge_metrics
-from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
+from subgraft.tracking.outbox import (
+    EndRun,
+    LogArtifacts,
+    LogMetrics,
+    Operation,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
 
-OPERATIONS = [
+OPERATIONS: list[Operation] = [
     StartRun("invocation", None, "demo", "größer", {"a": "b"}, {"size": "10"}, 1),
     LogMetrics("invocation", [("loss", 1.5, 2, 1)]),
     SetTags("invocation", {"system": "avg"}),
@@ -65,6 +74,7 @@ def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
+    assert process.stdout is not None
     path = Path(process.stdout.readline().strip())
     mine = Outbox.create(tmp_path)
     assert list(Outbox.left_behind(tmp_path)) == []
@@ -79,7 +89,10 @@ def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runs, expected", [("aab", [2, 1]), ("aba", [1, 1, 1]), ("a", [1]), ("", [])])
 def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[int]) -> None:
-    operations = [(LogMetrics(run, [("loss", 1.0, 0, step)]), step) for step, run in enumerate(runs)]
+    operations: list[tuple[Operation, int]] = [
+        (LogMetrics(run, [("loss", 1.0, 0, step)]), step) for step, run in enumerate(runs)
+    ]
     result = list(merge_metrics(operations))
-    assert [len(operation.points) for operation, _ in result] == expected
+    points = [operation.points for operation, _ in result if isinstance(operation, LogMetrics)]
+    assert len(points) == len(result) and [len(own) for own in points] == expected
     assert result == [] or result[-1][1] == len(runs) - 1

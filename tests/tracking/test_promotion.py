@@ -13,8 +13,9 @@ from sacrebleu.metrics.bleu import BLEU
 from safetensors.numpy import save_file
 
 from subgraft.cli import main
-from subgraft.config.base import Settings
 from subgraft.errors import OperationalError, UserError
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Json
 from subgraft.stages.stage import Stage
 from subgraft.store.step import Step
 from subgraft.store.store import Store
@@ -22,18 +23,15 @@ from subgraft.tracking.promotion import Requirement, promote
 from subgraft.tracking.registry import CANDIDATE, CARD, CHAMPION, Registry
 from subgraft.tracking.server import Server
 from subgraft.tracking.tracker import Tracker
+from toy_steps import nothing, record_of
 
 REFERENCES = [f"the court of number {n} grants damages to party {n} of the contract ." for n in range(40)]
 SOURCES = [f"das Gericht {n} ." for n in range(40)]
 TAGS = {"chosen_by": "dev BLEU", "target_language": "en", "beam": "4", "max_length_ratio": "2.5"}
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     name: str
-
-
-def nothing(recipe, inputs, out, context):
-    return {}
 
 
 EVALUATE, FINETUNE = Stage("evaluate", 1, nothing), Stage("finetune", 1, nothing)
@@ -60,14 +58,14 @@ def outputs(wrong: int) -> list[str]:
 
 
 def evaluation(store: Store, name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Step:
-    def write(out: Path) -> dict[str, object]:
+    def write(out: Path) -> dict[str, Json]:
         texts = {"sources": SOURCES, "references": references, "hypotheses": hypotheses}
         for kind, lines in texts.items():
             (out / f"{kind}.txt").write_text("".join(f"{line}\n" for line in lines))
         (out / "evaluation.json").write_text(json.dumps({"sentences": len(references)}))
         return {}
 
-    step = Step(EVALUATE, f"evaluate {name}", Recipe(name=name))
+    step = Step(EVALUATE, f"evaluate {name}", ToyRecipe(name=name))
     store.publish(step, write)
     return step
 
@@ -83,15 +81,15 @@ def register(store: Store) -> Callable[..., None]:
         references: Sequence[str] = REFERENCES,
         tags: dict[str, str] = TAGS,
     ) -> None:
-        def write(out: Path) -> dict[str, object]:
+        def write(out: Path) -> dict[str, Json]:
             save_file({"weight": np.frombuffer(f"{model} {name}".encode(), np.uint8)}, out / "model.safetensors")
             return {}
 
-        step = Step(FINETUNE, name, Recipe(name=f"{model} {name}"))
+        step = Step(FINETUNE, name, ToyRecipe(name=f"{model} {name}"))
         store.publish(step, write)
         tested = evaluation(store, f"{model} {name}", hypotheses, references) if hypotheses else None
         tracker = Tracker(store, "demo", print)
-        tracker.finished(step, store.find(step))
+        tracker.finished(step, record_of(store, step))
         tracker.register(step, model, (CANDIDATE, CHAMPION), tags, card=f"# {name}\n", evaluation=tested)
         assert tracker.close()
 
@@ -99,7 +97,7 @@ def register(store: Store) -> Callable[..., None]:
 
 
 def bleu(hypotheses: Sequence[str]) -> float:
-    return BLEU().corpus_score(list(hypotheses), [REFERENCES]).score
+    return float(BLEU().corpus_score(list(hypotheses), [REFERENCES]).score)
 
 
 def test_only_a_better_candidate_takes_the_place(registry: Registry, register: Callable[..., None]) -> None:
@@ -109,17 +107,20 @@ def test_only_a_better_candidate_takes_the_place(registry: Registry, register: C
 
     register("better", "same", outputs(29))
     verdict = promote(registry, "better", Requirement())
+    assert verdict.comparison is not None
     assert not verdict.promoted and verdict.comparison.difference > 0
     assert registry.version("better@champion").number == 1
     assert registry.version("better/2").tags["promotion.promoted"] == "false"
 
     register("better", "worse", outputs(40))
     verdict = promote(registry, "better", Requirement())
+    assert verdict.comparison is not None
     assert verdict.comparison.p_value < 0.05, "surely worse is no reason either"
     assert not verdict.promoted and registry.version("better@champion").number == 1
 
     register("better", "best", outputs(5))
     verdict = promote(registry, "better", Requirement(samples=500, seed=7))
+    assert verdict.comparison is not None
     assert verdict.promoted and registry.version("better@champion").number == 4
     assert verdict.comparison.difference == pytest.approx(bleu(outputs(5)) - bleu(outputs(30)))
     tags = {key.removeprefix("promotion."): value for key, value in registry.version("better/4").tags.items()}
@@ -194,7 +195,9 @@ def test_an_older_registration_is_completed(registry: Registry, register: Callab
     register("old", "model", outputs(3))
     (completed,) = (one for one in registry.versions() if one.model == "old")
     assert completed.tags["chosen_by"] == "dev BLEU"
-    assert (registry.evaluation(completed) / "hypotheses.txt").read_text().splitlines() == outputs(3)
+    texts = registry.evaluation(completed)
+    assert texts is not None
+    assert (texts / "hypotheses.txt").read_text().splitlines() == outputs(3)
     assert (registry.resolve("old") / CARD).read_text() == "# model\n"
 
 
@@ -202,6 +205,7 @@ def test_damaged_texts_decide_nothing(registry: Registry, register: Callable[...
     register("damaged", "first", outputs(30))
     register("damaged", "second", outputs(0))
     texts = registry.evaluation(registry.version("damaged@champion"))
+    assert texts is not None
     (texts / "hypotheses.txt").write_text("nothing\n" * 40)
     with pytest.raises(OperationalError, match="not those registered"):
         promote(registry, "damaged", Requirement())

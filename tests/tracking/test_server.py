@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from safetensors.numpy import load_file, save_file
 
 from subgraft.config.base import Settings
 from subgraft.errors import OperationalError, UserError
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Json
 from subgraft.stages.stage import Stage
 from subgraft.store.events import Metrics
 from subgraft.store.step import TEST_SET, Step
@@ -28,6 +31,7 @@ from subgraft.tracking.outbox import Outbox, StartRun
 from subgraft.tracking.registry import CARD, TEXTS, Registry
 from subgraft.tracking.server import Server, serve, tracking_uri
 from subgraft.tracking.tracker import Tracker
+from toy_steps import nothing, record_of
 from tracking_servers import TrackingServer, closed_port, wait_for
 
 
@@ -35,13 +39,9 @@ class Inner(Settings):
     rate: float = 0.5
 
 
-class Recipe(Settings):
+class ToyRecipe(Recipe):
     system: str
     inner: Inner = Inner()
-
-
-def nothing(recipe, inputs, out, context):
-    return {}
 
 
 EVALUATE, FINETUNE = Stage("evaluate", 1, nothing), Stage("finetune", 1, nothing)
@@ -59,9 +59,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def evaluation(store: Store, system: str, bleu: float) -> Step:
-    step = Step(EVALUATE, f"evaluate {system}", Recipe(system=system), labels={"system": system, "seed": "1"})
+    step = Step(EVALUATE, f"evaluate {system}", ToyRecipe(system=system), labels={"system": system, "seed": "1"})
 
-    def write(out: Path) -> dict[str, object]:
+    def write(out: Path) -> dict[str, Json]:
         (out / "plots").mkdir()
         (out / "plots" / "curve.txt").write_text("a curve")
         return {"BLEU": bleu, "signature": {"BLEU": "tok:13a"}, "artifacts": ["plots/curve.txt"]}
@@ -79,12 +79,12 @@ def test_a_run_is_recorded_whole(store: Store) -> None:
     step = evaluation(store, "avg", 31.5)
     old = evaluation(store, "old", 30.25)
     tracker = Tracker(store, "demo", said.append, name="first", params={"seeds": [1, 2]}, tags={"config": "demo.yaml"})
-    tracker.cached(old, store.find(old))
+    tracker.cached(old, record_of(store, old))
     tracker.started(step)
     for number in range(1500):
         tracker.metrics(step, metrics(number, 1.0 / (number + 1)))
     tracker.metrics(step, metrics(700, 99.0))
-    tracker.finished(step, store.find(step))
+    tracker.finished(step, record_of(store, step))
     assert tracker.close() and said == []
 
     server = Server(store.home)
@@ -128,12 +128,16 @@ def test_failures_and_interruptions_are_recorded(store: Store) -> None:
     assert client.get_run(stopped.id).info.status == "KILLED"
 
 
+def scored(bleu: float) -> Callable[[Path], dict[str, Json]]:
+    return lambda out: {"BLEU": bleu}
+
+
 def test_runs_are_compared(store: Store) -> None:
     for name, bleu in (("monday", 20.0), ("tuesday", 21.0)):
         tracker = Tracker(store, "demo", print, name=name)
         for system in ("att", "patt"):
-            step = Step(EVALUATE, system, Recipe(system=f"{name} {system}"), labels={"system": system, "seed": "1"})
-            tracker.finished(step, store.publish(step, lambda out, bleu=bleu: {"BLEU": bleu}))
+            step = Step(EVALUATE, system, ToyRecipe(system=f"{name} {system}"), labels={"system": system, "seed": "1"})
+            tracker.finished(step, store.publish(step, scored(bleu)))
         tracker.close()
     tracker = Tracker(store, "demo", print, name="forgetful")
     own = {"system": "patt", "seed": "1"}
@@ -141,7 +145,7 @@ def test_runs_are_compared(store: Store) -> None:
     after = own | {TEST_SET: "upstream"}
     told = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}, "avg": earlier}
     for name, labels in told.items():
-        step = Step(EVALUATE, f"evaluate {name}", Recipe(system=name), labels=labels)
+        step = Step(EVALUATE, f"evaluate {name}", ToyRecipe(system=name), labels=labels)
         tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
     tracker.close()
     server = Server(store.home)
@@ -166,9 +170,9 @@ def test_runs_are_compared(store: Store) -> None:
 
 
 def model(store: Store, system: str, value: float) -> Step:
-    step = Step(FINETUNE, f"finetune {system}", Recipe(system=system), labels={"system": system})
+    step = Step(FINETUNE, f"finetune {system}", ToyRecipe(system=system), labels={"system": system})
 
-    def write(out: Path) -> dict[str, object]:
+    def write(out: Path) -> dict[str, Json]:
         save_file({"weight": np.full(3, value, np.float32)}, out / "model.safetensors")
         (out / "decoder").mkdir()
         (out / "decoder" / "tokenizer.json").write_text("{}")
@@ -180,7 +184,7 @@ def model(store: Store, system: str, value: float) -> Step:
 
 def register(store: Store, uri: str | None, step: Step, *aliases: str) -> None:
     tracker = Tracker(store, "demo", print, uri=uri)
-    tracker.finished(step, store.find(step))
+    tracker.finished(step, record_of(store, step))
     tracker.register(step, "demo-en-de", aliases, {"task": "translation"}, card="# A card\n", evaluation=texts(store))
     assert tracker.close()
 
@@ -188,12 +192,12 @@ def register(store: Store, uri: str | None, step: Step, *aliases: str) -> None:
 def texts(store: Store) -> Step:
     """An evaluation with the texts that travel with a model."""
 
-    def write(out: Path) -> dict[str, object]:
+    def write(out: Path) -> dict[str, Json]:
         for name in TEXTS:
             (out / name).write_text(f"{name}\n")
         return {}
 
-    step = Step(EVALUATE, "texts", Recipe(system="texts"))
+    step = Step(EVALUATE, "texts", ToyRecipe(system="texts"))
     store.publish(step, write)
     return step
 
@@ -205,14 +209,16 @@ def check_registry(store: Store, uri: str | None) -> None:
     register(store, uri, second, "candidate")
     register(store, uri, first, "candidate")
     registry = Registry(Server(store.home, uri))
-    assert registry.with_digest("demo-en-de", store.find(first).digest).number == 1
-    assert registry.with_digest("demo-en-de", store.find(second).digest).number == 2
+    for step, number in ((first, 1), (second, 2)):
+        version = registry.with_digest("demo-en-de", record_of(store, step).digest)
+        assert version is not None and version.number == number
     for name, value in (("@champion", 1.0), ("@candidate", 1.0), ("/2", 2.0)):
         directory = registry.resolve(f"models:/demo-en-de{name}")
         assert load_file(directory / "model.safetensors")["weight"][0] == value
         assert (directory / "decoder" / "tokenizer.json").read_text() == "{}"
         assert (directory / CARD).read_text() == "# A card\n"
         evaluation = registry.evaluation(registry.version(f"demo-en-de{name}"))
+        assert evaluation is not None
         assert [(evaluation / text).read_text() for text in TEXTS] == [f"{text}\n" for text in TEXTS]
     for missing in ("models:/demo-en-de@absent", "models:/absent/1", "models:/demo-en-de/77"):
         with pytest.raises(UserError, match="models:/demo-en-de@champion"):
@@ -239,7 +245,7 @@ def test_a_server_that_is_away_costs_one_line_and_is_caught_up_with(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{closed_port()}")
     started = time.monotonic()
     tracker = Tracker(store, "demo", said.append, name="away")
-    tracker.finished(step, store.find(step))
+    tracker.finished(step, record_of(store, step))
     assert time.monotonic() - started < 1.0, "nobody waits for the server"
     assert tracker.close() is False
     first, last = said
@@ -282,7 +288,7 @@ def test_a_killed_runs_record_is_completed_by_the_next(store: Store) -> None:
         "print('ready', flush=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(store.home)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert Tracker(store, "demo", print, name="after").close()

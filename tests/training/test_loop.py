@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.training import ModelTrainingSettings, TrainingSettings
+from subgraft.config.training import DropoutFrom, ModelTrainingSettings, TrainingSettings
 from subgraft.models.dropout import set_hidden_dropout
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Selection, Trainer
+from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.progress import Outcome
+from subgraft.training.selection import Selection
 
 EXAMPLES = 64
 
@@ -177,7 +178,7 @@ def test_a_training_is_evaluated_where_it_is_asked_for_and_at_its_ends_alone(
 ) -> None:
     """Whatever epochs it has, and also when it was killed in between."""
     settings = _settings(epochs=None, max_steps=11, evaluate_at=(1, 4, 8))
-    evaluate = {"evaluate": lambda: {"score": 1.0}}
+    evaluate: dict[str, Any] = {"evaluate": lambda: {"score": 1.0}}
     if die_at is not None:
         with pytest.raises(KilledError):
             _train(tmp_path, settings, die_at=die_at, **evaluate)
@@ -197,18 +198,18 @@ def test_what_changes_by_step_changes_at_its_step_and_across_a_kill(tmp_path: Pa
     """Dropout, batch size and learning rate: the same weights bit for bit, the same batches, each rate at its step."""
     settings = ModelTrainingSettings(
         **(_settings(epochs=4, **RAMPED).model_dump()),
-        dropout_schedule=({"step": 5, "dropout": 0.1}, {"step": 9, "dropout": 0.0}),
+        dropout_schedule=(DropoutFrom(step=5, dropout=0.1), DropoutFrom(step=9, dropout=0.0)),
     )
 
     def train(place: Path, die_at: int | None = None) -> tuple[Line, Points, dict[int, float]]:
         rates: dict[int, float] = {}
-        models: list[nn.Module] = []
+        models: list[Line] = []
 
         def before(step: int) -> None:
             rate = settings.dropout_at(step)
-            for model in models if rate is not None else ():
-                set_hidden_dropout(model, rate)
             for model in models:
+                if rate is not None:
+                    set_hidden_dropout(model, rate)
                 rates[step] = model.dropout.p
 
         made = Line.__init__

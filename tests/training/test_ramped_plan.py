@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import BatchSizeFrom, TrainingSettings
 from subgraft.text.batches import BatchPlan
 from subgraft.training.ramped_plan import RampedPlan
 from subgraft.training.schedule import batch_plan, planned_steps
@@ -49,7 +49,7 @@ def test_steps_are_planned_as_they_are_taken() -> None:
     settings = TrainingSettings(
         epochs=5,
         batch_size=60,
-        batch_size_schedule=({"step": 7, "batch_size": 200}, {"step": 30, "batch_size": 400}),
+        batch_size_schedule=(BatchSizeFrom(step=7, batch_size=200), BatchSizeFrom(step=30, batch_size=400)),
         learning_rate=0.1,
         warmup_steps=1,
     )

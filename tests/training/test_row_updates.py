@@ -46,7 +46,7 @@ def trained(factor: float, pull: list[float] | None, steps: int = STEPS) -> tupl
         updates = [RowUpdates.of(table, rows, factor, torch.tensor(pull)) for table in tables]
     engine = PlainEngine(module, SETTINGS, torch.device("cpu"), ParameterRates.of(SETTINGS, [module.table]), updates)
     for i, batch in enumerate(batches()[:steps]):
-        engine.accumulate(batch, {"loss": 1.0}, last=True)  # type: ignore[arg-type]
+        engine.accumulate(batch, {"loss": 1.0}, last=True)
         engine.step(RATE / (i + 1))
     return module, engine
 
@@ -110,7 +110,7 @@ def test_a_training_goes_on_from_its_state_to_the_bit() -> None:
     resumed, engine = trained(0.5, [4.0, 2.0, 1.0], steps=0)
     engine.load_state(state, 2)
     for i, batch in enumerate(batches()[2:], start=2):
-        engine.accumulate(batch, {"loss": 1.0}, last=True)  # type: ignore[arg-type]
+        engine.accumulate(batch, {"loss": 1.0}, last=True)
         engine.step(RATE / (i + 1))
     assert torch.equal(resumed.table, whole.table) and torch.equal(resumed.bias, whole.bias)
 

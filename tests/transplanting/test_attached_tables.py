@@ -88,7 +88,7 @@ def test_a_token_teaches_those_that_share_a_subword_with_it() -> None:
     with torch.no_grad():
         for parameter in table.parameters():
             assert parameter.grad is not None
-            parameter -= parameter.grad
+            parameter.sub_(parameter.grad)
     moved = (table() - before).abs().sum(dim=1) > 1e-6
     for i in range(len(matrix)):
         own = set(matrix.tokens[matrix.offsets[i] : matrix.offsets[i + 1]].tolist())

@@ -36,12 +36,14 @@ from toys import (
     cased_tokenizer,
     english_tokenizer,
     fitted_tokenizer,
+    generated,
     german,
     german_tokenizer,
     gpt2,
     marian,
     mbart,
     multilingual_tokenizer,
+    output_bias,
     publish_marian,
 )
 
@@ -76,7 +78,7 @@ def untied(model: PreTrainedModel) -> PreTrainedModel:
     torch.manual_seed(4)
     separate: PreTrainedModel = type(model)(config).eval()
     if hasattr(separate, "final_logits_bias"):
-        separate.final_logits_bias.normal_()
+        output_bias(separate).normal_()
     separate.generation_config = model.generation_config
     return separate
 
@@ -119,8 +121,8 @@ def test_the_round_trip_gives_the_same_logits_and_generates(
         return
     given.pop("decoder_input_ids", None)
     start = {} if family == "gpt2" else {"decoder_start_token_id": loaded["decoder"].special["bos"]}
-    beams = again.generate(**given, **start, num_beams=2, max_length=6)
-    assert torch.equal(beams, result.generate(**given, **start, num_beams=2, max_length=6))
+    beams = generated(again, **given, **start, num_beams=2, max_length=6)
+    assert torch.equal(beams, generated(result, **given, **start, num_beams=2, max_length=6))
     assert isinstance(loaded["decoder"].decode(beams[0].tolist()), str)
 
 
@@ -199,10 +201,10 @@ def test_a_batch_padded_on_both_sides_equals_its_sentences_one_by_one(tmp_path: 
     longest = max(map(len, sentences))
     padded = torch.tensor([ids + [encoder.special["pad"]] * (longest - len(ids)) for ids in sentences])
     settings = {"num_beams": 2, "max_length": 8, "decoder_start_token_id": code}
-    batch = again.generate(padded, attention_mask=(padded != encoder.special["pad"]).long(), **settings)
+    batch = generated(again, padded, attention_mask=(padded != encoder.special["pad"]).long(), **settings)
     for ids, row in zip(sentences, batch.tolist(), strict=True):
         alone = torch.tensor([ids])
-        single = again.generate(alone, attention_mask=torch.ones_like(alone), **settings)[0].tolist()
+        single = generated(again, alone, attention_mask=torch.ones_like(alone), **settings)[0].tolist()
         assert row[: len(single)] == single
         assert set(row[len(single) :]) <= {target.special["pad"], target.special["eos"]}
 
@@ -345,7 +347,7 @@ def test_a_published_marian_is_transplanted(tmp_path: Path) -> None:
     assert again.generation_config.bad_words_ids == [[target.special["pad"]]]
     assert again.generation_config.forced_eos_token_id == target.special["eos"]
     sentence = torch.tensor([[*source["encoder"].encode("hand garden"), 0]])
-    out = again.generate(sentence, attention_mask=torch.ones_like(sentence), num_beams=2, max_length=6)[0].tolist()
+    out = generated(again, sentence, attention_mask=torch.ones_like(sentence), num_beams=2, max_length=6)[0].tolist()
     assert out[0] == target.special["pad"]
     assert target.special["pad"] not in out[1:]
     assert len(target) > max(out)

@@ -23,9 +23,9 @@ from subgraft.models.families import family_named
 from subgraft.models.families.assembly import BERT2BERT, assemble
 from subgraft.models.sides import side
 from subgraft.objectives.parallel_text import Translation
-from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
 from subgraft.stages.assemble import assembled
-from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, german, german_tokenizer, publish_bert
+from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, generated, german, german_tokenizer, publish_bert
 
 LANGUAGES = Languages(source="en", target="de")
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
@@ -41,7 +41,7 @@ def test_both_sides_begin_as_the_bert_and_only_the_attention_between_them_is_new
     source = bert()
     made = assemble(source, cased_tokenizer(), seed=3)
     known = source.state_dict()
-    encoder, decoder = made.encoder.state_dict(), made.decoder.state_dict()
+    encoder, decoder = (made.get_submodule(name).state_dict() for name in SIDES)
     assert all(torch.equal(tensor, known[f"bert.{name}"]) for name, tensor in encoder.items())
     new = {name for name in decoder if name not in known}
     assert new and all(".crossattention." in name for name in new)
@@ -67,9 +67,8 @@ def test_where_the_bert_lay_is_not_in_what_is_made_of_it(tmp_path: Path) -> None
 
 def test_new_weights_follow_the_seed_and_nothing_else() -> None:
     def new(seed: int) -> torch.Tensor:
-        query = assemble(bert(), cased_tokenizer(), seed).decoder.bert.encoder.layer[0].crossattention.self.query
-        found: torch.Tensor = query.weight
-        return found
+        made = assemble(bert(), cased_tokenizer(), seed)
+        return made.get_parameter("decoder.bert.encoder.layer.0.crossattention.self.query.weight")
 
     torch.manual_seed(5)
     expected = torch.rand(2)
@@ -88,7 +87,8 @@ def test_the_decoder_sees_no_token_before_its_turn_and_the_encoder_sees_all() ->
     first, second = (made(source, decoder_input_ids=ids).logits for ids in (target, other))
     assert torch.equal(first[:, :3], second[:, :3])
     assert not torch.equal(first[:, 3], second[:, 3])
-    memory, changed = (made.encoder(ids).last_hidden_state for ids in (source, torch.tensor([[2, 30, 32, 3]])))
+    encoder = made.get_submodule("encoder")
+    memory, changed = (encoder(ids).last_hidden_state for ids in (source, torch.tensor([[2, 30, 32, 3]])))
     assert not torch.equal(memory[:, 0], changed[:, 0])
 
 
@@ -161,7 +161,7 @@ def test_sharing_the_source_between_beams_changes_no_output() -> None:
     made = bert2bert()
     sources = torch.tensor([[2, 30, 31, 32, 3], [2, 40, 41, 3, 0]])
     given = {"input_ids": sources, "attention_mask": (sources != 0).long(), "num_beams": 3, "max_length": 15}
-    assert torch.equal(made.generate(**given), made.generate(**given, past_key_values=BeamCache()))
+    assert torch.equal(generated(made, **given), generated(made, **given, past_key_values=BeamCache()))
 
 
 @pytest.mark.parametrize("name", SIDES)
@@ -175,6 +175,7 @@ def test_a_generator_can_be_trained_on_it_too(name: SideName) -> None:
     settings = ResegmentationSettings(merge_rate=0.4, split_rate=0.3)
     batch = Simulator(view, tokenizer, settings, 10, 1).batch(np.arange(6), 0)
     cls, sep = tokenizer.special["cls"], tokenizer.special["sep"]
+    assert isinstance(batch.original, Seq2SeqBatch) and isinstance(batch.resegmented, Seq2SeqBatch)
     assert (batch.resegmented.input_ids[:, 0] == cls).all()
     if name == "encoder":
         spans, ids = batch.spans.original, batch.original.input_ids

@@ -4,21 +4,37 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 import torch
 from torch import Tensor
 
 from subgraft.models.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
+from toys import generated
+
+# Of any type, for a constructor that takes many.
+Settings: TypeAlias = dict[str, Any]
 
 
-def split_model(**settings: object) -> SplitMBartForConditionalGeneration:
-    sizes = {"vocab_size": 50, "decoder_vocab_size": 30, "encoder_pad_token_id": 7, "pad_token_id": 1}
-    layers = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    widths = {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 40}
+def split_model(**settings: Any) -> SplitMBartForConditionalGeneration:
+    sizes: Settings = {"vocab_size": 50, "decoder_vocab_size": 30, "encoder_pad_token_id": 7, "pad_token_id": 1}
+    layers: Settings = {
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+    }
+    widths: Settings = {
+        "d_model": 16,
+        "encoder_ffn_dim": 24,
+        "decoder_ffn_dim": 24,
+        "max_position_embeddings": 40,
+    }
     torch.manual_seed(1)
     config = SplitMBartConfig(**sizes, **layers, **widths, init_std=0.2, scale_embedding=True, **settings)
-    model = SplitMBartForConditionalGeneration(config).eval()
+    model = SplitMBartForConditionalGeneration(config)
+    model.eval()
     model.final_logits_bias.copy_(torch.linspace(-1, 1, 30))
     return model
 
@@ -38,7 +54,8 @@ def test_a_saved_directory_gives_the_same_logits_and_ties(tied: bool, tmp_path: 
     model = split_model(tie_word_embeddings=tied)
     assert logits(model).shape == (2, 3, 30)
     model.save_pretrained(tmp_path)
-    again, information = SplitMBartForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
+    loaded: Any = SplitMBartForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
+    again, information = loaded
     assert not information["missing_keys"]
     assert not information["unexpected_keys"]
     assert torch.equal(logits(again), logits(model))
@@ -84,8 +101,8 @@ def test_the_loss_is_over_the_decoders_vocabulary_and_comes_first() -> None:
 def test_beams_start_from_the_decoders_own_ids_and_equal_a_search_without_cache() -> None:
     model = split_model()
     settings = {"num_beams": 3, "max_length": 12, "decoder_start_token_id": 29, "forced_bos_token_id": 28}
-    cached = model.generate(SOURCES, attention_mask=MASK, **settings)
-    plain = model.generate(SOURCES, attention_mask=MASK, use_cache=False, **settings)
+    cached = generated(model, SOURCES, attention_mask=MASK, **settings)
+    plain = generated(model, SOURCES, attention_mask=MASK, use_cache=False, **settings)
     assert torch.equal(cached, plain)
     assert cached[:, :2].tolist() == [[29, 28], [29, 28]]
 
