@@ -12,7 +12,7 @@ from subgraft.generators.simulation import Simulator
 from subgraft.inference.translate import Translator
 from subgraft.models.families import SequenceFormat
 from subgraft.objectives.parallel_text import Translation
-from subgraft.objectives.seq2seq import Example, Seq2SeqView
+from subgraft.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqView
 from toys import english, german, mbart, multilingual_tokenizer
 
 TOKENIZER = multilingual_tokenizer()
@@ -39,6 +39,7 @@ def test_a_generators_view_changes_the_sentence_alone() -> None:
     batch = Simulator(view, TOKENIZER, ResegmentationSettings(merge_rate=0.4, split_rate=0.3), 10, 1).batch(
         np.arange(12), 0
     )
+    assert isinstance(batch.resegmented, Seq2SeqBatch)
     assert (batch.resegmented.labels[:, 0] == CODE).all() and (batch.resegmented.decoder_input_ids[:, 1] == CODE).all()
     # Where spans say that text is, neither the code nor the end is; and all the text is there.
     spans = batch.spans.original

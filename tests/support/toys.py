@@ -171,20 +171,22 @@ def generated(model: PreTrainedModel, *inputs: Tensor, **settings: Any) -> Tenso
 
 
 def m2m100(seed: int = 1) -> PreTrainedModel:
-    settings = M2M100Settings(**SHAPE)
-    return FAMILIES["m2m_100"].build(settings, multilingual_tokenizer(), multilingual_tokenizer(), seed).eval()
+    settings, tokenizer = M2M100Settings(**SHAPE), multilingual_tokenizer()
+    model: PreTrainedModel = FAMILIES["m2m_100"].build(settings, tokenizer, tokenizer, seed).eval()
+    return model
 
 
 def t5(seed: int = 1, tied: bool = True) -> PreTrainedModel:
     """As T5 1.0, or, not tied, as T5 1.1: gated layers, and a projection that is trained away from the table."""
     shape = {**SHAPE, "tied": tied, "gated": not tied}
-    model = FAMILIES["t5"].build(T5Settings(**shape), joint_tokenizer(), joint_tokenizer(), seed).eval()
+    model: Any = FAMILIES["t5"].build(T5Settings(**shape), joint_tokenizer(), joint_tokenizer(), seed).eval()
     if not tied:
         with torch.no_grad():
             model.lm_head.weight.add_(
                 torch.linspace(-0.2, 0.2, model.lm_head.weight.numel()).view_as(model.lm_head.weight)
             )
-    return model
+    built: PreTrainedModel = model
+    return built
 
 
 def _perturbed(model: PreTrainedModel) -> PreTrainedModel:

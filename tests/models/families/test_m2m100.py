@@ -124,7 +124,7 @@ def test_outputs_are_those_of_a_forced_beginning() -> None:
     )
     for text in english(3):
         source = torch.tensor([[ENGLISH, *TOKENIZER.encode(text), END]])
-        theirs = model.generate(source, num_beams=2, early_stopping=True, forced_bos_token_id=GERMAN, max_length=40)
+        theirs = model.generate(source, num_beams=2, early_stopping=True, forced_bos_token_id=GERMAN, max_length=40)  # type: ignore[operator]
         assert theirs[0, :2].tolist() == [END, GERMAN]
         output = translate.with_probabilities([text])[0]
         assert list(output.tokens) == theirs[0, 2 : 2 + len(output.tokens)].tolist()

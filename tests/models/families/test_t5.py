@@ -89,7 +89,8 @@ def test_a_saved_one_is_what_transformers_alone_reads(tied: bool, tmp_path: Path
 
 
 def test_a_published_1_1_has_a_projection_of_its_own_even_where_it_equals_the_table(tmp_path: Path) -> None:
-    config = T5Config(vocab_size=len(joint_tokenizer()), d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2,
+    config = T5Config(  # type: ignore[call-arg]
+                      vocab_size=len(joint_tokenizer()), d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2,
                       feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0)  # fmt: skip
     Bundle(T5ForConditionalGeneration(config).eval(), joint_tokenizer(), joint_tokenizer()).save(tmp_path)
     loaded = Bundle.load(tmp_path).model
@@ -158,7 +159,7 @@ def test_texts_of_any_length_are_translated() -> None:
         assert len(tokenizer.encode(texts[3])) > 4 * SHAPE["max_positions"]
     source = torch.tensor([[*tokenizer.encode(texts[0]), tokenizer.special["eos"]]])
     # (Without a cache: transformers makes one of as many layers as the encoder has.)
-    theirs = model.generate(source, max_length=8, do_sample=False, use_cache=False)[0].tolist()
+    theirs = model.generate(source, max_length=8, do_sample=False, use_cache=False)[0].tolist()  # type: ignore[operator]
     assert theirs[0] == tokenizer.special["pad"]
     body = [token for token in theirs[1:] if token != tokenizer.special["eos"]]
     assert body == list(outputs[0].tokens[: len(body)]) and body

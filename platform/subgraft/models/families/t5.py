@@ -114,20 +114,22 @@ class T5(Family):
 
         from subgraft.models.families.new_model import initialised
 
-        described = self.described(settings, len(decoder), len(decoder))
+        described = self.described(settings, len(decoder), len(decoder)) | {
+            "dropout_rate": settings.dropout,
+            "pad_token_id": decoder.special["pad"],
+            "eos_token_id": decoder.special["eos"],
+            "decoder_start_token_id": decoder.special["pad"],
+        }
         del described["model_type"]
-        ids = {"pad_token_id": decoder.special["pad"], "eos_token_id": decoder.special["eos"]}
-        start = {"decoder_start_token_id": decoder.special["pad"]}
-        model = initialised(
-            self.model_class(), T5Config(**described, dropout_rate=settings.dropout, **ids, **start), seed
-        )
+        model: Any = initialised(self.model_class(), T5Config(**described), seed)
         self.put_right(model)
         if not settings.tied:
             with no_grad():
-                model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)  # type: ignore[union-attr]
+                model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)
         # Without a limit of its own, generate stops after 20 tokens.
-        model.generation_config.max_length = settings.max_positions  # type: ignore[union-attr]
-        return model
+        model.generation_config.max_length = settings.max_positions
+        built: PreTrainedModel = model
+        return built
 
     def model_class(self) -> type[PreTrainedModel]:
         from transformers import T5ForConditionalGeneration
@@ -167,6 +169,7 @@ class T5(Family):
             raise one_table_only(self.model_type)
         exchange(self, model, "decoder", tables["decoder"])
         table = self.input_table(model, "decoder")
-        for other in (self.input_table(model, "encoder"), model.get_input_embeddings()):
-            other.weight, other.num_embeddings = table.weight, table.num_embeddings  # type: ignore[union-attr]
+        others: tuple[Any, ...] = (self.input_table(model, "encoder"), model.get_input_embeddings())
+        for other in others:
+            other.weight, other.num_embeddings = table.weight, table.num_embeddings
         return model
