@@ -116,17 +116,21 @@ class T5(Family):
 
         described = self.described(settings, len(decoder), len(decoder))
         del described["model_type"]
-        ids = {"pad_token_id": decoder.special["pad"], "eos_token_id": decoder.special["eos"]}
-        start = {"decoder_start_token_id": decoder.special["pad"]}
-        model = initialised(
-            self.model_class(), T5Config(**described, dropout_rate=settings.dropout, **ids, **start), seed
+        padding = decoder.special["pad"]
+        config = T5Config(
+            **described,
+            dropout_rate=settings.dropout,
+            pad_token_id=padding,
+            eos_token_id=decoder.special["eos"],
+            decoder_start_token_id=padding,  # type: ignore[call-arg]
         )
+        model = initialised(self.model_class(), config, seed)
         self.put_right(model)
         if not settings.tied:
             with no_grad():
-                model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)  # type: ignore[union-attr]
+                model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)
         # Without a limit of its own, generate stops after 20 tokens.
-        model.generation_config.max_length = settings.max_positions  # type: ignore[union-attr]
+        model.generation_config.max_length = settings.max_positions
         return model
 
     def model_class(self) -> type[PreTrainedModel]:
@@ -167,6 +171,7 @@ class T5(Family):
             raise one_table_only(self.model_type)
         exchange(self, model, "decoder", tables["decoder"])
         table = self.input_table(model, "decoder")
-        for other in (self.input_table(model, "encoder"), model.get_input_embeddings()):
-            other.weight, other.num_embeddings = table.weight, table.num_embeddings  # type: ignore[union-attr]
+        others: list[Any] = [self.input_table(model, "encoder"), model.get_input_embeddings()]
+        for other in others:
+            other.weight, other.num_embeddings = table.weight, table.num_embeddings
         return model
