@@ -270,6 +270,8 @@ class Experiment(Settings):
                 raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
         if absent := [side for side in self.sides if side not in self.model.sides]:
             raise ValueError(f"sides: a model of the family {family} has no {absent[0]}")
+        if self.model.one_table and not self.downstream.shared:
+            raise ValueError(f"model.family {family} has one table for both sides: it needs downstream.shared: true")
         longest = max(self.pretrain.max_length, self.longest_after_pretraining)
         if longest > self.model.max_positions:
             raise ValueError(f"a max_length of {longest} is beyond model.max_positions {self.model.max_positions}")

@@ -29,6 +29,7 @@ class TransformerSettings(Settings):
     objectives: what it can be pretrained with.
     sides: those that have tables.
     one_vocabulary: whether both sides read one.
+    one_table: whether a transfer cannot give them separate ones either.
     needs_language_codes: whether its vocabulary must have them.
     vocabulary_kinds: those it can be pretrained with.
     """
@@ -36,6 +37,7 @@ class TransformerSettings(Settings):
     objectives: ClassVar[frozenset[str]]
     sides: ClassVar[tuple[SideName, ...]] = ("encoder", "decoder")
     one_vocabulary: ClassVar[bool] = True
+    one_table: ClassVar[bool] = False
     needs_language_codes: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
@@ -158,6 +160,7 @@ class M2M100Settings(TwoStackSettings):
     """One vocabulary of all languages, with a code for each, as M2M-100 and NLLB have."""
 
     objectives = frozenset({"translation"})
+    one_table = True
     needs_language_codes = True
 
     family: Literal["m2m_100"] = "m2m_100"
@@ -171,6 +174,7 @@ class T5Settings(TwoStackSettings):
     """
 
     objectives = frozenset({"translation"})
+    one_table = True
 
     family: Literal["t5"] = "t5"
     tied: bool = True
