@@ -17,7 +17,10 @@ from subgraft.errors import UserError
 def add_to(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
     generate.add_argument("--model", required=True, help=HELP)
-    generate.add_argument("--input", type=Path, metavar="FILE", help="one sentence per line; default: standard input")
+    whose = "one sentence or prompt per line; default: standard input"
+    generate.add_argument("--input", type=Path, metavar="FILE", help=whose)
+    most = "of each output, beside the limit by its source's or prompt's length (of a model without an encoder)"
+    generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
     _add_generation(generate)
     generate.set_defaults(command=generate_text)
 
@@ -28,7 +31,8 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
     _add_generation(evaluate)
-    evaluate.add_argument("--task", choices=list(TASKS), default="translation", help="which says by what metrics")
+    scored = [name for name, facts in TASKS.items() if facts.metrics]
+    evaluate.add_argument("--task", choices=scored, default="translation", help="which says by what metrics")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     evaluate.set_defaults(command=evaluate_text)
@@ -50,21 +54,28 @@ def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.text import reading
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
-    for line in _outputs(arguments, lines):
+    for line in _outputs(arguments, lines, arguments.max_tokens):
         print(line)
 
 
-def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
-    """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
+def _outputs(arguments: argparse.Namespace, lines: Sequence[str], max_tokens: int | None = None) -> list[str]:
+    """What the model that was asked for makes of sources, or writes after prompts where it has no encoder."""
     # These take seconds to load; a mistake in the text is told at once.
     from subgraft.config.evaluation import MeasurementSettings
     from subgraft.models.bundle import Bundle
+    from subgraft.stages.continuation import continuer
     from subgraft.stages.evaluate import translator
 
     bundle = Bundle.load(local_model(arguments.model))
-    if "encoder" not in bundle.tokenizers:
-        raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
     settings = MeasurementSettings(beam=arguments.beam, batch_size=arguments.batch_size)
+    if "encoder" not in bundle.tokenizers:
+        return continuer(bundle, arguments.languages, settings, max_tokens)(lines, arguments.batch_size)
+    if max_tokens is not None:
+        raise UserError(
+            "this model has an encoder: its outputs are limited by the length of their sources",
+            where="--max-tokens",
+            hint="Leave it out.",
+        )
     translate = translator(bundle, arguments.languages, settings)
     return translate(lines, arguments.batch_size)
 

@@ -49,8 +49,12 @@ class Beginnings:
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:
-        experiment = self.experiment
-        return self._corpus(experiment.downstream.corpus, experiment.languages, ("train", "dev", "test"), pairs=True)
+        experiment, pairs = self.experiment, self.experiment.finetuned_on.needs_pairs
+        return self._corpus(experiment.downstream.corpus, experiment.languages, ("train", "dev", "test"), pairs=pairs, one_text=not pairs)
+
+    def text_of(self, side: SideName) -> TextSide:
+        """Which text of the task a side of the model reads or writes: where it is of one text, that one."""
+        return "target" if side == "decoder" and self.experiment.finetuned_on.needs_pairs else "source"
 
     @cached_property
     def pretrained(self) -> Step:
@@ -100,7 +104,7 @@ class Beginnings:
         found: dict[SideName, Step] = {}
         shared = self.experiment.downstream.shared
         for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
-            language: TextSide = "target" if shared or side == "decoder" else "source"
+            language = self.text_of("decoder" if shared else side)
             step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._checkpoint})
@@ -164,13 +168,13 @@ class Beginnings:
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 
     def _corpus(
-        self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool
+        self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool, one_text: bool = False
     ) -> Step[CorpusRecipe]:
-        """pairs: whether the corpus must have two sides."""
+        """pairs: whether the corpus must have two sides; one_text: whether it must have one."""
         experiment = self.experiment
         source = experiment.corpora[name]
         resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
-        require_corpus(resolved, needed, name, purpose, pairs=pairs)
+        require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,
