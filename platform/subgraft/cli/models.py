@@ -54,12 +54,15 @@ def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.text import reading
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
-    for line in _outputs(arguments, lines, arguments.max_tokens):
+    for line in _outputs(arguments, lines, prompts=True):
         print(line)
 
 
-def _outputs(arguments: argparse.Namespace, lines: Sequence[str], max_tokens: int | None = None) -> list[str]:
-    """What the model that was asked for makes of sources, or writes after prompts where it has no encoder."""
+def _outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bool) -> list[str]:
+    """What the model that was asked for makes of texts.
+
+    prompts: whether one without an encoder may continue them; else UserError is raised for it.
+    """
     # These take seconds to load; a mistake in the text is told at once.
     from subgraft.config.evaluation import MeasurementSettings
     from subgraft.models.bundle import Bundle
@@ -69,8 +72,10 @@ def _outputs(arguments: argparse.Namespace, lines: Sequence[str], max_tokens: in
     bundle = Bundle.load(local_model(arguments.model))
     settings = MeasurementSettings(beam=arguments.beam, batch_size=arguments.batch_size)
     if "encoder" not in bundle.tokenizers:
-        return continuer(bundle, arguments.languages, settings, max_tokens)(lines, arguments.batch_size)
-    if max_tokens is not None:
+        if not prompts:
+            raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
+        return continuer(bundle, arguments.languages, settings, arguments.max_tokens)(lines, arguments.batch_size)
+    if prompts and arguments.max_tokens is not None:
         raise UserError(
             "this model has an encoder: its outputs are limited by the length of their sources",
             where="--max-tokens",
@@ -99,7 +104,7 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
     check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
     if arguments.model is not None:
-        hypotheses = _outputs(arguments, hypotheses)
+        hypotheses = _outputs(arguments, hypotheses, prompts=False)
     metrics = TASKS[arguments.task].metrics
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         print(f"{score.name}\t{score.value:.2f}\t{score.signature}")

@@ -50,7 +50,13 @@ class Beginnings:
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:
         experiment, pairs = self.experiment, self.experiment.finetuned_on.needs_pairs
-        return self._corpus(experiment.downstream.corpus, experiment.languages, ("train", "dev", "test"), pairs=pairs, one_text=not pairs)
+        return self._corpus(
+            experiment.downstream.corpus,
+            experiment.languages,
+            ("train", "dev", "test"),
+            pairs=pairs,
+            one_text=not pairs,
+        )
 
     def text_of(self, side: SideName) -> TextSide:
         """Which text of the task a side of the model reads or writes: where it is of one text, that one."""
@@ -103,12 +109,13 @@ class Beginnings:
     def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
         shared = self.experiment.downstream.shared
-        for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
+        sides: tuple[SideName, ...] = ("decoder", "encoder") if "encoder" in self.experiment.sides else ("decoder",)
+        for side in sides:
             language = self.text_of("decoder" if shared else side)
             step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._checkpoint})
-            found[side] = step  # type: ignore[index]
+            found[side] = step
         return found
 
     @cached_property
@@ -168,7 +175,14 @@ class Beginnings:
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 
     def _corpus(
-        self, name: str, languages: Languages, needed: Sequence[Split], purpose: str = "", *, pairs: bool, one_text: bool = False
+        self,
+        name: str,
+        languages: Languages,
+        needed: Sequence[Split],
+        purpose: str = "",
+        *,
+        pairs: bool,
+        one_text: bool = False,
     ) -> Step[CorpusRecipe]:
         """pairs: whether the corpus must have two sides; one_text: whether it must have one."""
         experiment = self.experiment

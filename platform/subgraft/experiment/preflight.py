@@ -23,7 +23,13 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def require_corpus(
-    source: ResolvedSource, splits: Sequence[Split], name: str, purpose: str = "", *, pairs: bool, one_text: bool = False
+    source: ResolvedSource,
+    splits: Sequence[Split],
+    name: str,
+    purpose: str = "",
+    *,
+    pairs: bool,
+    one_text: bool = False,
 ) -> None:
     """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import log
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -27,6 +28,9 @@ from subgraft.stages.length import measure_length
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling
 
+if TYPE_CHECKING:
+    from subgraft.config.objectives import CausalSettings
+
 # Of each test line [n]: the bits of its tokens and of its end, none where the model cannot take it whole; and its
 # characters, as many as these bits are of.
 STATISTICS = "statistics.safetensors"
@@ -38,7 +42,8 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
-    nats = {place: found.sum() for place, found in line_nats(bundle, lines, recipe.objective, context.progress)}
+    settings_of_text = cast("CausalSettings", recipe.objective)  # whose kind this function is for
+    nats = {place: found.sum() for place, found in line_nats(bundle, lines, settings_of_text, context.progress)}
     if not nats:
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
     bits, characters = np.zeros(len(lines)), np.zeros(len(lines))

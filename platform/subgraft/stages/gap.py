@@ -26,7 +26,9 @@ def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Conte
     upstream = load_tokenizers(inputs["model"])
     downstream = {"decoder": Tokenizer.load(inputs["vocabulary"])}
     downstream |= {"encoder": Tokenizer.load(inputs["encoder"])} if "encoder" in inputs else {}
-    gap = compare(upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words)
+    gap = compare(
+        upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words
+    )
     spelled = [
         _spelled(role, side, split, tokenizers[side], corpus)
         for side in SIDES
