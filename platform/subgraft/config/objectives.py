@@ -22,7 +22,8 @@ class AnyObjective(Settings):
     needs_mask: special tokens of the vocabulary.  translates: whether the model can translate before it is finetuned.
     writes: whether it writes text as it is; else another is made of it.  head: what of the model objectives of one
     name train beside its body.  sampled_as: the side that text of its own counts as where segmentations are sampled;
-    None of pairs.  samples: whether they can be.  continues: whether its model is a decoder alone, which continues a text.
+    None of pairs.  samples: whether they can be.  continues: whether its model is a decoder alone,
+    which continues a text.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0

@@ -18,10 +18,10 @@ TaskName = Literal["translation", "question-generation", "text-to-text", "contin
 @dataclass(frozen=True)
 class TaskFacts:
     """called: the task in words.  of_questions: whether its corpus holds questions on passages (squad), whose pairs
-    have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs
-    are scored by; none of a task that is judged by bits per character.  finetuned_on: how its text is learnt; what
-    needs no pairs is of one text in one language, which a decoder alone continues.  hub_tag: what the Hugging Face hub calls it.  defaults: settings that it needs otherwise than
-    translation does, by their group.
+    have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs are
+    scored by; none of a task that is judged by bits per character.  finetuned_on: how its text is learnt; what needs no
+    pairs is of one text in one language, which a decoder alone continues.  hub_tag: what the Hugging Face hub calls it.
+    defaults: settings that it needs otherwise than translation does, by their group.
     """
 
     called: str

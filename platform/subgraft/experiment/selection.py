@@ -55,8 +55,8 @@ class Selection:
             kept = self.passed_over[0].kept
             beyond = "below" if kept.dev_bleu is None else "above"
             return (
-                f"no model is registered: no finetuning reached a dev {kept.score} {beyond} that of the model that it began with "
-                "(train longer, or with another finetune.learning_rate)"
+                f"no model is registered: no finetuning reached a dev {kept.score} {beyond} that of the model that it "
+                "began with (train longer, or with another finetune.learning_rate)"
             )
         named = "; ".join(map(str, self.passed_over))
         return f"best on dev before any training, and therefore not registered: {named}; registered is {self.chosen}"

@@ -1,4 +1,4 @@
-"""The report on models that continue text: they are compared by bits per character of the test text, and less is better."""
+"""The report on models that continue text, compared by bits per character of the test text: less is better."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _score_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         columns,
         rows,
         "Bits per character of the test text (less is better)",
-        "Each line from its beginning, its end included; lines that some system's model cannot take whole are left out.",
+        "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of lines, and over "
         f"several seeds their luck by Student's t; p is two-sided, against {data.baseline}.",
         *_remarks(data, systems),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+
 from subgraft.config.base import SideName
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.tokenizers import load_tokenizers
