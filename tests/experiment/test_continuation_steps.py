@@ -1,4 +1,4 @@
-"""Models of a decoder alone all the way: pretrained, fitted with a vocabulary, finetuned, measured, and asked to write."""
+"""Decoders alone all the way: pretrained, fitted with a vocabulary, finetuned, measured, and asked to write."""
 
 from __future__ import annotations
 

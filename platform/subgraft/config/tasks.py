@@ -29,7 +29,7 @@ class TaskFacts:
     metrics: tuple[MetricName, ...]
     of_questions: bool = False
     two_languages: bool = False
-    finetuned_on: ObjectiveSettings = TranslationSettings()
+    finetuned_on: ObjectiveSettings = field(default_factory=TranslationSettings)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 

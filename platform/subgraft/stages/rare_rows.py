@@ -47,7 +47,7 @@ class RareRows:
         own: Tokenizers,
         texts: Mapping[SideName, Iterable[str]],
     ) -> RareRows:
-        """upstream, own: the vocabularies before the transfer and after it.  texts: each side's of the training text."""
+        """upstream, own: the vocabularies before the transfer and after it.  texts: the training text."""
         new = {side: _new_subwords(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
         return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in rows.sides})
 
