@@ -26,7 +26,8 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
-from subgraft.stages.evaluate import measure_length, translator
+from subgraft.stages.evaluate import translator
+from subgraft.stages.length import measure_length
 
 BATCH = 32
 

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 import toys
 from subgraft import __version__
 from subgraft.cli import main
+from subgraft.config.corpora import Languages
 from subgraft.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
@@ -246,6 +247,35 @@ def test_a_decoder_alone_is_fitted(build: Any, tmp_path: Path, succeed: Succeed,
     assert side(fitted.model, "decoder").input.weight.shape == (len(new), toys.SHAPE["d_model"])
     refused = command("transfer", *given, "--sides", "encoder,decoder", "--out", "both")
     assert refused.code == 2 and "has no encoder" in refused.err
+
+
+@pytest.mark.parametrize("build", [toys.gpt2, toys.llama])
+def test_a_decoder_alone_continues_prompts(build: Any, tmp_path: Path, succeed: Succeed, command: Command) -> None:
+    """Greedily, token by token, as transformers' logits have it; each prompt by itself, however they are batched."""
+    tokenizer = toys.german_tokenizer()
+    Bundle(build(), tokenizer, tokenizer).save(tmp_path / "model")
+    prompts = ["danke", "danke freund , gute nacht", "gute"]
+    (tmp_path / "prompts.txt").write_text("".join(f"{prompt}\n" for prompt in prompts))
+    given = ("generate", "--model", "model", "--input", "prompts.txt", "--beam", "1", "--max-tokens", "3")
+    written = succeed(*given).split("\n")
+    assert written[:-1] == [greedily(Bundle.load("model"), prompt, 3) for prompt in prompts]
+    assert succeed(*given).split("\n") == succeed(*given, "--batch-size", "1").split("\n") == written
+    scored = ("evaluate", "--model", "model", "--sources", "prompts.txt", "--references", "prompts.txt")
+    refused = command(*scored)
+    assert refused.code == 2 and "has no encoder" in refused.err
+
+
+def greedily(bundle: Bundle, prompt: str, count: int) -> str:
+    form = bundle.sequence_format(Languages(source="de", target="de"))
+    given = bundle.decoder.encode(prompt)
+    tokens = list(given)
+    for _ in range(count):
+        with torch.no_grad():
+            logits = bundle.model.eval()(torch.tensor([[form.start, *tokens]])).logits
+        if (best := int(logits[0, -1].argmax())) == bundle.decoder.special["eos"]:
+            break
+        tokens.append(best)
+    return bundle.decoder.decode(tokens)[len(bundle.decoder.decode(given)) :]
 
 
 def test_sentences_come_from_standard_input(marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch) -> None:

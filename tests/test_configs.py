@@ -40,7 +40,9 @@ def _no_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_promised_configurations_are_there() -> None:
-    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml"} <= set(NAMES)
+    assert {"quickstart.yaml", "itdocs.yaml", "laws.yaml", "table2.yaml", "questions.yaml", "continuation.yaml"} <= set(
+        NAMES
+    )
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
@@ -162,7 +164,7 @@ def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
         (["downstream.corpus=everyday"], "needs a downstream corpus of kind squad, which 'everyday' is not"),
         (["upstream.corpus=squad"], "squad holds a task's questions"),
         (["task=translation", "downstream.corpus=everyday"], "translation is between two languages"),
-        (["task=summaries"], "expected 'translation', 'question-generation' or 'text-to-text'"),
+        (["task=summaries"], "expected 'translation', 'question-generation', 'text-to-text' or 'continuation'"),
     ],
 )
 def test_tasks_and_corpora_that_do_not_go_together_are_refused(changes: list[str], complaint: str) -> None:

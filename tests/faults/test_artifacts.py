@@ -20,6 +20,7 @@ from toys import publish_bert
 CONFIG = tiny(
     pretrain="{max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 2}",
     generator_training="{max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}",
+    likelihood_matching_training="{max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
     token_distillation_training="{max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
     finetune="{max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
     systems="""
@@ -27,6 +28,7 @@ CONFIG = tiny(
       - {name: patt, initialiser: patt}
       - {name: word2vec, initialiser: word2vec}
       - {name: distilled, initialiser: token-distillation}
+      - {name: matched, initialiser: likelihood-matching}
     """,
     intrinsic="{tokens: 3}",
 )

@@ -90,8 +90,8 @@ def test_pickled_weights_are_refused(saved: Path) -> None:
 
 def test_an_unknown_family_is_refused_and_the_known_ones_are_listed(saved: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
-    (saved / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
-    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, marian, mbart, split_mbart"):
+    (saved / "config.json").write_text(json.dumps({**config, "model_type": "bart"}))
+    with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, m2m_100, marian, mbart, split_mbart, t5"):
         load_model(saved)
 
 

@@ -38,6 +38,7 @@ from watched import KilledError, Watched
 
 LANGUAGES = Languages(source="en", target="de")
 PAIRS = list(zip(english(60, 3), german(60, 3), strict=True))
+TEXTS: dict[SideName, list[str]] = {"encoder": english(60, 3), "decoder": german(60, 3)}
 BELOW, STEPS = 6, 5
 TABLE = "model.decoder.embed_tokens.weight"
 DECODER: tuple[SideName, ...] = ("decoder",)
@@ -172,7 +173,7 @@ def test_a_killed_finetuning_ends_with_the_same_weights(
 def test_the_pull_is_the_stronger_the_rarer_the_token(made: Made) -> None:
     bundle, upstream = Bundle.load(made.inputs["model"]), Bundle.load(made.inputs["upstream"])
     settings = RareTokenSettings(below=BELOW, learning_rate_factor=0.5, pull=2.0)
-    found = RareRows.find(settings, NewRows(sides=DECODER), upstream.tokenizers, bundle.tokenizers, PAIRS)
+    found = RareRows.find(settings, NewRows(sides=DECODER), upstream.tokenizers, bundle.tokenizers, TEXTS)
     (update,) = found.updates(bundle.model)
     assert found.sizes == {"decoder": len(made.rare)}
     assert update.rows.tolist() == made.rare and update.factor == 0.5
@@ -189,10 +190,10 @@ def test_a_table_of_both_sides_counts_the_text_of_both() -> None:
     upstream: dict[SideName, Tokenizer] = dict.fromkeys(both, multilingual_tokenizer())
     model = transplant(mbart(), upstream, both, Method("mean")).model
     rows = NewRows(sides=("encoder", "decoder"))
-    found = RareRows.find(RareTokenSettings(below=BELOW, pull=1.0), rows, upstream, both, PAIRS)
+    found = RareRows.find(RareTokenSettings(below=BELOW, pull=1.0), rows, upstream, both, TEXTS)
     (update,) = found.updates(model)
     counts = count_tokens(target, [text for pair in PAIRS for text in pair])
     unseen = align(multilingual_tokenizer(), target).unseen
     assert update.rows.tolist() == [token for token in unseen if counts[token] < BELOW]
-    alone = RareRows.find(RareTokenSettings(below=BELOW, pull=1.0), NewRows(sides=DECODER), upstream, both, PAIRS)
+    alone = RareRows.find(RareTokenSettings(below=BELOW, pull=1.0), NewRows(sides=DECODER), upstream, both, TEXTS)
     assert float(alone.updates(model)[0].pull.sum()) > float(update.pull.sum()) > 0

@@ -17,7 +17,10 @@ from subgraft.errors import UserError
 def add_to(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
     generate.add_argument("--model", required=True, help=HELP)
-    generate.add_argument("--input", type=Path, metavar="FILE", help="one sentence per line; default: standard input")
+    whose = "one sentence or prompt per line; default: standard input"
+    generate.add_argument("--input", type=Path, metavar="FILE", help=whose)
+    most = "of each output, beside the limit by its source's or prompt's length (of a model without an encoder)"
+    generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
     _add_generation(generate)
     generate.set_defaults(command=generate_text)
 
@@ -28,7 +31,8 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
     _add_generation(evaluate)
-    evaluate.add_argument("--task", choices=list(TASKS), default="translation", help="which says by what metrics")
+    scored = [name for name, facts in TASKS.items() if facts.metrics]
+    evaluate.add_argument("--task", choices=scored, default="translation", help="which says by what metrics")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
     evaluate.set_defaults(command=evaluate_text)
@@ -50,21 +54,33 @@ def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.text import reading
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
-    for line in _outputs(arguments, lines):
+    for line in _outputs(arguments, lines, prompts=True):
         print(line)
 
 
-def _outputs(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
-    """What the model that was asked for makes of texts. Raises UserError for a model without an encoder."""
+def _outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bool) -> list[str]:
+    """What the model that was asked for makes of texts.
+
+    prompts: whether one without an encoder may continue them; else UserError is raised for it.
+    """
     # These take seconds to load; a mistake in the text is reported at once.
     from subgraft.config.evaluation import MeasurementSettings
     from subgraft.models.bundle import Bundle
+    from subgraft.stages.continuation import continuer
     from subgraft.stages.evaluate import translator
 
     bundle = Bundle.load(local_model(arguments.model))
-    if "encoder" not in bundle.tokenizers:
-        raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
     settings = MeasurementSettings(beam=arguments.beam, batch_size=arguments.batch_size)
+    if "encoder" not in bundle.tokenizers:
+        if not prompts:
+            raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
+        return continuer(bundle, arguments.languages, settings, arguments.max_tokens)(lines, arguments.batch_size)
+    if prompts and arguments.max_tokens is not None:
+        raise UserError(
+            "this model has an encoder: its outputs are limited by the length of their sources",
+            where="--max-tokens",
+            hint="Leave it out.",
+        )
     translate = translator(bundle, arguments.languages, settings)
     return translate(lines, arguments.batch_size)
 
@@ -88,7 +104,7 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
     check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
     if arguments.model is not None:
-        hypotheses = _outputs(arguments, hypotheses)
+        hypotheses = _outputs(arguments, hypotheses, prompts=False)
     metrics = TASKS[arguments.task].metrics
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         print(f"{score.name}\t{score.value:.2f}\t{score.signature}")

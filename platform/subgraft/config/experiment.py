@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.models import ModelSettings, families_for
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.presets import with_preset
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings, require_searchable
@@ -137,6 +139,46 @@ class Experiment(Settings):
         if task.two_languages and self.languages.source == self.languages.target:
             raise ValueError(f"{self.task} is between two languages; within one, say `task: text-to-text`")
         return self
+
+    @property
+    def finetuned_on(self) -> ObjectiveSettings:
+        """How the task's text is learnt."""
+        return TASKS[self.task].finetuned_on.after(self.upstream.objectives)
+
+    @model_validator(mode="after")
+    def _bears_its_task(self) -> Experiment:
+        """A decoder alone continues text, and only text that is to be continued can do without an encoder."""
+        continues, kinds = TASKS[self.task].finetuned_on.continues, [each.kind for each in self.upstream.objectives]
+        if not continues and any(objective.continues for objective in self.upstream.objectives):
+            raise ValueError(
+                f"{self.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; text that "
+                "such a model continues is of `task: continuation`"
+            )
+        if continues:
+            self._require_continuable(kinds)
+        return self
+
+    def _require_continuable(self, kinds: Sequence[str]) -> None:
+        task = self.task
+        if not all(objective.continues for objective in self.upstream.objectives):
+            wanted = TASKS[task].finetuned_on.kind
+            raise ValueError(
+                f"{task} is for decoders alone: write upstream.objectives: [{{kind: {wanted}}}] and model.family "
+                f"{' or '.join(families_for(wanted))}, not {', '.join(kinds)}"
+            )
+        if self.languages.source != self.languages.target:
+            raise ValueError(f"{task} is of text in one language: source and target must be the same")
+        if self.sides != ("decoder",):
+            raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")
+        if self.finetune.select == "bleu":
+            raise ValueError(f"finetune.select bleu: {task} has no BLEU; say likelihood, or last")
+        for name in ("calibration", "by_token_count"):
+            if getattr(self.evaluation, name):
+                raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
+        if self.search is not None:
+            raise ValueError(f"a search measures dev BLEU, which {task} does not have")
+        if learnt := [system.name for system in self.systems if facts_of(system.initialiser).learnt_by]:
+            raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 
     @model_validator(mode="after")
     def _tables_change(self) -> Experiment:

@@ -6,8 +6,8 @@ plans or estimates asks for a kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,7 @@ class AnyObjective(Settings):
     needs_language_codes, needs_mask: special tokens that the vocabulary must have.
     translates: whether the model can translate before it is finetuned.
     writes: whether a model that was pretrained so writes text itself; if not, an encoder-decoder is made of it.
+    continues: whether its model is a decoder alone, which continues a text.
     head: the name of what is trained beside the model's body, which objectives of the same name share.
     sampled_as: the side that text of its own counts as where segmentations are sampled; None for pairs.
     samples: whether they can be sampled.
@@ -42,11 +43,17 @@ class AnyObjective(Settings):
     head: ClassVar[str] = "tokens"
     sampled_as: ClassVar[SideName | None] = None
     samples: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
 
     @property
     def longest_block(self) -> int | None:
         """The most tokens of an example, where the settings give it."""
         return None
+
+    def after(self, pretrained: Sequence[AnyObjective]) -> Self:
+        """The same for a finetuning of a model that was pretrained so: what must not differ follows from that."""
+        del pretrained
+        return self
 
 
 class TranslationSettings(AnyObjective):
@@ -135,9 +142,16 @@ class CausalSettings(AnyObjective):
     block_tokens: Annotated[int, Field(ge=4)] | None = None
     separator: Literal["eos", "bos"] = "eos"
 
+    continues = True
+
     @property
     def longest_block(self) -> int | None:
         return self.block_tokens
+
+    def after(self, pretrained: Sequence[AnyObjective]) -> Self:
+        """Lines end as those did that the model was pretrained on."""
+        ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
+        return self.model_copy(update={"separator": ends[0]}) if ends else self
 
 
 ObjectiveSettings = Annotated[

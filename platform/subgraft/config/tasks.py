@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from subgraft.config.base import MetricName
+from subgraft.config.objectives import CausalSettings, ObjectiveSettings, TranslationSettings
 
-TaskName = Literal["translation", "question-generation", "text-to-text"]
+TaskName = Literal["translation", "question-generation", "text-to-text", "continuation"]
 
 
 @dataclass(frozen=True)
 class TaskFacts:
     """called: the task in words.  of_questions: whether its corpus holds questions on passages (squad), whose pairs
-    have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs
-    are scored by.  hub_tag: what the Hugging Face hub calls it.  defaults: settings that it needs otherwise than
-    translation does, by their group.
+    have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs are
+    scored by; none of a task that is judged by bits per character.  finetuned_on: how its text is learnt; what needs no
+    pairs is of one text in one language, which a decoder alone continues.  hub_tag: what the Hugging Face hub calls it.
+    defaults: settings that it needs otherwise than translation does, by their group.
     """
 
     called: str
@@ -27,6 +29,7 @@ class TaskFacts:
     metrics: tuple[MetricName, ...]
     of_questions: bool = False
     two_languages: bool = False
+    finetuned_on: ObjectiveSettings = field(default_factory=TranslationSettings)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -45,6 +48,13 @@ TASKS: Mapping[TaskName, TaskFacts] = {
         defaults={"cleaning": _ANY_LENGTH, "evaluation": {"max_length_ratio": 1.0}},
     ),
     "text-to-text": TaskFacts("Text-to-text", "text2text-generation", _OF_TEXT, defaults={"cleaning": _ANY_LENGTH}),
+    "continuation": TaskFacts(
+        "Continuation",
+        "text-generation",
+        (),
+        finetuned_on=CausalSettings(packed=False),
+        defaults={"finetune": {"select": "likelihood"}, "evaluation": {"calibration": False, "by_token_count": False}},
+    ),
 }
 
 

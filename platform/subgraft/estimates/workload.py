@@ -49,7 +49,10 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     if training.epochs is None:
         updates = training.max_steps
     elif training.batch_unit == "characters":
-        lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
+        if text.monolingual:
+            lengths = [len(line) + 1 for line in text.lines("train", text.text_of("decoder"))]
+        else:
+            lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
         updates = planned_steps(training, np.array(evenly_spaced(lengths, _pairs(training))), recipe.seed)
     else:
         updates = _by_tokens(training, sample, recipe.trained_on, recipe.seed)
@@ -103,7 +106,7 @@ class _Sample(NamedTuple):
         sides = [list(chosen)] if corpus.monolingual else [list(side) for side in zip(*chosen, strict=True)]
         tokens = [
             [len(ids) + 1 for ids in tokenizer.encode_batch(side)]
-            for tokenizer, side in zip((source, target), sides, strict=False)  # a monolingual text has one side
+            for tokenizer, side in zip((target,) if corpus.monolingual else (source, target), sides, strict=True)
         ]
         return cls(size, np.array(tokens), np.array([[len(text) + 1 for text in side] for side in sides]))
 

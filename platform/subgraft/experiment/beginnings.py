@@ -51,8 +51,18 @@ class Beginnings:
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:
-        experiment = self.experiment
-        return self._corpus(experiment.downstream.corpus, experiment.languages, ("train", "dev", "test"), pairs=True)
+        experiment, pairs = self.experiment, self.experiment.finetuned_on.needs_pairs
+        return self._corpus(
+            experiment.downstream.corpus,
+            experiment.languages,
+            ("train", "dev", "test"),
+            pairs=pairs,
+            one_text=not pairs,
+        )
+
+    def text_of(self, side: SideName) -> TextSide:
+        """Which text of the task a side of the model reads or writes: where it is of one text, that one."""
+        return "target" if side == "decoder" and self.experiment.finetuned_on.needs_pairs else "source"
 
     @cached_property
     def pretrained(self) -> Step:
@@ -101,12 +111,13 @@ class Beginnings:
     def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
         shared = self.experiment.downstream.shared
-        for side in ("decoder", *(side for side in self.experiment.sides if side == "encoder")):
-            language: TextSide = "target" if shared or side == "decoder" else "source"
+        sides: tuple[SideName, ...] = ("decoder", "encoder") if "encoder" in self.experiment.sides else ("decoder",)
+        for side in sides:
+            language = self.text_of("decoder" if shared else side)
             step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._checkpoint})
-            found[side] = step  # type: ignore[index]
+            found[side] = step
         return found
 
     @cached_property
@@ -166,15 +177,22 @@ class Beginnings:
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 
     def _corpus(
-        self, name: str, languages: Languages | None, needed: Sequence[Split], purpose: str = "", *, pairs: bool
+        self,
+        name: str,
+        languages: Languages | None,
+        needed: Sequence[Split],
+        purpose: str = "",
+        *,
+        pairs: bool,
+        one_text: bool = False,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
-        sides.
+        sides.  one_text: whether it must have one.
         """
         experiment = self.experiment
         source = experiment.corpora[name]
         resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
-        require_corpus(resolved, needed, name, purpose, pairs=pairs)
+        require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,

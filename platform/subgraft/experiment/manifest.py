@@ -41,6 +41,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         speed_batch_size=experiment.evaluation.batch_size,
         bootstrap_samples=experiment.evaluation.bootstrap_samples,
         select=experiment.finetune.select or "bleu",
+        objective=experiment.finetuned_on,
         settings=experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search"}),
     )
     return recipe, keys.steps

@@ -56,7 +56,7 @@ class Chosen:
             TARGET_LANGUAGE: experiment.languages.target,
             "recipe": json.dumps(self.steps.system.model_dump(mode="json", exclude_defaults=True)),
             CHOSEN_BY: BY_DEV,
-            "dev.BLEU": f"{self.kept.dev_bleu:.4f}",
+            f"dev.{self.kept.score}": f"{self.kept.value:.4f}",
             "dev.step": str(self.kept.step),
             **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
             **{f"signature.{name}": told for name, told in self._signatures.items()},
@@ -103,7 +103,7 @@ class Chosen:
         called = TASKS[experiment.task].called
         yield f"{called} from {pair.source} to {pair.target}. This is the system"
         yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
-        yield f"of {trained} finetuned models the best by dev BLEU. The test set chose nothing."
+        yield f"of {trained} finetuned models the best by dev {self.kept.score}. The test set chose nothing."
         yield "What licence the model can have depends on those of the data, below.\n"
         yield "```sh"
         yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
@@ -113,7 +113,7 @@ class Chosen:
         evaluation = self.pipeline.experiment.evaluation
         yield "## Scores\n"
         chose = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.kept.step)}"
-        rows = [("dev", "BLEU", fixed(self.kept.dev_bleu), chose)]
+        rows = [("dev", self.kept.score, fixed(self.kept.value), chose)]
         rows += [("test", name, fixed(self._test(name)), told) for name, told in self._signatures.items()]
         yield _table(("split", "score", "value", "signature"), rows)
         yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"

@@ -86,7 +86,7 @@ class Pipeline(Beginnings):
         settings = experiment.static_embeddings
         dimensions = settings.dimensions or experiment.model.d_model
         recipe = StaticEmbeddingsRecipe(
-            side="target" if side == "decoder" else "source",
+            side=self.text_of(side),
             algorithm=algorithm,
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
@@ -157,6 +157,7 @@ class Pipeline(Beginnings):
                 attached=experiment.sides if system.attached else (),
                 fast_tables=experiment.sides if training.embedding_learning_rate is not None else (),
                 new_rows=new,
+                objective=experiment.finetuned_on,
             ),
             inputs | ({"upstream": whole} if system.attached or new else {}),
             labels,
@@ -164,7 +165,11 @@ class Pipeline(Beginnings):
         evaluate = Step(
             stages.EVALUATE,
             f"evaluate {system.name} seed {seed}",
-            EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement),
+            EvaluateRecipe(
+                languages=experiment.languages,
+                evaluation=experiment.evaluation.measurement,
+                objective=experiment.finetuned_on,
+            ),
             {"model": finetune, "corpus": self.downstream_corpus},
             labels,
         )

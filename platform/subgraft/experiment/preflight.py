@@ -23,12 +23,22 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def require_corpus(
-    source: ResolvedSource, splits: Sequence[Split], name: str, purpose: str = "", *, pairs: bool
+    source: ResolvedSource,
+    splits: Sequence[Split],
+    name: str,
+    purpose: str = "",
+    *,
+    pairs: bool,
+    one_text: bool = False,
 ) -> None:
     """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
 
     purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
+    one_text: whether it must be one text.
     """
+    if one_text and not source.monolingual:
+        hint = "Name one text of it: a folder of {train,dev,test}.{language}, or files with one path per split."
+        raise UserError("two texts, where one is needed that is continued", where=f"corpora.{name}", hint=hint)
     if pairs and not source.parallel:
         hint = "Text of one side can be denoised (upstream.objectives); a task needs pairs."
         what = "one language and one side" if source.monolingual else "texts that are not parallel"

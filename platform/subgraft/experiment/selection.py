@@ -23,7 +23,7 @@ class Finetuned:
         return cls(steps, kept_weights(store.path(steps.finetune), steps.finetune.recipe.training.select))
 
     def __str__(self) -> str:
-        return f"{self.steps.system.name}, seed {self.steps.seed} (dev BLEU {fixed(self.kept.dev_bleu)})"
+        return f"{self.steps.system.name}, seed {self.steps.seed} (dev {self.kept.score} {fixed(self.kept.value)})"
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Selection:
     @classmethod
     def of(cls, found: Sequence[Finetuned]) -> Selection:
         """Chosen by dev scores alone: the test set chooses nothing. Of equals, the first."""
-        ranked = sorted(found, key=lambda one: -one.kept.dev_bleu)
+        ranked = sorted(found, key=lambda one: -one.kept.worth)
         chosen = next((one for one in ranked if one.kept.step > 0), None)
         untrained = (one for one in ranked if one.kept.step == 0)
-        ahead = (one for one in untrained if chosen is None or one.kept.dev_bleu >= chosen.kept.dev_bleu)
+        ahead = (one for one in untrained if chosen is None or one.kept.worth >= chosen.kept.worth)
         return cls(chosen, tuple(ahead))
 
     @property
@@ -52,9 +52,11 @@ class Selection:
         if not self.passed_over:
             return None
         if self.chosen is None:
+            kept = self.passed_over[0].kept
+            beyond = "below" if kept.dev_bleu is None else "above"
             return (
-                "no model is registered: no finetuning reached a dev BLEU above that of the model that it began with "
-                "(train longer, or with another finetune.learning_rate)"
+                f"no model is registered: no finetuning reached a dev {kept.score} {beyond} that of the model that it "
+                "began with (train longer, or with another finetune.learning_rate)"
             )
         named = "; ".join(map(str, self.passed_over))
         return f"best on dev before any training, and therefore not registered: {named}; registered is {self.chosen}"

@@ -33,7 +33,8 @@ def unspelled(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> lis
     """
     known = {side: known_tokenizer(store, pretrained, side) for side in SIDES}
     pairs = list(_sample(store, corpus)) if any(known.values()) else []
-    texts = dict(zip(SIDES, zip(*pairs, strict=True), strict=True)) if pairs else {}
+    columns = list(zip(*pairs, strict=True))
+    texts = dict(zip(SIDES if len(columns) > 1 else ("decoder",), columns, strict=True)) if pairs else {}
     return [_line(side, tokenizer, texts[side]) for side, tokenizer in known.items() if tokenizer and side in texts]
 
 
@@ -41,7 +42,8 @@ def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...
     """Pairs of the training text, cleaned where it is in the store, else as its files have it."""
     if store.find(corpus) is not None:
         text = Corpus.open(store.path(corpus))
-        return islice(text.pairs("train"), 0, None, max(1, text.size("train") // SAMPLE))
+        read = zip(text.lines("train", text.text_of("decoder"))) if text.monolingual else text.pairs("train")
+        return islice(read, 0, None, max(1, text.size("train") // SAMPLE))
     recipe = corpus.recipe
     source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
     if not source.on_disk:

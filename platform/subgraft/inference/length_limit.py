@@ -29,15 +29,17 @@ def piece_bytes(tokenizer: Tokenizer) -> Tensor:
 class LengthLimit(StoppingCriteria):
     """Ends outputs of more than `ratio` times the bytes of their source, and a margin.
 
-    lengths: bytes of each piece [V].  sources: the texts of the batch, in order.
+    lengths: bytes of each piece [V].  sources: the texts of the batch, in order.  given: how many tokens at the
+    beginning are no output, as where a prompt is continued.
     """
 
-    def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float) -> None:
+    def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float, given: int = 0) -> None:
         self._lengths = lengths
+        self._given = given
         limits = [ratio * len(source.encode()) + MARGIN for source in sources]
         self._limits = torch.tensor(limits, device=lengths.device)
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
         """Which of the outputs so far [B x beams, T] are to end; beams of one source lie side by side."""
         beams = len(input_ids) // len(self._limits)
-        return self._lengths[input_ids].sum(dim=1) >= self._limits.repeat_interleave(beams)
+        return self._lengths[input_ids[:, self._given :]].sum(dim=1) >= self._limits.repeat_interleave(beams)

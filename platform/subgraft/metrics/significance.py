@@ -10,9 +10,10 @@ which rejects rather too rarely than too often (Robinson, Annals of Statistics 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ FEWEST_SEEDS = 3
 # So often the luck of the seeds is drawn for each resample of the sentences, which costs nothing beside it.
 LUCK_DRAWS = 100
 _BLOCK = 100
+
+# A metric by its name, or what makes scores [...] of summed statistics [..., k].
+Scored: TypeAlias = MetricName | Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Comparison:
         return Claim.SIGNIFICANT if self.seeds >= FEWEST_SEEDS else Claim.TOO_FEW_SEEDS
 
 
-def estimate(metric: MetricName, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> Estimate:
+def estimate(metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> Estimate:
     """The score of statistics [seeds, sentences, counts] and its interval. No score is below zero."""
     by_seed = _seed_scores(metric, statistics)
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
@@ -87,7 +91,7 @@ def estimate(metric: MetricName, statistics: FloatArray, *, samples: int = 1000,
 
 
 def compare(
-    metric: MetricName, system: FloatArray, baseline: FloatArray, *, samples: int = 1000, seed: int = 1
+    metric: Scored, system: FloatArray, baseline: FloatArray, *, samples: int = 1000, seed: int = 1
 ) -> Comparison:
     """Compare two systems whose statistics [seeds, sentences, counts] agree seed by seed and sentence by sentence.
 
@@ -109,7 +113,7 @@ def compare(
     return Comparison(difference, _interval(difference + luck), p_value, system.shape[0], system.shape[1])
 
 
-def bootstrap_scores(metric: MetricName, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> FloatArray:
+def bootstrap_scores(metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> FloatArray:
     """Scores [samples, seeds] on resampled test sets; one draw of sentences serves all seeds of a resample.
 
     Args:
@@ -119,7 +123,7 @@ def bootstrap_scores(metric: MetricName, statistics: FloatArray, *, samples: int
     """
     generator = np.random.default_rng(seed)
     blocks = [
-        score_sums(metric, np.einsum("bn,snk->bsk", weights, statistics, optimize=True))
+        _scores(metric, np.einsum("bn,snk->bsk", weights, statistics, optimize=True))
         for weights in _sentence_weights(generator, samples, statistics.shape[1])
     ]
     return np.concatenate(blocks)
@@ -135,8 +139,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _seed_scores(metric: MetricName, statistics: FloatArray) -> FloatArray:
-    return score_sums(metric, statistics.sum(axis=1))
+def _seed_scores(metric: Scored, statistics: FloatArray) -> FloatArray:
+    return _scores(metric, statistics.sum(axis=1))
+
+
+def _scores(metric: Scored, sums: FloatArray) -> FloatArray:
+    return metric(sums) if callable(metric) else score_sums(metric, sums)
 
 
 def _sentence_weights(generator: np.random.Generator, samples: int, sentences: int) -> Iterator[FloatArray]:

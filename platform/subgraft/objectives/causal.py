@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 import torch
@@ -62,21 +63,32 @@ class Stream:
 
 
 class Lines:
-    """Each line by itself between separators, cut at max_length tokens. whole: which lines lost nothing [n]."""
+    """Each line by itself between separators, cut at max_length tokens. whole: which lines lost nothing [n].
 
-    def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, max_length: int) -> None:
-        encoded = encode(lines, tokenizer).sequences
-        self.whole = encoded.lengths <= max_length - 2
-        self._bodies = encoded.cut(max_length - 2)
+    batch_unit: what a line costs in a batch, its tokens or its characters, which are the same for every vocabulary.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        tokenizer: Tokenizer,
+        separator: int,
+        max_length: int,
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+    ) -> None:
+        encoded = encode(lines, tokenizer)
+        self.whole = encoded.sequences.lengths <= max_length - 2
+        self._bodies = encoded.sequences.cut(max_length - 2)
         self._separator = separator
+        in_characters: np.ndarray = encoded.characters.astype(np.int64) + 1
+        self._lengths: np.ndarray = in_characters if batch_unit == "characters" else self._bodies.lengths + 2
 
     def __len__(self) -> int:
         return len(self._bodies)
 
     @property
     def lengths(self) -> np.ndarray:
-        lengths: np.ndarray = self._bodies.lengths + 2
-        return lengths
+        return self._lengths
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch
@@ -163,6 +175,7 @@ class CausalObjective:
         self._request = request
         tokenizer, limit = request.bundle.decoder, request.training.max_length
         self._separator = separator_of(tokenizer, settings)
+        begin_with(request.bundle.model, self._separator)
         self._padding = padding_of(tokenizer)
         block = min(settings.block_tokens or limit, limit)
         source = Stream if settings.packed else Lines
@@ -233,6 +246,11 @@ def separator_of(tokenizer: Tokenizer, settings: CausalSettings) -> int:
             hint="Say `separator: bos` or `separator: eos`, whichever it has.",
         )
     return tokenizer.special[settings.separator]
+
+
+def begin_with(model: PreTrainedModel, separator: int) -> None:
+    """Have the model's configuration say what stands before every text, so that generation begins with it too."""
+    model.config.bos_token_id = separator
 
 
 def padding_of(tokenizer: Tokenizer) -> int:

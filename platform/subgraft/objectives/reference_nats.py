@@ -25,10 +25,15 @@ BATCH_TOKENS = 4000
 
 def token_nats(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
     """The negative log-likelihood of each label that counts, in nats and in fp32 [N], sentence after sentence."""
+    return label_nats(model, top_states(model, batch), batch.labels)
+
+
+def label_nats(model: PreTrainedModel, top: Tensor, labels: Tensor) -> Tensor:
+    """The same of labels [B, T] that are predicted from top states [B, T, d]."""
     decoder = side(model, "decoder")
     assert decoder.output is not None
-    counted = batch.labels != IGNORED
-    states, labels = top_states(model, batch)[counted], batch.labels[counted]
+    counted = labels != IGNORED
+    states, labels = top[counted], labels[counted]
     if decoder.transform is not None:
         states = decoder.transform(states)
     weight, bias = decoder.output.weight, None if decoder.bias is None else decoder.bias.reshape(-1)

@@ -8,16 +8,21 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.recipes.recipe import Recipe
 
 
 class EvaluateRecipe(Recipe):
     """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
 
-    Both are left out of the fingerprint at their defaults.
+    Both are left out of the fingerprint at their defaults.  objective: how the text was learnt; left out where it is
+    pairs.
     """
 
     languages: Languages
     evaluation: MeasurementSettings
     speed: bool = Field(default=True, exclude_if=bool)
     split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
+    objective: ObjectiveSettings = Field(
+        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
+    )

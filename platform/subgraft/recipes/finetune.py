@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
@@ -29,8 +30,8 @@ class NewRows(Settings):
 class FinetuneRecipe(TrainedRecipe):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
     of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for.  new_rows:
-    where those are that `training.rare_tokens` is for; `upstream` tells what is new.  All are left out of the
-    fingerprint where there is none.
+    where those are that `training.rare_tokens` is for; `upstream` tells what is new.  objective: how the task's text is
+    learnt.  All are left out of the fingerprint where there is none, or the text is pairs.
     """
 
     languages: Languages
@@ -39,6 +40,13 @@ class FinetuneRecipe(TrainedRecipe):
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
+    objective: ObjectiveSettings = Field(
+        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
+    )
+
+    @property
+    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
+        return (self.objective,)
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.training import SelectName
 from subgraft.recipes.recipe import Recipe
 
@@ -69,7 +70,8 @@ class ReportRecipe(Recipe):
     """systems: in the order in which they are shown.  baseline: the one that the others are compared with.
 
     upstream, downstream: names of the corpora.  select: what finetunings choose their weights by.  settings: all that
-    was set, to be shown. The step's further inputs are `upstream_corpus`, `downstream_corpus`, `model`, `vocabulary`
+    was set, to be shown.  objective: how the task's text was learnt, left out of the fingerprint where it is pairs. The
+    step's further inputs are `upstream_corpus`, `downstream_corpus`, `model`, `vocabulary`
     and `gap`.
     """
 
@@ -83,3 +85,6 @@ class ReportRecipe(Recipe):
     bootstrap_samples: int
     select: SelectName
     settings: dict[str, Any]
+    objective: ObjectiveSettings = Field(
+        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
+    )

@@ -108,6 +108,8 @@ class SystemResult:
         which is what every generator begins as; None without one.
     bins: tokens by confidence, where calibration was measured.
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
+    line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
+        hypotheses, scores and statistics.  continuations: what it wrote after the first halves of test lines.
     spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
     """
 
@@ -135,6 +137,8 @@ class SystemResult:
     intrinsic: Mapping[str, Intrinsic] = field(default_factory=dict)
     likelihood: Likelihood | None = None
     spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+    line_bits: FloatArray | None = field(default=None, compare=False, repr=False)
+    continuations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,11 @@ def write_report(data: ReportData, out: Path) -> None:
     Raises:
         UserError: there are no results, or a system has not one output per reference.
     """
-    document = build_document(data)
+    write_document(build_document(data), out)
+
+
+def write_document(document: Document, out: Path) -> None:
+    """Its renderings and its plots, into the existing directory `out`."""
     (out / PLOTS).mkdir(exist_ok=True)
     for figure in document.figures:
         (out / PLOTS / f"{figure.name}.png").write_bytes(figure.png)

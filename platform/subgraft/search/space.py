@@ -90,7 +90,7 @@ class TrialSteps:
 
     def objectives(self, store: Store) -> dict[str, float]:
         """Its results: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
-        found = {"dev_bleu": self._kept(store).dev_bleu}
+        found = {"dev_bleu": self._kept(store).value}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
             found["sentences_per_second"] = float(evaluation["speed"]["median"])

@@ -6,8 +6,8 @@ A search measures its trials by the same stage, on the dev set.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +19,16 @@ from subgraft.config.base import MetricName
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.inference.translate import Translator
-from subgraft.metrics.bits import count_characters
 from subgraft.metrics.calibration import Calibration, inference_calibration
 from subgraft.metrics.scores import METRICS, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.stages import continuation
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
+from subgraft.stages.length import measure_length
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling, spells
 
@@ -37,15 +38,11 @@ STATISTICS = "statistics.safetensors"
 SPELLED = "spelled"
 
 
-@dataclass(frozen=True)
-class Length:
-    """Mean length of text in tokens, the end of sentence included, and of a token in characters, the end left out."""
-
-    tokens_per_sentence: float
-    characters_per_token: float
-
-
 def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    return MEASUREMENTS[recipe.objective.kind](recipe, inputs, out, context)
+
+
+def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     pairs = list(corpus.pairs(recipe.split))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
@@ -129,12 +126,6 @@ def translator(
     )
 
 
-def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
-    """How long the references are in tokens of the decoder's vocabulary."""
-    tokens = sum(map(len, bundle.decoder.encode_batch(references)))
-    return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))
-
-
 def _speed(translate: Translator, sources: Sequence[str], settings: MeasurementSettings) -> Speed:
     torch.manual_seed(0)
     chosen = sources[: settings.speed_sentences]
@@ -144,3 +135,10 @@ def _speed(translate: Translator, sources: Sequence[str], settings: MeasurementS
         batch_size=settings.batch_size,
         repeats=settings.speed_repeats,
     )
+
+
+# How a model is measured, by how the text was learnt.
+MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Mapping[str, Path], Path, Context], dict[str, Json]]] = {
+    "translation": _of_pairs,
+    "causal": continuation.measure,
+}

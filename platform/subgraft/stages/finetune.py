@@ -14,9 +14,8 @@ from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.objectives.dev_scores import DevScores
-from subgraft.objectives.parallel_text import Translation
-from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.objectives.finetuning import TaskText, task_text
+from subgraft.objectives.objective import Request
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, write_curve
@@ -36,12 +35,9 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         Corpus.open(inputs["corpus"], context.cache),
         recipe.training,
     )
-    form = bundle.sequence_format(recipe.languages)
-    pairs = corpus.text_pairs("train").evenly_spaced(settings.pairs)
-    examples = Translation(pairs, bundle.encoder, bundle.decoder, form, settings.max_length, settings.batch_unit)
-    rare = _rare_rows(recipe, bundle, inputs, pairs)
-    data, dev = Seq2SeqData(examples, *bundle.padding), list(corpus.pairs("dev"))
-    finetuning = _Finetuning(recipe, data, dev, context, rare)
+    text = task_text(recipe.objective, Request(bundle, corpus, recipe.languages, settings, recipe.seed), settings)
+    rare = _rare_rows(recipe, bundle, inputs, text)
+    finetuning = _Finetuning(recipe, text, context, rare)
     if recipe.attached:
         matrices = {side: load_matrix(inputs["model"], side) for side in recipe.attached}
         outcome = finetuning.train_attached(bundle, Bundle.load(inputs["upstream"]), matrices)
@@ -53,28 +49,25 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         bundle.save(out)
     return {
         **write_curve(outcome, out),
-        "cut_pairs": examples.cut,
+        "cut_pairs": text.cut,
         **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),
         "artifacts": [CURVE],
     }
 
 
-def _rare_rows(
-    recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path], pairs: Sequence[tuple[str, str]]
-) -> RareRows | None:
+def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path], text: TaskText) -> RareRows | None:
     """Which rows are held back, where some are."""
     settings, rows = recipe.training.rare_tokens, recipe.new_rows
     if settings is None or rows is None:
         return None
-    return RareRows.find(settings, rows, load_tokenizers(inputs["upstream"]), bundle.tokenizers, pairs)
+    return RareRows.find(settings, rows, load_tokenizers(inputs["upstream"]), bundle.tokenizers, text.texts)
 
 
 @dataclass(frozen=True)
 class _Finetuning:
     recipe: FinetuneRecipe
-    data: Seq2SeqData
-    dev: Sequence[tuple[str, str]]
+    data: TaskText
     context: Context
     rare: RareRows | None
 
@@ -90,13 +83,13 @@ class _Finetuning:
         part: str = "all",
         steps_before: int = 0,
     ) -> Outcome:
-        loss, scores = Seq2SeqLoss(bundle.model, settings.label_smoothing), self._dev_scores(bundle)
+        loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
         return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before)
 
     def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
         """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
-        settings, scores = self.recipe.training, self._dev_scores(bundle)
-        loss = AttachedTables(Seq2SeqLoss(bundle.model, settings.label_smoothing), upstream.model, matrices)
+        settings, scores = self.recipe.training, self.data.dev_scores(bundle)
+        loss = AttachedTables(self.data.loss(bundle), upstream.model, matrices)
 
         def evaluate() -> dict[str, float]:
             loss.write()
@@ -115,9 +108,6 @@ class _Finetuning:
         first = self.train(frozen, settings, rows_of_first, "tables")
         take_over_tables(frozen, bundle, phase.sides)
         return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
-
-    def _dev_scores(self, bundle: Bundle) -> DevScores:
-        return DevScores(bundle, self.dev, self.recipe.languages, self.recipe.training)
 
     def _fit(
         self,

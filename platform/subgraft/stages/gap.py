@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from subgraft.config.base import SideName
 from subgraft.metrics.scores import corpus_scores
@@ -18,8 +17,7 @@ from subgraft.vocabulary.compare import compare
 from subgraft.vocabulary.spelling import given_back, spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
 
-# The side of the corpus that a side of the model reads or writes.
-TEXT_SIDES: dict[SideName, Literal["source", "target"]] = {"encoder": "source", "decoder": "target"}
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
 def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -29,10 +27,12 @@ def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Conte
     upstream = load_tokenizers(inputs["model"])
     downstream = {"decoder": Tokenizer.load(inputs["vocabulary"])}
     downstream |= {"encoder": Tokenizer.load(inputs["encoder"])} if "encoder" in inputs else {}
-    gap = compare(upstream["decoder"], downstream["decoder"], corpus.lines("train", "target"), recipe.words)
+    gap = compare(
+        upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words
+    )
     spelled = [
         _spelled(role, side, split, tokenizers[side], corpus)
-        for side in TEXT_SIDES
+        for side in SIDES
         for split in ("train", "test")
         for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
         if side in tokenizers
@@ -44,7 +44,7 @@ def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Conte
 
 def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
     """Counts of a split; of the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
-    text_side = TEXT_SIDES[side]
+    text_side = corpus.text_of(side)
     found: dict[str, Json] = {"role": role, "side": side, "split": split}
     found |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
     if split == "test" and corpus.size("test"):

@@ -45,13 +45,9 @@ class RareRows:
         rows: NewRows,
         upstream: Tokenizers,
         own: Tokenizers,
-        pairs: Sequence[tuple[str, str]],
+        texts: Mapping[SideName, Iterable[str]],
     ) -> RareRows:
-        """upstream, own: the vocabularies before the transfer and after it.  pairs: the task's training text."""
-        texts: dict[SideName, Iterable[str]] = {
-            "encoder": (source for source, _ in pairs),
-            "decoder": (target for _, target in pairs),
-        }
+        """upstream, own: the vocabularies before the transfer and after it.  texts: the training text."""
         new = {side: _new_subwords(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
         return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in rows.sides})
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from subgraft.metrics.scores import Score
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.recipes.report import ReportRecipe
+from subgraft.recipes.report import ReportedSystem, ReportRecipe
+from subgraft.reporting.continuation import continuation_table, write_continuation_report
 from subgraft.reporting.data import (
     Command,
     CorpusFacts,
@@ -26,11 +27,12 @@ from subgraft.reporting.data import (
     SystemResult,
     VocabularyFacts,
 )
+from subgraft.reporting.main_table import MainTable
 from subgraft.reporting.report import write_report
 from subgraft.reporting.terminal import terminal_table
 from subgraft.reporting.words import over_segmented_words
 from subgraft.stages.context import Context, Json
-from subgraft.stages.report_systems import flattened, read_lines, read_record, system_result
+from subgraft.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import Spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -38,19 +40,34 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
-    data = collect(recipe, inputs)
-    write_report(data, out)
-    terminal_table(data).write(out)
+    form = _FORMS[recipe.objective.kind]
+    data = form.collect(recipe, inputs)
+    form.write(data, out)
+    form.table(data).write(out)
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
 def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     """Everything the report is made of, from the step's inputs."""
+    return _collect(recipe, inputs, system_result, "sources.txt")
+
+
+def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """The same of models that continue text; the sources are prompts, fewer than the references."""
+    return _collect(recipe, inputs, continued_result, "prompts.txt")
+
+
+def _collect(
+    recipe: ReportRecipe,
+    inputs: Mapping[str, Path],
+    result: Callable[[ReportedSystem, Mapping[str, Path]], SystemResult],
+    sources: str,
+) -> ReportData:
     any_result = inputs[recipe.systems[0].inputs.evaluate]
     references = read_lines(any_result / "references.txt")
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
     languages = recipe.languages
-    systems = tuple(system_result(system, inputs) for system in recipe.systems)
+    systems = tuple(result(system, inputs) for system in recipe.systems)
     record = read_record(inputs["model"])
     return ReportData(
         title=f"{recipe.name}: vocabularies compared",
@@ -65,7 +82,7 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
         ),
         gap=_gap(inputs["gap"] / "gap.json", languages.target),
         model=_model_in_words(inputs["model"]),
-        sources=read_lines(any_result / "sources.txt"),
+        sources=read_lines(any_result / sources),
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
         baseline=recipe.baseline,
@@ -139,3 +156,18 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Co
         else []
     )
     return (Command("browse every run", "subgraft tracking"), *found)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How models are reported on that learnt the task's text in one way."""
+
+    collect: Callable[[ReportRecipe, Mapping[str, Path]], ReportData]
+    write: Callable[[ReportData, Path], None]
+    table: Callable[[ReportData], MainTable]
+
+
+_FORMS: Mapping[str, _Form] = {
+    "translation": _Form(collect, write_report, terminal_table),
+    "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
+}

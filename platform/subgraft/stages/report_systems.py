@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors.numpy import load_file
 
 from subgraft.metrics.calibration import Bin
@@ -19,6 +20,7 @@ from subgraft.models.parameter_count import vocabulary_sizes
 from subgraft.objectives.dev_scores import LEFT_OUT
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
+from subgraft.stages.continuation import BITS, CHARACTERS
 from subgraft.stages.evaluate import SPELLED, STATISTICS
 from subgraft.stages.intrinsic import QUALITY
 from subgraft.stages.kept_weights import CURVE, kept_weights
@@ -33,11 +35,6 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
     evaluated, finetuned = inputs[keys.evaluate], inputs[keys.finetune]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     statistics = load_file(evaluated / STATISTICS)
-    bill = Bill(
-        upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
-        generator=sum(_billed(inputs[key]) for key in keys.new_rows),
-        finetuning=_billed(finetuned),
-    )
     return SystemResult(
         name=system.name,
         seed=system.seed,
@@ -50,7 +47,7 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
         characters_per_token=evaluation["characters_per_token"],
         sentences_per_second=evaluation["speed"]["median"],
         parameters=evaluation["parameters"],
-        bill=bill,
+        bill=_bill(system, inputs),
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
         bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
         cut_outputs=evaluation["cut_outputs"],
@@ -63,6 +60,46 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
         intrinsic=_intrinsic(_given(keys.intrinsic, inputs)),
         likelihood=_likelihood(_given(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
+    )
+
+
+def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
+    """The same of a model that continues text."""
+    keys, design = system.inputs, system.design
+    evaluated, finetuned = inputs[keys.evaluate], inputs[keys.finetune]
+    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    statistics = load_file(evaluated / STATISTICS)
+    return SystemResult(
+        name=system.name,
+        seed=system.seed,
+        hypotheses=(),
+        scores={},
+        statistics={},
+        curve=_curve(finetuned / CURVE),
+        kept_step=kept_weights(finetuned, design.select).step,
+        tokens_per_sentence=evaluation["tokens_per_sentence"],
+        characters_per_token=evaluation["characters_per_token"],
+        sentences_per_second=evaluation["speed"]["median"],
+        parameters=evaluation["parameters"],
+        bill=_bill(system, inputs),
+        cut_outputs=evaluation["cut_outputs"],
+        transfer=_transfer(_given(keys.transfer, inputs)),
+        family=design.family,
+        variant=design.variant,
+        vocabulary_size=_vocabulary_size(finetuned),
+        generator_steps=design.generator_steps,
+        intrinsic=_intrinsic(_given(keys.intrinsic, inputs)),
+        line_bits=np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1),
+        continuations=read_lines(evaluated / "continuations.txt"),
+    )
+
+
+def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
+    keys = system.inputs
+    return Bill(
+        upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
+        generator=sum(_billed(inputs[key]) for key in keys.new_rows),
+        finetuning=_billed(inputs[keys.finetune]),
     )
 
 

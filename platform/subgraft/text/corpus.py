@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.text import fields as field_names
@@ -102,6 +103,11 @@ class Corpus:
             what = "a monolingual corpus has no target side" if one_sided else f"no field '{name}'"
             raise UserError(what, where=str(self.directory), hint=f"It has: {', '.join(f.name for f in self.fields)}.")
         return found
+
+    def text_of(self, side: SideName) -> str:
+        """The field that a side of a model reads or writes: of one text, that one, whatever the side."""
+        names = [each.name for each in field_names.texts(self.fields)]
+        return names[0] if self.monolingual else {"encoder": "source", "decoder": "target"}[side]
 
     def lines(self, split: str, field: str) -> Iterator[str]:
         """The segments of a text, or the labels of a label field, streaming."""

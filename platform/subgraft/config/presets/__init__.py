@@ -44,7 +44,8 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     An unknown preset or task is left for validation to name.
     """
     name, task = given.get("preset", "small"), given.get("task")
-    groups = {**(preset(name) if name in PRESETS else {}), **(_OF_TASKS.get(task, {}) if isinstance(task, str) else {})}
+    sizes, of_task = preset(name) if name in PRESETS else {}, _OF_TASKS.get(task, {}) if isinstance(task, str) else {}
+    groups = {group: {**sizes.get(group, {}), **of_task.get(group, {})} for group in (*sizes, *of_task)}
     filled = dict(given)
     for group, defaults in groups.items():
         if group in given or group not in _ONLY_FOR or _has_system(given, _ONLY_FOR[group]):

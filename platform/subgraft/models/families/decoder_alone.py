@@ -47,10 +47,13 @@ class DecoderAlone(Family):
     ) -> SequenceFormat:
         """A text starts with its beginning and stops with its end; where a vocabulary has but an end, with that.
 
-        (In GPT-2's, one token is both.) There is no source.
+        (In GPT-2's, one token is both; so it is where a model was trained on lines with their ends between them.) There
+        is no source.
         """
         end = needed(target, "eos", f"a {self.model_type} model")
-        return SequenceFormat((), (end,), target.special.get("bos", end))
+        begin, ends = config.get("bos_token_id"), config.get("eos_token_id")
+        one = begin is not None and begin in (ends if isinstance(ends, list) else [ends])
+        return SequenceFormat((), (end,), end if one else target.special.get("bos", end))
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]

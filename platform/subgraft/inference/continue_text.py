@@ -1,0 +1,101 @@
+"""Text that goes on: what a decoder alone writes after a prompt, by greedy or beam search through transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import StoppingCriteriaList
+
+from subgraft.inference.length_limit import LengthLimit, piece_bytes
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+Progress = Callable[[int, int, str], None]
+
+
+class Continuer:
+    """Continues prompts; the output is in their order, and prompt and output are the whole text together.
+
+    start: the token that stands before every text.  max_length_ratio: bytes of output for each byte of its prompt at
+    which it is ended.  max_tokens: likewise, in tokens; None for no such limit.  A prompt that leaves no room for so
+    many, or for as many as half of what the model takes, is cut at its beginning.
+    cut: how many outputs of the last call did not end of themselves.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        start: int,
+        *,
+        beam: int,
+        max_length_ratio: float,
+        max_positions: int,
+        max_tokens: int | None = None,
+    ) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._start = start
+        self._beam = beam
+        self._ratio = max_length_ratio
+        self._max_positions = max_positions
+        self._max_tokens = max_tokens
+        self._end = tokenizer.special["eos"]
+        self._padding = tokenizer.special.get("pad", self._end)
+        self._lengths = piece_bytes(tokenizer)
+        self.cut = 0
+
+    def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+        """What follows each prompt. The model is left in evaluation mode."""
+        self._model.eval()
+        half = self._max_positions // 2
+        room = self._max_positions - 1 - min(self._max_tokens or half, half)
+        bodies = [tokens[max(0, len(tokens) - room) :] for tokens in self._tokenizer.encode_batch(prompts)]
+        order = sorted(range(len(prompts)), key=lambda place: -len(bodies[place]))
+        outputs, self.cut = [""] * len(prompts), 0
+        for begin in range(0, len(order), batch_size):
+            chosen = order[begin : begin + batch_size]
+            written = self._generate([bodies[place] for place in chosen], [prompts[place] for place in chosen])
+            self.cut += int((written != self._end).all(1).sum())
+            for place, tokens in zip(chosen, written.tolist(), strict=True):
+                outputs[place] = self._text(bodies[place], tokens)
+            if progress is not None:
+                progress(min(begin + batch_size, len(order)), len(order), "sentences")
+        return outputs
+
+    def _text(self, given: list[int], tokens: list[int]) -> str:
+        """One line: what the tokens add to the text of the prompt, the space before a word included."""
+        ends = (place for place, token in enumerate(tokens) if token in (self._end, self._padding))
+        body = tokens[: next(ends, len(tokens))]
+        prompt, whole = self._tokenizer.decode(given), self._tokenizer.decode([*given, *body])
+        added = whole[len(prompt) :] if whole.startswith(prompt) else self._tokenizer.decode(body)
+        return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in added)
+
+    @torch.inference_mode()
+    def _generate(self, bodies: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
+        """The tokens behind each prompt [B, T], padded at their end; prompts are padded at their beginning."""
+        device = next(self._model.parameters()).device
+        self._lengths = self._lengths.to(device)
+        longest = 1 + max(map(len, bodies))
+        padding = [longest - 1 - len(body) for body in bodies]
+        input_ids = torch.tensor(
+            [[self._padding] * missing + [self._start, *body] for missing, body in zip(padding, bodies, strict=True)],
+            device=device,
+        )
+        mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
+        limit = LengthLimit(self._lengths, prompts, self._ratio, given=longest)
+        written: Tensor = self._model.generate(  # type: ignore[operator]
+            input_ids=input_ids,
+            attention_mask=mask,
+            num_beams=self._beam,
+            do_sample=False,
+            early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
+            eos_token_id=self._end,
+            pad_token_id=self._padding,
+            forced_bos_token_id=None,
+            forced_eos_token_id=None,
+            max_length=min(self._max_positions, longest + (self._max_tokens or self._max_positions)),
+            stopping_criteria=StoppingCriteriaList([limit]),
+        )
+        return written[:, longest:]

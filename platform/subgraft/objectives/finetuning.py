@@ -1,0 +1,111 @@
+"""The text of a task as a finetuning learns it: its examples, its loss, and the dev scores that it is watched by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from torch import nn
+
+from subgraft.config.base import SideName
+from subgraft.config.objectives import CausalSettings, ObjectiveSettings
+from subgraft.config.training import FinetuneSettings
+from subgraft.models.bundle import Bundle
+from subgraft.objectives.causal import CausalScores, Lines, begin_with, padding_of, separator_of
+from subgraft.objectives.dev_scores import DevScores
+from subgraft.objectives.objective import Request
+from subgraft.objectives.parallel_text import Translation
+from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.objectives.stack import StackBatch, StackLoss, collate
+from subgraft.text.batches import evenly_spaced_places
+
+
+class TaskText(Protocol):
+    """It is the data of a finetuning. A model that is finetuned in two phases is there twice, its text once.
+
+    cut: how many examples lost something to max_length.  texts: what each side of the model reads or writes of it.
+    """
+
+    cut: int
+    texts: Mapping[SideName, Iterable[str]]
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
+
+    def loss(self, bundle: Bundle) -> nn.Module: ...
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
+
+
+class PairsOfTask(Seq2SeqData):
+    """Targets given their sources."""
+
+    def __init__(self, request: Request, training: FinetuneSettings) -> None:
+        self._request, self._training, bundle = request, training, request.bundle
+        pairs = request.corpus.text_pairs("train").evenly_spaced(training.pairs)
+        form, limit = bundle.sequence_format(request.languages), training.max_length
+        examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
+        super().__init__(examples, *bundle.padding)
+        self.cut = examples.cut
+        self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
+        self._dev = list(request.corpus.pairs("dev"))
+
+    @classmethod
+    def of(cls, settings: ObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsOfTask:
+        del settings
+        return cls(request, training)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return Seq2SeqLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> DevScores:
+        return DevScores(bundle, self._dev, self._request.languages, self._training)
+
+
+class LinesOfTask:
+    """Lines of one text, each from its beginning."""
+
+    def __init__(self, settings: CausalSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, tokenizer = request.corpus, request.bundle.decoder
+        text, dev = (corpus.text(split, corpus.text_of("decoder")) for split in ("train", "dev"))
+        count = training.pairs
+        if count is not None and count < len(text):
+            text = text.take(evenly_spaced_places(len(text), count))
+        self._separator, self._training = separator_of(tokenizer, settings), training
+        self._padding = padding_of(tokenizer)
+        self._lines = Lines(text, tokenizer, self._separator, training.max_length, training.batch_unit)
+        self.cut = int((~self._lines.whole).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
+        self._dev = list(dev[: training.dev_sentences])
+
+    @classmethod
+    def of(cls, settings: CausalSettings, request: Request, training: FinetuneSettings) -> LinesOfTask:
+        return cls(settings, request, training)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lines.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        begin_with(bundle.model, self._separator)
+        return StackLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> CausalScores:
+        return CausalScores(bundle, self._dev, self._separator, self._training)
+
+
+FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] = {
+    "translation": PairsOfTask.of,
+    "causal": LinesOfTask.of,
+}
+
+
+def task_text(settings: ObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
+    """The text of a task that is learnt by this objective."""
+    return FINETUNINGS[settings.kind](settings, request, training)
