@@ -15,7 +15,7 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.errors import UserError
 from subgraft.models.sequence_format import language_code
 from subgraft.objectives.denoising import Denoising
-from subgraft.text.places import data_folder
+from subgraft.sources.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

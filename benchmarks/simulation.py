@@ -20,7 +20,7 @@ from subgraft.generators.resegment import SimulatedToken
 from subgraft.generators.similar_cache import SimilarCache
 from subgraft.generators.simulation import resegmenter
 from subgraft.similar_tokens.finder import Relation
-from subgraft.text.places import data_folder
+from subgraft.sources.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.learn import learn

@@ -11,7 +11,7 @@ from subgraft.errors import UserError
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_named
 from subgraft.objectives.parallel_text import Translation
-from subgraft.text.places import data_folder
+from subgraft.sources.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn
 

@@ -29,10 +29,10 @@ from subgraft.execution.cluster import ENVIRONMENT
 from subgraft.models.sequence_format import SequenceFormat
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.sources.building import build
+from subgraft.sources.places import data_folder
 from subgraft.text.batches import BatchPlan
-from subgraft.text.building import build
 from subgraft.text.corpus import Corpus
-from subgraft.text.places import data_folder
 from subgraft.training.engine import PlainEngine
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -16,6 +16,7 @@ FLOORS = [
     {"errors", "files", "jsonlines", "locks"},
     {"config"},
     {"text"},
+    {"sources"},
     {"vocabulary"},
     {"metrics"},
     {"reporting"},

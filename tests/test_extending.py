@@ -21,7 +21,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.objectives import table
 from subgraft.objectives.objective import Request
-from subgraft.text.building import build
+from subgraft.sources.building import build
 from subgraft.transplanting.transplant import Method, transplant
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 

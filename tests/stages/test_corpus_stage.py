@@ -7,10 +7,10 @@ from pathlib import Path
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.sources.resolving import resolve
 from subgraft.stages.corpus import run
 from subgraft.store.events import EventLog, StageContext
 from subgraft.text.corpus import Corpus
-from subgraft.text.sources import resolve
 
 
 def test_all_languages_that_a_source_names(tmp_path: Path) -> None:

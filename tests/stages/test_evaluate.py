@@ -17,9 +17,9 @@ from subgraft.config.runtime import Runtime
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.sources.building import build
 from subgraft.stages.evaluate import SPELLED, STATISTICS, run
 from subgraft.store.events import EventLog, StageContext
-from subgraft.text.building import build
 
 LANGUAGES = Languages(source="en", target="de")
 TEST = 6

@@ -24,9 +24,9 @@ from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.transfer import TransferRecipe
+from subgraft.sources.building import build
 from subgraft.stages import own_translations, transfer
 from subgraft.stages.likelihood_matching import run
-from subgraft.text.building import build
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer

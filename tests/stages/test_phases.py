@@ -13,9 +13,9 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
+from subgraft.sources.building import build
 from subgraft.stages.finetune import run
 from subgraft.stages.phases import join_outcomes, take_over_tables, train_tables_alone
-from subgraft.text.building import build
 from subgraft.training.progress import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
 from watched import KilledError, Watched

@@ -18,9 +18,9 @@ from subgraft.initialisers.mixing_matrix import save_matrices
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.sources.building import build
 from subgraft.stages.finetune import run
 from subgraft.stages.rare_rows import RareRows, count_tokens
-from subgraft.text.building import build
 from subgraft.transplanting.transplant import Method, transplant
 from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.learn import learn

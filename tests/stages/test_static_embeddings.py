@@ -13,8 +13,8 @@ from subgraft.initialisers.static_training import train_static
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.transfer import TransferRecipe
+from subgraft.sources.building import build
 from subgraft.stages import static_embeddings, transfer
-from subgraft.text.building import build
 from subgraft.text.corpus import Corpus
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 

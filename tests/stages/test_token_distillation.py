@@ -19,9 +19,9 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
+from subgraft.sources.building import build
 from subgraft.stages import transfer
 from subgraft.stages.token_distillation import run
-from subgraft.text.building import build
 from subgraft.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched
 

@@ -11,9 +11,9 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
 from subgraft.recipes.vocabulary import VocabularyRecipe
+from subgraft.sources.building import build
 from subgraft.stages.vocabulary import run
 from subgraft.store.events import EventLog, StageContext
-from subgraft.text.building import build
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english, german

@@ -10,7 +10,7 @@ import ceiling
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side
-from subgraft.text.building import build
+from subgraft.sources.building import build
 from subgraft.text.corpus import Corpus
 from subgraft.transplanting.transplant import Method, transplant
 from toys import english, english_tokenizer, german, german_tokenizer, marian

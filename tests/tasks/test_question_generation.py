@@ -10,10 +10,10 @@ import pytest
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.errors import UserError
+from subgraft.sources.building import build
+from subgraft.sources.resolving import resolve
+from subgraft.sources.squad import Question
 from subgraft.tasks.question_generation import MarkedAnswer, require_marks
-from subgraft.text.building import build
-from subgraft.text.sources import resolve
-from subgraft.text.squad import Question
 from subgraft.vocabulary.learn import learn
 
 ENGLISH = Languages(source="en", target="en")

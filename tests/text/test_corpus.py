@@ -11,7 +11,7 @@ import pytest
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.text.building import build
+from subgraft.sources.building import build
 from subgraft.text.corpus import Corpus
 
 EN_FR = Languages(source="en", target="fr")

@@ -10,7 +10,7 @@ import pytest
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.text.building import build
+from subgraft.sources.building import build
 from subgraft.text.corpus import Corpus
 from subgraft.text.documents import Place, Run, count_documents, runs, whole_documents
 

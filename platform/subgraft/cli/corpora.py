@@ -11,7 +11,7 @@ from subgraft.cli.arguments import corpus_languages
 from subgraft.cli.output import Commands, console
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
-from subgraft.text.squad import Pairing
+from subgraft.sources.squad import Pairing
 
 # What the built-in corpus is in, and any folder with both.
 USUAL = Languages(source="en", target="de")
@@ -43,8 +43,8 @@ def add_to(commands: Commands) -> None:
 def list_corpora(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
-    from subgraft.text.catalogue import available
-    from subgraft.text.places import data_folder
+    from subgraft.sources.catalogue import available
+    from subgraft.sources.places import data_folder
 
     del arguments
     table = Table("corpus", "kind", "languages", "other fields", "documents", "train", "dev", "test")
@@ -58,7 +58,7 @@ def list_corpora(arguments: argparse.Namespace) -> None:
 
 
 def get(arguments: argparse.Namespace) -> None:
-    from subgraft.text import catalogue
+    from subgraft.sources import catalogue
 
     asked = _asked(arguments)
     corpus = catalogue.get(
@@ -73,7 +73,7 @@ def get(arguments: argparse.Namespace) -> None:
 def check(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
-    from subgraft.text import catalogue
+    from subgraft.sources import catalogue
 
     asked = _asked(arguments)
     table = Table("split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256")
@@ -128,8 +128,8 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
 
 def _folder(named: str, given: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
     """How the corpus of a folder is asked for: as its files tell, with the languages that are given or that it has."""
-    from subgraft.text.folders import recognised, restrict_to
-    from subgraft.text.places import find
+    from subgraft.sources.folders import recognised, restrict_to
+    from subgraft.sources.places import find
 
     place = find(named, Path.cwd())
     found = recognised(place) if place.is_dir() else None

@@ -22,10 +22,10 @@ from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
+from subgraft.sources.resolving import resolve
 from subgraft.store.step import Step
 from subgraft.tasks.pairings import pairing
 from subgraft.text.fields import texts
-from subgraft.text.sources import resolve
 
 TextSide = Literal["source", "target"]
 

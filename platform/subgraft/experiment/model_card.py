@@ -19,11 +19,11 @@ from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
+from subgraft.sources.licences import licences
 from subgraft.stages.kept_weights import KeptWeights
 from subgraft.store.record import Record
 from subgraft.store.step import A, Step, in_order, made_by
 from subgraft.store.store import Store
-from subgraft.text.licences import licences
 from subgraft.tracking.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
 
 

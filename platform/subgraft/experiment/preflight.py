@@ -17,8 +17,8 @@ from subgraft.errors import UserError
 from subgraft.models.families import Family, family_of, language_code
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.sources.resolved import ResolvedSource
 from subgraft.tasks.question_generation import require_marks
-from subgraft.text.resolved import ResolvedSource
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 

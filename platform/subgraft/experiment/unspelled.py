@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from subgraft.config.base import SideName
 from subgraft.estimates.workload import known_tokenizer
+from subgraft.sources.resolving import resolve
 from subgraft.tasks.pairings import pairing
 from subgraft.text.corpus import Corpus
-from subgraft.text.sources import resolve
 from subgraft.vocabulary.spelling import spelling, unspelled_characters
 from subgraft.vocabulary.tokenizer import Tokenizer
 

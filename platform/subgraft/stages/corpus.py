@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.sources.building import build
 from subgraft.stages.context import Context, Json
 from subgraft.tasks.pairings import pairing
-from subgraft.text.building import build
 
 
 def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from subgraft.config.corpora import QuestionGenerationSettings
+from subgraft.sources.squad import Pairing
 from subgraft.tasks.question_generation import MarkedAnswer
-from subgraft.text.squad import Pairing
 
 
 def pairing(questions: QuestionGenerationSettings | None) -> Pairing | None:

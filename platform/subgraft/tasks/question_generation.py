@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from subgraft.config.corpora import QuestionGenerationSettings
 from subgraft.errors import UserError
+from subgraft.sources.squad import Question
 from subgraft.tasks.window import window
-from subgraft.text.squad import Question
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
