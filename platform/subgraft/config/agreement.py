@@ -1,0 +1,274 @@
+"""What must hold between the settings of an experiment. Each check raises ValueError with what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subgraft.config.base import VocabularyKind
+from subgraft.config.comparison import Comparison
+from subgraft.config.initialiser_facts import LEARNINGS, facts_of, names_with
+from subgraft.config.models import families_for
+from subgraft.config.search import require_searchable
+from subgraft.config.systems import require_trained_tables
+from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.config.training import ROWS_IN_PARTS
+
+# Settings of a finetuning that name its steps.
+_BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
+
+
+def require_distinct_names(experiment: Comparison) -> None:
+    for where, corpus in (("upstream", experiment.upstream.corpus), ("downstream", experiment.downstream.corpus)):
+        if corpus not in experiment.corpora:
+            raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(experiment.corpora)}")
+    given = {
+        "system names": [system.name for system in experiment.systems],
+        "seeds": experiment.seeds,
+        "sides": experiment.sides,
+    }
+    for what, values in given.items():
+        if len(set(values)) != len(values):
+            raise ValueError(f"{what} must be distinct")
+
+
+def require_corpus_of_task(experiment: Comparison) -> None:
+    questions = {name for name, source in experiment.corpora.items() if source.squad}
+    if experiment.upstream.corpus in questions:
+        raise ValueError("squad holds a task's questions: it cannot be the upstream corpus")
+    corpus, task = experiment.downstream.corpus, TASKS[experiment.task]
+    if task.of_questions and corpus not in questions:
+        raise ValueError(f"{experiment.task} needs a downstream corpus of kind squad, which '{corpus}' is not")
+    if corpus in questions and not task.of_questions:
+        about = " or ".join(f"`task: {name}`" for name in tasks_with("of_questions"))
+        raise ValueError(f"corpus '{corpus}' is of kind squad, which {about} is about")
+    if task.two_languages and experiment.languages.source == experiment.languages.target:
+        raise ValueError(f"{experiment.task} is between two languages; within one, say `task: text-to-text`")
+
+
+def require_model_of_task(experiment: Comparison) -> None:
+    """A decoder alone continues text, and nothing but that works without an encoder."""
+    continues, kinds = (
+        TASKS[experiment.task].finetuned_on.continues,
+        [each.kind for each in experiment.upstream.objectives],
+    )
+    if not continues and any(objective.continues for objective in experiment.upstream.objectives):
+        raise ValueError(
+            f"{experiment.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; text that "
+            "such a model continues is of `task: continuation`"
+        )
+    if continues:
+        _require_continuable(experiment, kinds)
+
+
+def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
+    task = experiment.task
+    if not all(objective.continues for objective in experiment.upstream.objectives):
+        wanted = TASKS[task].finetuned_on.kind
+        raise ValueError(
+            f"{task} is for decoders alone: write upstream.objectives: [{{kind: {wanted}}}] and model.family "
+            f"{' or '.join(families_for(wanted))}, not {', '.join(kinds)}"
+        )
+    if experiment.languages.source != experiment.languages.target:
+        raise ValueError(f"{task} is of text in one language: source and target must be the same")
+    if experiment.sides != ("decoder",):
+        raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")
+    if experiment.finetune.select == "bleu":
+        raise ValueError(f"finetune.select bleu: {task} has no BLEU; say likelihood, or last")
+    for name in ("calibration", "by_token_count"):
+        if getattr(experiment.evaluation, name):
+            raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
+    if experiment.search is not None:
+        raise ValueError(f"a search measures dev BLEU, which {task} does not have")
+    if learnt := [system.name for system in experiment.systems if facts_of(system.initialiser).learnt_by]:
+        raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
+
+
+def require_changing_tables(experiment: Comparison) -> None:
+    by_step = [name for name in _BY_STEP if getattr(experiment.finetune, name)]
+    if by_step and (phased := [system.name for system in experiment.systems if system.tables_first]):
+        raise ValueError(
+            f"system {phased[0]}: tables_first splits finetuning in two, so finetune.{by_step[0]} does not apply"
+        )
+    for system in experiment.systems:
+        require_trained_tables(system, system.finetuning(experiment.finetune).embedding_learning_rate)
+
+
+def require_both_sides_to_share(experiment: Comparison) -> None:
+    if experiment.downstream.shared and len(experiment.sides) == 1:
+        raise ValueError("downstream.shared: a vocabulary for both sides needs `sides: [encoder, decoder]`")
+
+
+def require_attachable(experiment: Comparison) -> None:
+    attached = [system.name for system in experiment.systems if system.attached]
+    if attached and experiment.runtime.zero_stage == 3:
+        raise ValueError(f"system {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
+
+
+def require_whole_tables(experiment: Comparison) -> None:
+    if experiment.runtime.zero_stage is not None and any(
+        system.finetuning(experiment.finetune).rare_tokens for system in experiment.systems
+    ):
+        raise ValueError(ROWS_IN_PARTS)
+
+
+def require_search(experiment: Comparison) -> None:
+    if experiment.search is not None:
+        require_searchable(experiment.search, experiment.systems, experiment.finetune)
+
+
+def require_pretraining(experiment: Comparison) -> None:
+    """Systems with another pretraining than the plain one need one that happens here, with such a vocabulary."""
+    others = [system.name for system in experiment.systems if system.pretraining != "plain"]
+    if experiment.upstream.checkpoint is not None and others:
+        raise ValueError(
+            f"upstream.checkpoint brings a pretrained model, and these systems need a pretraining of their own: "
+            f"{', '.join(others)}; leave out either"
+        )
+    if experiment.upstream.continue_pretraining and experiment.upstream.checkpoint is None:
+        raise ValueError("upstream.continue_pretraining goes on with upstream.checkpoint, and none is given")
+    if experiment.pretrain.select not in (None, "last") and not any(
+        each.needs_dev for each in experiment.upstream.objectives
+    ):
+        raise ValueError(
+            f"pretrain.select {experiment.pretrain.select} goes by dev scores, which pretraining has only where "
+            "translation is among upstream.objectives"
+        )
+    if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
+        raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
+    sampled = any(system.pretraining == "sampled" for system in experiment.systems)
+    if sampled and experiment.upstream.vocabulary.kind == "wordpiece":
+        raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
+    for objective in experiment.upstream.objectives if sampled else ():
+        if not objective.samples:
+            raise ValueError(f"`pretraining: sampled` does not work with the objective {objective.kind}")
+        if objective.sampled_as not in (None, *experiment.upstream.sampling.sides):
+            raise ValueError(
+                f"text of the objective {objective.kind} counts as the {objective.sampled_as}'s: "
+                "upstream.sampling.sides must name it"
+            )
+
+
+def require_one_head(experiment: Comparison) -> None:
+    heads = sorted({objective.head for objective in experiment.upstream.objectives})
+    if len(heads) > 1 and experiment.runtime.zero_stage is not None:
+        raise ValueError(
+            f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would move in "
+            "every step, used or not: leave out runtime.zero_stage"
+        )
+
+
+def require_fitting_blocks(experiment: Comparison) -> None:
+    longest = max(experiment.pretrain.max_length, experiment.generator_training.max_length)
+    for place, objective in enumerate(experiment.upstream.objectives):
+        if (objective.longest_block or 0) > longest:
+            raise ValueError(
+                f"upstream.objectives.{place}.block_tokens {objective.longest_block} is beyond the {longest} of "
+                "pretrain.max_length and generator_training.max_length"
+            )
+
+
+def require_measurable(experiment: Comparison) -> None:
+    """What is measured beside the task needs something to be measured on."""
+    if experiment.evaluation.upstream_sentences is not None and not experiment.upstream.translates:
+        raise ValueError(
+            "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
+            "cannot translate before it is finetuned, so translation must be among upstream.objectives"
+        )
+    learnt = {None, *names_with("learnt_by")}
+    if experiment.intrinsic is not None and all(system.initialiser in learnt for system in experiment.systems):
+        raise ValueError(
+            f"intrinsic measures systems with an initialiser other than {' and '.join(LEARNINGS)}: there is none"
+        )
+
+
+def require_width_of_table(experiment: Comparison) -> None:
+    """A checkpoint's width is not known before it is there."""
+    width = experiment.static_embeddings.dimensions
+    unmapped = [system.name for system in experiment.systems if facts_of(system.initialiser).as_they_are]
+    if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.d_model):
+        raise ValueError(
+            f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
+            f"model.d_model {experiment.model.d_model}"
+        )
+
+
+def require_trainable_model(experiment: Comparison) -> None:
+    """A model that is made here must support its objectives, vocabularies, sides and lengths."""
+    if experiment.upstream.checkpoint is not None:
+        return
+    family, kinds = experiment.model.family, experiment.model.vocabulary_kinds
+    for objective in experiment.upstream.objectives:
+        if objective.kind not in experiment.model.objectives:
+            able = " or ".join(families_for(objective.kind))
+            raise ValueError(f"the objective {objective.kind} needs model.family {able}, not {family}")
+    for where, kind in _vocabulary_kinds(experiment).items():
+        if kind not in kinds:
+            raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
+    if absent := [side for side in experiment.sides if side not in experiment.model.sides]:
+        raise ValueError(f"sides: a model of the family {family} has no {absent[0]}")
+    if experiment.model.one_table and not experiment.downstream.shared:
+        raise ValueError(f"model.family {family} has one table for both sides: it needs downstream.shared: true")
+    longest = max(experiment.pretrain.max_length, experiment.longest_after_pretraining)
+    if longest > experiment.model.max_positions:
+        raise ValueError(f"a max_length of {longest} is beyond model.max_positions {experiment.model.max_positions}")
+
+
+def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
+    """Kinds of the vocabularies that models are pretrained with here, by their settings."""
+    ways = {system.pretraining for system in experiment.systems}
+    kinds = {"upstream.vocabulary": experiment.upstream.vocabulary.kind}
+    kinds |= {"downstream.vocabulary": experiment.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
+    return kinds | ({"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
+
+
+def require_learnable_rows(experiment: Comparison) -> None:
+    """Learnt rows need their training's settings, and sides that they can be learnt for."""
+    for name in filter(experiment.learns, LEARNINGS):
+        facts = LEARNINGS[name]
+        if getattr(experiment, facts.training) is None:
+            raise ValueError(f"systems of {name} need {facts.training}")
+        if facts.decoder_alone and experiment.sides != ("decoder",):
+            raise ValueError(f"{name} learns what a decoder predicts: its systems need `sides: [decoder]`")
+
+
+def require_layer(experiment: Comparison) -> None:
+    """A checkpoint's depth is not known before it is there."""
+    depth = min(experiment.model.depth(side) for side in experiment.sides)
+    here = experiment.learns("token-distillation") and experiment.upstream.checkpoint is None
+    if here and (experiment.token_distillation.layer or 1) > depth:
+        raise ValueError(
+            f"token_distillation.layer {experiment.token_distillation.layer} is beyond the {depth} layers of a side"
+        )
+
+
+def require_own_translations(experiment: Comparison) -> None:
+    """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
+    if not experiment.learns("likelihood-matching"):
+        return
+    if experiment.likelihood_matching.text == "own-translations" and not experiment.upstream.translates:
+        raise ValueError(
+            "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
+            "translation must be among upstream.objectives"
+        )
+
+
+# In the order in which mistakes are told.
+CHECKS = (
+    require_distinct_names,
+    require_corpus_of_task,
+    require_model_of_task,
+    require_changing_tables,
+    require_both_sides_to_share,
+    require_attachable,
+    require_whole_tables,
+    require_search,
+    require_pretraining,
+    require_one_head,
+    require_fitting_blocks,
+    require_measurable,
+    require_width_of_table,
+    require_trainable_model,
+    require_learnable_rows,
+    require_layer,
+    require_own_translations,
+)

@@ -1,0 +1,132 @@
+"""What a comparison is made of: all settings of an experiment, before `agreement` has held them together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from subgraft.config.base import Seed, Settings, SideName
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.domains import DownstreamSettings, UpstreamSettings
+from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
+from subgraft.config.initialiser_facts import LEARNINGS, LearningName, facts_of
+from subgraft.config.initialisers import (
+    GeneratorSettings,
+    LikelihoodMatchingSettings,
+    StaticEmbeddingSettings,
+    TokenDistillationSettings,
+)
+from subgraft.config.models import ModelSettings
+from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.runtime import Runtime
+from subgraft.config.search import SearchSettings
+from subgraft.config.systems import System
+from subgraft.config.tasks import TASKS, TaskName
+from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
+from subgraft.config.vocabularies import JointVocabularySettings
+
+
+class Comparison(Settings):
+    """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
+
+    name: the experiment's name, in the tracker, the registry and the report.
+    preset: the sizes and trainings that are used where the configuration gives none.
+    task: what the model is finetuned for.
+    question_generation: what a model reads, for the task of that name.
+    languages: what the task reads and writes.
+    seeds: a run of every system for each.
+    sides: whose vocabulary changes.
+    corpora: every corpus, by name.
+    cleaning: which training pairs are kept.
+    upstream: what the model is pretrained on, or the checkpoint.
+    downstream: the task's corpus and vocabulary.
+    joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
+    model: the size of a model that is pretrained here.
+    pretrain: the training of the upstream model.
+    generator: how generators work, in all systems.
+    generator_training: the training of a generator.
+    static_embeddings: for initialisers that need vectors of the new tokens.
+    token_distillation: for systems of `token-distillation`.
+    token_distillation_training: the training of these rows; needed if there is such a system.
+    likelihood_matching: for systems of `likelihood-matching`.
+    likelihood_matching_training: the training of these rows; needed if there is such a system.
+    finetune: the finetuning of all systems.
+    systems: what is compared.
+    evaluation: how models are measured.
+    intrinsic: measures new rows by themselves too; skipped where not given.
+    search: what `subgraft search` does; the other commands ignore it.
+    runtime: where and how steps run.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    preset: Literal["small", "gpu", "paper"] = "small"
+    task: TaskName = Field(default="translation", exclude_if=lambda given: given == "translation")
+    question_generation: QuestionGenerationSettings = Field(
+        default=QuestionGenerationSettings(), exclude_if=lambda given: given == QuestionGenerationSettings()
+    )
+    languages: Languages
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (1,)
+    sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
+    corpora: dict[str, CorpusSource]
+    cleaning: Cleaning = Cleaning()
+    upstream: UpstreamSettings
+    downstream: DownstreamSettings
+    joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
+    model: ModelSettings
+    pretrain: ModelTrainingSettings
+    generator: GeneratorSettings = GeneratorSettings()
+    generator_training: TrainingSettings
+    static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
+    token_distillation: TokenDistillationSettings = Field(
+        default=TokenDistillationSettings(), exclude_if=lambda given: given == TokenDistillationSettings()
+    )
+    token_distillation_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    likelihood_matching: LikelihoodMatchingSettings = Field(
+        default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
+    )
+    likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    finetune: FinetuneSettings
+    systems: Annotated[tuple[System, ...], Field(min_length=1)]
+    evaluation: EvaluationSettings = EvaluationSettings()
+    intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    search: SearchSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    runtime: Runtime = Runtime()
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Text that is written around an answer, which whatever reads a passage must be able to spell."""
+        return self.question_generation.marks if TASKS[self.task].of_questions else ()
+
+    @property
+    def upstream_languages(self) -> Languages:
+        """What the upstream corpus is in: the task's languages, unless it says others."""
+        given = self.upstream.languages
+        return given if isinstance(given, Languages) else self.languages
+
+    @property
+    def finetuned_on(self) -> ObjectiveSettings:
+        """How the task's text is learnt."""
+        return TASKS[self.task].finetuned_on.after(self.upstream.objectives)
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether the upstream model is pretrained here, from nothing or further than its checkpoint was."""
+        return self.upstream.checkpoint is None or self.upstream.continue_pretraining
+
+    @property
+    def longest_of_checkpoint(self) -> int:
+        """The longest sequence, in tokens, of all trainings of a checkpoint."""
+        further = self.pretrain.max_length if self.upstream.continue_pretraining else 0
+        return max(further, self.longest_after_pretraining)
+
+    @property
+    def longest_after_pretraining(self) -> int:
+        """The longest sequence, in tokens, of the trainings that come after pretraining."""
+        learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
+        trainings = (self.generator_training, *learning, self.finetune)
+        return max(training.max_length for training in trainings if training is not None)
+
+    def learns(self, learning: LearningName) -> bool:
+        """Whether any system's new tokens are learnt so."""
+        return any(facts_of(system.initialiser).learnt_by == learning for system in self.systems)
