@@ -100,7 +100,7 @@ def _groups(group: type[BaseModel], where: str, seen: set[type]) -> Iterator[tup
     yield where, group
     for name, field in group.model_fields.items():
         place = f"{where}.{name}" if where else name
-        inner = _models(field.annotation)
+        inner = settings_in(field.annotation)
         for model in inner:
             yield from _groups(model, f"{place} ({_kind(model)})" if len(inner) > 1 else place, seen)
 
@@ -112,13 +112,13 @@ def _kind(group: type[BaseModel]) -> str:
     return next((str(only[0]) for only in values if len(only) == 1), group.__name__)
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def settings_in(annotation: Any) -> list[type[BaseModel]]:
     """Every settings class that an annotation can hold, through unions and containers."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     found: list[type[BaseModel]] = []
     for inner in get_args(annotation):
-        found += [model for model in _models(inner) if model not in found]
+        found += [model for model in settings_in(inner) if model not in found]
     return found
 
 
@@ -163,7 +163,7 @@ def _type(annotation: Any, sections: Sections) -> str:
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        several = len(_models(annotation)) > 1
+        several = len(settings_in(annotation)) > 1
         members = [_link(each, sections, several) if each in sections else _type(each, sections) for each in arguments]
         return " or ".join(dict.fromkeys(members))
     if origin is tuple:

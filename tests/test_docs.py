@@ -160,7 +160,7 @@ def _names_a_setting(key: str) -> bool:
         fields = [group.model_fields[part] for group in groups if part in group.model_fields]
         if not fields:
             return False
-        groups = [model for field in fields for model in reference._models(field.annotation)]
+        groups = [model for field in fields for model in reference.settings_in(field.annotation)]
     return True
 
 

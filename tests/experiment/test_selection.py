@@ -26,7 +26,9 @@ def selected(pipeline: Pipeline, folder: Path, *curves: Sequence[float]) -> Sele
     """Of plain 1, plain 2, mean 1 and mean 2 with these dev scores, at steps 0, 10, 20 and so on."""
     found = []
     for number, (steps, scores) in enumerate(zip(pipeline.systems, curves, strict=True)):
-        curve = [{"step": 10 * i, "values": {"bleu": score}} for i, score in enumerate(scores)]
+        curve = [
+            {"step": 10 * i, "values": {"bleu": score, "bits_per_character": 2.0}} for i, score in enumerate(scores)
+        ]
         (folder / str(number)).mkdir()
         (folder / str(number) / CURVE).write_text(json.dumps(curve))
         found.append(Finetuned(steps, kept_weights(folder / str(number))))

@@ -56,7 +56,7 @@ def test_what_is_no_model_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="bert, encoder-decoder, gpt2, llama, m2m_100, marian, mbart, split_mbart, t5"):
         load_tokenizers(tmp_path)
     write_config(tmp_path, "encoder-decoder")
-    with pytest.raises(UserError, match="of other parts than two BERTs"):
+    with pytest.raises(UserError, match="only encoder-decoders of two BERTs"):
         load_tokenizers(tmp_path)
 
 

@@ -85,7 +85,7 @@ def test_a_finetuning_that_brought_nothing_is_told(
     steps = trial_steps(pipeline, TrialResult(1, {"initialiser": "avg"}))
     alone = replace(steps, finetune=replace(steps.finetune, inputs={}), speed=None)
     store = Store(tmp_path)
-    curve = [{"step": step, "values": {"bleu": score}} for step, score in enumerate(scores)]
+    curve = [{"step": step, "values": {"bleu": score, "bits_per_character": 2.0}} for step, score in enumerate(scores)]
 
     def write(out: Path) -> dict[str, Json]:
         (out / CURVE).write_text(json.dumps(curve))

@@ -83,7 +83,7 @@ def test_of_several_together_each_is_one_text_or_parallel(tmp_path: Path) -> Non
     source = CorpusSource(together=(plain, CorpusSource(files={"train": (str(tmp_path / "more"),)})))
     corpus = build(source, Languages(source="sw", target="sw"), Cleaning(), tmp_path / "out")
     assert corpus.size("train") == 15
-    with pytest.raises(UserError, match="together: parts are parallel texts, or one text"):
+    with pytest.raises(UserError, match="together: every part must be a parallel text"):
         resolve(CorpusSource(together=(plain, plain)), Languages(source="sw", target="zu"), tmp_path)
 
 

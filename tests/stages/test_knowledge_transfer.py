@@ -191,7 +191,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     [
         (
             ["upstream.objectives=[{kind: translation}]"],
-            "the objective translation needs model.family marian or mbart, not bert",
+            "the objective translation needs model.family marian or mbart or t5 or m2m_100, not bert",
         ),
         (["model={family: marian}"], "the objective masked needs model.family bert, not marian"),
         (["upstream.vocabulary.kind=unigram"], "needs upstream.vocabulary.kind wordpiece"),
