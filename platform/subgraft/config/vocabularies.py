@@ -18,6 +18,8 @@ class VocabularySettings(Settings):
     byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for
     unigram and bpe by default, not available for wordpiece.
     min_count: pieces that the text uses fewer times than this are replaced by others; null replaces none.
+    language_exponent: α of p^α, by which the languages of a vocabulary that several share are drawn: 1 as they are, 0
+    all alike, 0.7 in mBART and VoCap; null takes the whole text once.
     """
 
     kind: VocabularyKind = "unigram"
@@ -25,6 +27,7 @@ class VocabularySettings(Settings):
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") != "wordpiece")
     min_count: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
+    language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:

@@ -13,13 +13,15 @@ from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.tasks.question_generation import require_marks
 from subgraft.text.corpus import Corpus
+from subgraft.text.languages import balanced
 from subgraft.vocabulary.learn import learn
 
 
 def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
-    texts = [partial(_lines, Corpus.open(inputs[role]), recipe.side) for role in ("corpus", "second") if role in inputs]
+    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
+    texts = [partial(_lines, corpus, recipe.side, recipe.settings.language_exponent) for corpus in corpora]
     copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
     tokenizer = learn(
         chain.from_iterable(text() for text, times in zip(texts, copies, strict=True) for _ in range(times)),
@@ -37,10 +39,15 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
     return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
 
 
-def _lines(corpus: Corpus, side: Literal["source", "target", "both"]) -> Iterator[str]:
-    if side == "both":
-        return chain.from_iterable(lines for _, lines in corpus.texts("train"))
-    return corpus.lines("train", side)
+def _lines(corpus: Corpus, side: Literal["source", "target", "both"], exponent: float | None) -> Iterator[str]:
+    if side != "both":
+        return corpus.lines("train", side)
+    # By number: source and target may be in one language.
+    texts = {str(number): text for number, (_, text) in enumerate(corpus.texts("train"))}
+    if exponent is None:
+        return chain.from_iterable(texts.values())
+    sizes = {number: len(text) for number, text in texts.items()}
+    return balanced({number: text.__iter__ for number, text in texts.items()}, sizes, exponent, sum(sizes.values()))
 
 
 def _characters(lines: Iterator[str]) -> int:

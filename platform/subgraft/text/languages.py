@@ -72,7 +72,7 @@ def allotted(sizes: Mapping[str, int], alpha: float, total: int) -> dict[str, in
 
 
 def balanced(
-    texts: Mapping[str, Callable[[], Iterator[str]]], sizes: Mapping[str, int], alpha: float, total: int, seed: int
+    texts: Mapping[str, Callable[[], Iterator[str]]], sizes: Mapping[str, int], alpha: float, total: int, seed: int = 1
 ) -> Iterator[str]:
     """`total` segments of several languages by their shares: what a vocabulary of all of them is learnt from.
 
