@@ -106,7 +106,7 @@ def results(place: Path) -> dict[str, dict[str, Any]]:
 
 def _digest(path: Path, sha256: str) -> str:
     """Of a file's content but for the time that things took; of a report nothing, as it shows that everywhere."""
-    if path.parent.name == "plots" or path.name.startswith("report."):
+    if path.parent.name == "plots" or path.name.startswith(("report.", "table.")):
         return "not compared"
     if path.name.startswith(("curve", "evaluation")):
         return sha256_of(_timeless(json.loads(path.read_text(encoding="utf-8"))))
