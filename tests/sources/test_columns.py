@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from subgraft.config.corpora import Cleaning, ColumnFiles, CorpusSource, Languages
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.source_files import ColumnFiles
 from subgraft.errors import UserError
 from subgraft.sources.building import build
 from subgraft.sources.columns import pairs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.corpora import UrlFile
+from subgraft.config.source_files import UrlFile
 from subgraft.errors import OperationalError, UserError
 from subgraft.sources.download import fetch
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, UrlFile
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.source_files import UrlFile
 from subgraft.errors import UserError
 from subgraft.sources.building import build
 from subgraft.sources.file_sources import FileSource

@@ -6,11 +6,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings, Split
-
-FieldKind = Literal["text", "label", "span", "tensor"]
-FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
-Count = Annotated[int, Field(gt=0)]
+from subgraft.config.base import Settings, Split
+from subgraft.config.source_files import ColumnFiles, Count, PlainTexts, RecordFiles, UrlFile, VerseFiles, is_absent
 
 
 class Languages(Settings):
@@ -22,192 +19,6 @@ class Languages(Settings):
 
     source: str
     target: str
-
-
-def _absent(given: object) -> bool:
-    return given is None
-
-
-class UrlFile(Settings):
-    """A file to download.
-
-    url: its address; what is there is plain text or gzipped.
-    sha256: the digest of the bytes as downloaded; another file is refused.
-    """
-
-    url: str
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class ColumnFiles(Settings):
-    """Pairs in columns of a file: tab-separated ones by number, from 1, or fields of JSON lines by name.
-
-    folder: where {train,dev,test}.tsv[.gz] lie, or .jsonl[.gz] where columns are named.
-    files: a path per split, in place of folder.
-    source, target: a column, or several, joined by `separator`; of a field that is a list, its first item.
-    separator: what is put between the texts of several columns.
-    """
-
-    folder: str | None = None
-    files: dict[Split, str] | None = None
-    source: int | str | tuple[int | str, ...] = 1
-    target: int | str | tuple[int | str, ...] = 2
-    separator: str = " "
-
-    @property
-    def sides(self) -> tuple[tuple[int | str, ...], tuple[int | str, ...]]:
-        """The columns of the source and of the target."""
-        source, target = (side if isinstance(side, tuple) else (side,) for side in (self.source, self.target))
-        return source, target
-
-    @property
-    def named(self) -> bool:
-        """Whether columns are fields of JSON lines."""
-        return isinstance(self.sides[0][0], str)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> ColumnFiles:
-        if (self.folder is None) == (self.files is None):
-            raise ValueError("give exactly one of folder, files")
-        if not all(self.sides):
-            raise ValueError("source and target need a column each")
-        columns = [column for side in self.sides for column in side]
-        if len({isinstance(column, str) for column in columns}) > 1:
-            raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
-        if any(isinstance(column, int) and column < 1 for column in columns):
-            raise ValueError("columns are counted from 1")
-        return self
-
-
-class RecordField(Settings):
-    """A named field of records.
-
-    kind: what it holds: a text, a label, a span of a text, or a row of a tensor.
-    column: the column that it is read from; by default the one of the field's name.
-    language: the language of a text; by default the field's own name.
-    of: the text that a span, [start, end] in characters, lies in.
-
-    A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors beside the records.
-    """
-
-    kind: FieldKind = "text"
-    column: int | str | None = None
-    language: str | None = None
-    of: str | None = None
-
-    @model_validator(mode="after")
-    def _of_its_kind(self) -> RecordField:
-        if self.language is not None and self.kind != "text":
-            raise ValueError("only a text has a language")
-        if (self.of is not None) != (self.kind == "span"):
-            raise ValueError("a span needs `of`, the text that it lies in, and other kinds cannot have it")
-        if self.kind == "tensor" and self.column is not None:
-            raise ValueError("a tensor has no column: its rows are in a safetensors file")
-        return self
-
-
-class RecordFiles(Settings):
-    """Records of named fields: JSON lines, or tab-separated where columns are numbers, from 1.
-
-    folder: where {train,dev,test}.jsonl[.gz] or .tsv[.gz] lie.
-    files: a path per split, in place of folder.
-    fields: what a record consists of, by name; one at least must be a text.
-    document: the column that names a record's document; the texts of a record are then lists of segments, or single
-    segments, and neighbours of one name make the document.
-    """
-
-    folder: str | None = None
-    files: dict[Split, str] | None = None
-    fields: Annotated[dict[FieldName, RecordField], Field(min_length=1)]
-    document: int | str | None = None
-
-    def column(self, name: str) -> int | str:
-        """The column of a field."""
-        given = self.fields[name].column
-        return name if given is None else given
-
-    @property
-    def numbered(self) -> bool:
-        """Whether columns are those of tab-separated files."""
-        return any(isinstance(column, int) for column in self._columns)
-
-    @property
-    def _columns(self) -> list[int | str]:
-        columns = [self.column(name) for name, field in self.fields.items() if field.kind != "tensor"]
-        return columns if self.document is None else [*columns, self.document]
-
-    @model_validator(mode="after")
-    def _consistent(self) -> RecordFiles:
-        if (self.folder is None) == (self.files is None):
-            raise ValueError("give exactly one of folder, files")
-        if "documents" in self.fields:
-            raise ValueError("no field can be called documents: that is where a corpus keeps their names")
-        texts = {name for name, field in self.fields.items() if field.kind == "text"}
-        if not texts:
-            raise ValueError("one field at least must be a text")
-        for name, field in self.fields.items():
-            if field.of is not None and field.of not in texts:
-                raise ValueError(f"the span {name} is of '{field.of}', which is not a text field")
-        if len({isinstance(column, str) for column in self._columns}) > 1:
-            raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
-        if any(isinstance(column, int) and column < 1 for column in self._columns):
-            raise ValueError("columns are counted from 1")
-        if self.folder is None and any(field.kind == "tensor" for field in self.fields.values()):
-            raise ValueError("tensors lie beside the records in a folder: give folder, not files")
-        return self
-
-
-class VerseFiles(Settings):
-    """Translations of one book, line by line `verse id<TAB>text`, ids as in b.MAT.1.1: book, chapter, verse.
-
-    folder: where the translations lie.
-    translations: the name of each language's file, {name}.tsv[.gz].
-    aligned: whether only verses that all translations have are kept, side by side; if not, each translation is a text
-    of its own.
-    documents: which verses make a document.
-    dev, test: the books held out for the split, as in MAT; all others are for training.
-    """
-
-    folder: str
-    translations: Annotated[dict[str, str], Field(min_length=1)]
-    aligned: bool = True
-    documents: Literal["chapter", "book"] = "chapter"
-    dev: tuple[str, ...] = ()
-    test: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _held_out_once(self) -> VerseFiles:
-        if both := sorted({*self.dev} & {*self.test}):
-            raise ValueError(f"{both[0]} is held out twice, for dev and for test")
-        return self
-
-
-class PlainTexts(Settings):
-    """Text by language that is not split yet: {name}.txt[.gz] in a folder, or one file of `name<TAB>segment` lines.
-
-    folder: where a file for each language lies.
-    tagged: the one file of all languages, in place of folder.
-    languages: the name of each language in the folder or the file, or a list of languages that are their own names.
-    held_out: how many segments of each language dev and test get.
-    seed: draws the segments held out; without it, they are evenly spaced.
-    """
-
-    folder: str | None = None
-    tagged: str | None = None
-    languages: Annotated[dict[str, str] | tuple[str, ...], Field(min_length=1)]
-    held_out: dict[Literal["dev", "test"], Count] = Field(default_factory=dict)
-    seed: Seed | None = None
-
-    @property
-    def names(self) -> dict[str, str]:
-        """What each language is called in the folder or the file."""
-        return self.languages if isinstance(self.languages, dict) else {code: code for code in self.languages}
-
-    @model_validator(mode="after")
-    def _one_place(self) -> PlainTexts:
-        if (self.folder is None) == (self.tagged is None):
-            raise ValueError("give exactly one of folder, tagged")
-        return self
 
 
 SourceKind = Literal[
@@ -254,12 +65,12 @@ class CorpusSource(Settings):
     mtdata: dict[Split, str] | None = None
     squad: str | dict[Split, str] | None = None
     columns: ColumnFiles | None = None
-    together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=_absent)
-    records: RecordFiles | None = Field(default=None, exclude_if=_absent)
-    verses: VerseFiles | None = Field(default=None, exclude_if=_absent)
-    plain: PlainTexts | None = Field(default=None, exclude_if=_absent)
-    texts: dict[str, CorpusSource] | None = Field(default=None, exclude_if=_absent)
-    languages: tuple[str, ...] | None = Field(default=None, exclude_if=_absent)
+    together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=is_absent)
+    records: RecordFiles | None = Field(default=None, exclude_if=is_absent)
+    verses: VerseFiles | None = Field(default=None, exclude_if=is_absent)
+    plain: PlainTexts | None = Field(default=None, exclude_if=is_absent)
+    texts: dict[str, CorpusSource] | None = Field(default=None, exclude_if=is_absent)
+    languages: tuple[str, ...] | None = Field(default=None, exclude_if=is_absent)
     limit: dict[Split, Count] = Field(default_factory=dict)
 
     @property

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.config.base import Split
-from subgraft.config.corpora import Cleaning, CorpusSource, FieldKind, Languages, SourceKind
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKind
+from subgraft.config.source_files import FieldKind
 from subgraft.errors import UserError
 from subgraft.files import file_digest
 from subgraft.sources.building import Progress, build, require_empty

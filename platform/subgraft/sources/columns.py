@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from subgraft import jsonlines
 from subgraft.config.base import Split
-from subgraft.config.corpora import ColumnFiles
+from subgraft.config.source_files import ColumnFiles
 from subgraft.errors import UserError
 from subgraft.sources.resolved import PairFilesSource
 from subgraft.text import reading

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from subgraft.config.corpora import UrlFile
+from subgraft.config.source_files import UrlFile
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
 from subgraft.locks import Lock

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft.config.base import Split
-from subgraft.config.corpora import Languages, UrlFile
+from subgraft.config.corpora import Languages
+from subgraft.config.source_files import UrlFile
 from subgraft.files import file_digest
 from subgraft.sources import download, generated, mtdata
 from subgraft.sources.places import SPLITS

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from subgraft.config.base import Split
-from subgraft.config.corpora import CorpusSource, PlainTexts, RecordField, RecordFiles, VerseFiles
+from subgraft.config.corpora import CorpusSource
+from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
 from subgraft.errors import UserError
 from subgraft.sources.places import SPLITS, plain_or_zipped, split_file
 from subgraft.sources.verses import VERSE_LINE

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.config.base import Split
-from subgraft.config.corpora import PlainTexts
+from subgraft.config.source_files import PlainTexts
 from subgraft.errors import UserError
 from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subgraft.config.base import Split
-from subgraft.config.corpora import RecordFiles
+from subgraft.config.source_files import RecordFiles
 from subgraft.errors import UserError
 from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS

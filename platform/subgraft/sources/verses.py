@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subgraft.config.base import Split
-from subgraft.config.corpora import VerseFiles
+from subgraft.config.source_files import VerseFiles
 from subgraft.errors import UserError
 from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from subgraft.config.corpora import FieldKind, Languages
+from subgraft.config.corpora import Languages
+from subgraft.config.source_files import FieldKind
 from subgraft.errors import UserError
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import UserError
-from subgraft.models.families.family import Config
+from subgraft.models.families.parts import Config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

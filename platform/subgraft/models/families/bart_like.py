@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
-from subgraft.models.families.family import Config, Family, Tables, TableSize
+from subgraft.models.families.family import Family
+from subgraft.models.families.parts import Config, Tables, TableSize
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.assembly import assemble, assembled
-from subgraft.models.families.family import Config, Family, Parameters, SequenceFormat, Tables, TableSize, needed
+from subgraft.models.families.family import Family
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, TableSize, needed
 
 if TYPE_CHECKING:
     from torch import nn

@@ -15,7 +15,8 @@ from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.assembly import BERT2BERT
 from subgraft.models.families.bert import Bert, head_size, head_tables, name_bias_twice, prediction_head, stack_size
-from subgraft.models.families.family import Config, Family, Parameters, SequenceFormat, Tables, TableSize
+from subgraft.models.families.family import Family
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, TableSize
 
 if TYPE_CHECKING:
     from torch import nn

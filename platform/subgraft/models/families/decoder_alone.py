@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from subgraft.models.families.family import Config, Family, SequenceFormat, Tables, TableSize, needed
+from subgraft.models.families.family import Family
+from subgraft.models.families.parts import Config, SequenceFormat, Tables, TableSize, needed
 
 if TYPE_CHECKING:
     from torch import nn

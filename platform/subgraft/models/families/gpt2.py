@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.models.families import counting
 from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
-from subgraft.models.families.family import Config, Parameters
+from subgraft.models.families.parts import Config, Parameters
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
-from subgraft.models.families.family import (
-    Config,
-    Parameters,
-    SequenceFormat,
-    Tables,
-    language_code,
-    needed,
-    one_table_only,
-    start_role,
-)
+from subgraft.models.families.family import one_table_only
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, language_code, needed, start_role
 
 if TYPE_CHECKING:
     from torch import Tensor

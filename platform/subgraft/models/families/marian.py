@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
-from subgraft.models.families.family import Config, Parameters, SequenceFormat, Side, needed, start_role
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Side, needed, start_role
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from subgraft.config.base import SideName
-from subgraft.models.families.family import Family, Tables
+from subgraft.models.families.family import Family
+from subgraft.models.families.parts import Tables
 
 
 def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables) -> None:

@@ -7,17 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from subgraft.models.families.family import (
-    Config,
-    Family,
-    Parameters,
-    SequenceFormat,
-    Tables,
-    TableSize,
-    needed,
-    one_table_only,
-    start_role,
-)
+from subgraft.models.families.family import Family, one_table_only
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, TableSize, needed, start_role
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -19,7 +19,7 @@ from subgraft.models.families.t5 import T5
 if TYPE_CHECKING:
     from torch import nn
 
-    from subgraft.models.families.family import Config
+    from subgraft.models.families.parts import Config
 
 FAMILIES: Mapping[str, Family] = {
     Marian.model_type: Marian(),
