@@ -46,7 +46,7 @@ def test_a_fingerprint_is_that_of_the_written_definition() -> None:
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
     program = (
         "from subgraft.store.step import Step; from subgraft.stages.stage import Stage\n"
-        "from subgraft.config.experiment import Settings\n"
+        "from subgraft.config.base import Settings\n"
         "class R(Settings):\n    size: int = 10\n    text: str = 'größer'\n    rate: float = 0.1\n"
         "print(Step(Stage('corpus', 1, lambda *a: {}), 'other name', R()).fingerprint)"
     )
