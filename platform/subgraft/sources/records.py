@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from subgraft import jsonlines
 from subgraft.config.base import Split
 from subgraft.config.source_files import RecordFiles
 from subgraft.errors import UserError
@@ -21,22 +21,10 @@ from subgraft.text.documents import Place
 from subgraft.text.fields import Field
 from subgraft.text.tensors import row_count
 
-Columns = Mapping[int | str, Any]
+# By name in JSON, by number in tab-separated lines.
+Columns = Mapping[Any, Any]
 # Labels and names of documents are kept a line each, and beside others: none of these may be in them.
 _BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
-
-
-def objects(lines: Iterable[str], path: Path) -> Iterator[Columns]:
-    """The JSON object on every line. Raises UserError naming file and line for anything else."""
-    for number, line in enumerate(lines, 1):
-        try:
-            found = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            hint = "One JSON object a line is expected."
-            raise UserError(f"not JSON: {error}", where=f"{path}:{number}", hint=hint) from None
-        if not isinstance(found, dict):
-            raise UserError("not a JSON object with named fields", where=f"{path}:{number}")
-        yield found
 
 
 def tab_separated(lines: Iterable[str]) -> Iterator[Columns]:
@@ -107,7 +95,7 @@ class RecordsSource(DocumentsSource):
     def _records(self, split: Split) -> Iterator[_Record]:
         path = self.files[split]
         lines = reading.lines(path)
-        read = tab_separated(lines) if self.settings.numbered else objects(lines, path)
+        read: Iterator[Columns] = tab_separated(lines) if self.settings.numbered else jsonlines.objects(lines, path)
         return (self._record(columns, f"{path}:{number}") for number, columns in enumerate(read, 1))
 
     def _record(self, columns: Columns, where: str) -> _Record:

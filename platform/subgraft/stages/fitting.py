@@ -52,11 +52,11 @@ def fit(
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
-    group: what the settings are called in a configuration.  select, lowest: the dev score that picks the best weights,
-    and whether its lowest is best.  part: names the checkpoints of one of several trainings of
-    a step.  steps_before: what was trained before this, for the record of a curve that goes on.  tables: what
-    `embedding_learning_rate` is for.  row_updates: rows that follow the optimizer in part. Raises OperationalError
-    where memory does not suffice for the largest batch, and UserError where the engine cannot treat single rows.
+    group: what the settings are called in a configuration.  select: the dev score that picks the best weights.  part:
+    names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for the
+    record of a curve that goes on.  tables: what `embedding_learning_rate` is
+    for.  row_updates: rows that follow the optimizer in part. Raises OperationalError where memory does not suffice
+    for the largest batch, and UserError where the engine cannot treat single rows.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]

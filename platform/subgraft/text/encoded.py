@@ -12,14 +12,13 @@ processes of a machine share one copy of what they use.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,6 +28,7 @@ import numpy as np
 import tokenizers
 
 from subgraft.files import file_digest, sync_tree
+from subgraft.locks import Lock
 from subgraft.text.segments import Text
 from subgraft.text.sequences import Sequences, offsets
 
@@ -110,7 +110,7 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     found = _opened(directory)
     if found is None:
         cache.mkdir(parents=True, exist_ok=True)
-        with _alone(directory.with_suffix(".lock")):
+        with Lock.wait(directory.with_suffix(".lock"), lambda: None):
             found = _opened(directory)
             if found is None:
                 _make(directory, text, encoder, made_by)
@@ -181,15 +181,3 @@ def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 def _file(directory: Path, name: str) -> Path:
     return directory / f"{name}.bin"
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """A lock that dies with its process. It saves work; what is correct rests on the renaming."""
-    with lock.open("w") as handle:
-        with suppress(OSError):  # a file system without locks: everyone makes it, one wins
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
