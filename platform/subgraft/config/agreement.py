@@ -19,7 +19,7 @@ _BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
 
 def require_distinct_names(experiment: Comparison) -> None:
     for where, corpus in (("upstream", experiment.upstream.corpus), ("downstream", experiment.downstream.corpus)):
-        if corpus not in experiment.corpora:
+        if corpus is not None and corpus not in experiment.corpora:
             raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(experiment.corpora)}")
     given = {
         "system names": [system.name for system in experiment.systems],
@@ -29,6 +29,21 @@ def require_distinct_names(experiment: Comparison) -> None:
     for what, values in given.items():
         if len(set(values)) != len(values):
             raise ValueError(f"{what} must be distinct")
+
+
+def require_upstream_text(experiment: Comparison) -> None:
+    """Without an upstream corpus there must be a checkpoint, and nothing that reads upstream text."""
+    if experiment.upstream.corpus is not None:
+        return
+    if experiment.upstream.checkpoint is None:
+        raise ValueError("upstream needs a corpus to pretrain a model on, or a checkpoint")
+    generators = [f"the generator of system {system.name}" for system in experiment.systems if system.generator]
+    further = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
+    translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
+    if readers := [*generators, *further, *translated]:
+        raise ValueError(
+            f"upstream.corpus is not given, and is read by {', '.join(readers)}: give it, or leave these out"
+        )
 
 
 def require_corpus_of_task(experiment: Comparison) -> None:
@@ -255,6 +270,7 @@ def require_own_translations(experiment: Comparison) -> None:
 # In the order in which mistakes are told.
 CHECKS = (
     require_distinct_names,
+    require_upstream_text,
     require_corpus_of_task,
     require_model_of_task,
     require_changing_tables,

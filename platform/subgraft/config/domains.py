@@ -16,7 +16,8 @@ from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 class UpstreamSettings(Settings):
     """The pretrained side: either trained here on a corpus, or a checkpoint.
 
-    corpus: a name of `corpora`; needed with a checkpoint too, because generators are trained on it.
+    corpus: a name of `corpora`; with a checkpoint only what reads upstream text needs it: trained generators, further
+    pretraining, evaluation.upstream_sentences.
     languages: the languages of that corpus, where they are not the task's; `all` takes every text that it names, in any
     number of languages.
     objectives: what the model is, or was, pretrained on; with several, each batch belongs to one of them.
@@ -28,7 +29,7 @@ class UpstreamSettings(Settings):
     seed: of pretraining, of generators and of learnt rows, which all `seeds` share.
     """
 
-    corpus: str
+    corpus: str | None = Field(default=None, exclude_if=lambda given: given is None)
     languages: Languages | Literal["all"] | None = Field(default=None, exclude_if=lambda given: given is None)
     objectives: Annotated[tuple[ObjectiveSettings, ...], Field(min_length=1)] = (TranslationSettings(),)
     vocabulary: VocabularySettings = VocabularySettings()

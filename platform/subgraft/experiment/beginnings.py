@@ -39,7 +39,9 @@ class Beginnings:
 
     @cached_property
     def upstream_corpus(self) -> Step[CorpusRecipe]:
+        """What only steps that read upstream text may ask for: beside a checkpoint there need be none."""
         upstream = self.experiment.upstream
+        assert upstream.corpus is not None  # config.agreement has seen to it
         judged = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
         needed: tuple[Split, ...] = ("train", "dev") if judged else ("train",)
         purpose = ""
@@ -215,14 +217,15 @@ class Beginnings:
         """second: a corpus to learn from beside the first.  shared: between both sides, and so of both languages."""
         experiment = self.experiment
         coded = experiment.model.needs_language_codes and experiment.upstream.checkpoint is None
-        own = experiment.upstream_languages if corpus is self.upstream_corpus else experiment.languages
+        upstream = experiment.upstream.corpus is not None and corpus is self.upstream_corpus
+        own = experiment.upstream_languages if upstream else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,
             # A joint vocabulary's weighing has a field of its own.
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
             languages=self._language_codes if coded else (),
             weighing=experiment.joint_vocabulary.weighing if second else None,
-            marks=self.experiment.marks if corpus is self.upstream_corpus and (shared or side == "source") else (),
+            marks=self.experiment.marks if upstream and (shared or side == "source") else (),
         )
         language = own.source if side == "source" else own.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")

@@ -51,7 +51,7 @@ class Pipeline(Beginnings):
     def report(self) -> Step[ReportRecipe]:
         """What everything leads to."""
         inputs = {
-            "upstream_corpus": self.upstream_corpus,
+            **({"upstream_corpus": self.upstream_corpus} if self.experiment.upstream.corpus else {}),
             "downstream_corpus": self.downstream_corpus,
             "model": self.pretrained,
             "vocabulary": self.vocabularies["decoder"],

@@ -69,15 +69,15 @@ class ReportedSystem(Settings):
 class ReportRecipe(Recipe):
     """systems: in the order in which they are shown.  baseline: the one that the others are compared with.
 
-    upstream, downstream: names of the corpora.  select: what finetunings choose their weights by.  settings: all that
-    was set, to be shown.  objective: how the task's text was learnt, left out of the fingerprint where it is pairs. The
-    step's further inputs are `upstream_corpus`, `downstream_corpus`, `model`, `vocabulary`
-    and `gap`.
+    upstream, downstream: names of the corpora; upstream is None beside a checkpoint whose text nothing reads.  select:
+    what finetunings choose their weights by.  settings: all that was set, to be shown.  objective: how the task's text
+    was learnt, left out of the fingerprint where it is pairs. The step's further inputs are `upstream_corpus` where it
+    is named, `downstream_corpus`, `model`, `vocabulary` and `gap`.
     """
 
     name: str
     languages: Languages
-    upstream: str
+    upstream: str | None = Field(default=None, exclude_if=lambda given: given is None)
     downstream: str
     systems: tuple[ReportedSystem, ...]
     baseline: str | None

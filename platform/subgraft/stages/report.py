@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,7 @@ def _collect(
     return ReportData(
         title=f"{recipe.name}: vocabularies compared",
         languages=(languages.source, languages.target),
-        corpora=(
-            _corpus("upstream", recipe.upstream, inputs["upstream_corpus"]),
-            _corpus("downstream", recipe.downstream, inputs["downstream_corpus"]),
-        ),
+        corpora=tuple(_corpora(recipe, inputs)),
         vocabularies=(
             VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
             VocabularyFacts("downstream", downstream.mark.name.lower(), len(downstream), downstream.fingerprint),
@@ -99,6 +96,12 @@ def _collect(
         bootstrap_samples=recipe.bootstrap_samples,
         select=recipe.select,
     )
+
+
+def _corpora(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Iterator[CorpusFacts]:
+    if recipe.upstream is not None:
+        yield _corpus("upstream", recipe.upstream, inputs["upstream_corpus"])
+    yield _corpus("downstream", recipe.downstream, inputs["downstream_corpus"])
 
 
 def _corpus(role: Role, name: str, directory: Path) -> CorpusFacts:
