@@ -48,7 +48,7 @@ def test_the_stage_trains_on_its_side_of_the_training_text(corpus: Path, tmp_pat
     assert summary["tokens"] == len(fitted_tokenizer())
 
 
-@pytest.mark.parametrize("method", ["word2vec", "word2vec-mapped", "cbow", "focus", "wechsel", "omp"])
+@pytest.mark.parametrize("method", ["word2vec", "word2vec-mapped", "cbow", "focus", "wechsel", "omp", "locally-linear"])
 def test_a_transfer_takes_them_as_an_input(method: str, corpus: Path, tmp_path: Path) -> None:
     run_static(corpus, tmp_path)
     Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer()).save(tmp_path / "model")

@@ -25,6 +25,7 @@ InitialiserName = Literal[
     "focus",
     "wechsel",
     "omp",
+    "locally-linear",
     "token-distillation",
     "likelihood-matching",
 ]
@@ -78,6 +79,7 @@ INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
     "focus": InitialiserFacts(static="fasttext"),
     "wechsel": InitialiserFacts(static="fasttext"),
     "omp": InitialiserFacts(static="fasttext"),
+    "locally-linear": InitialiserFacts(static="cbow"),
     "token-distillation": InitialiserFacts(learnt_by="token-distillation"),
     "likelihood-matching": InitialiserFacts(learnt_by="likelihood-matching"),
 }

@@ -18,6 +18,7 @@ from subgraft.config.initialiser_facts import InitialiserName
 from subgraft.errors import UserError
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
 from subgraft.initialisers.distilled_rows import take_distilled
+from subgraft.initialisers.locally_linear import mix_locally_linear
 from subgraft.initialisers.neighbours import mix_nearest
 from subgraft.initialisers.new_rows import FloatTables, Initialiser, NewRows, Request, mixed
 from subgraft.initialisers.reconstruction import reconstruct
@@ -104,6 +105,7 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
     "focus": partial(from_static, answer=mix_sparsemax),
     "wechsel": partial(from_static, answer=mix_nearest),
     "omp": partial(from_static, answer=mix_matching_pursuit),
+    "locally-linear": partial(from_static, answer=mix_locally_linear),
     "token-distillation": take_distilled,
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
 }
