@@ -107,7 +107,7 @@ def plan(arguments: argparse.Namespace) -> None:
     if (needed := session.estimates(planned)) is not None:
         console().print()
         console().print(needed)
-    for line in session.unspelled():
+    for line in (*session.text_beside(), *session.unspelled()):
         console().print(f"\n{line}", highlight=False, markup=False)
 
 

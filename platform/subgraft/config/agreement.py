@@ -60,6 +60,22 @@ def require_corpus_of_task(experiment: Comparison) -> None:
         raise ValueError(f"{experiment.task} is between two languages; within one, say `task: text-to-text`")
 
 
+def require_text_of_task(experiment: Comparison) -> None:
+    text = experiment.downstream.text
+    if text is None:
+        return
+    if text.target and TASKS[experiment.task].finetuned_on.continues:
+        raise ValueError(
+            f"downstream.text.target: {experiment.task} has one text, which is the source: give downstream.text.source"
+        )
+    for side in text.sides:
+        if experiment.downstream.corpus in getattr(text, side):
+            raise ValueError(
+                f"downstream.text.{side} names '{experiment.downstream.corpus}', the task's own corpus, whose text is "
+                "read anyway: name further text"
+            )
+
+
 def require_model_of_task(experiment: Comparison) -> None:
     """A decoder alone continues text, and nothing but that works without an encoder."""
     continues, kinds = (
@@ -272,6 +288,7 @@ CHECKS = (
     require_distinct_names,
     require_upstream_text,
     require_corpus_of_task,
+    require_text_of_task,
     require_model_of_task,
     require_changing_tables,
     require_both_sides_to_share,

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
+# Of a pair.
+TextSide = Literal["source", "target"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]

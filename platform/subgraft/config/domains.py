@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings
+from subgraft.config.base import Seed, Settings, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.models import families_for
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
@@ -55,14 +55,47 @@ class UpstreamSettings(Settings):
         return any(objective.translates for objective in self.objectives)
 
 
+class DownstreamText(Settings):
+    """Text of the domain that nobody has translated, in the languages of the task, beside its pairs.
+
+    Each is a name of `corpora`, of which the training text in that language is taken, or else a file of one segment a
+    line, plain or gzipped, or a folder of such files (.txt, .gz). Relative paths begin beside the configuration file,
+    then under SUBGRAFT_DATA.
+
+    source: text in the language that is read.
+    target: text in the language that is written.
+    """
+
+    source: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
+    target: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
+
+    @property
+    def sides(self) -> tuple[TextSide, ...]:
+        """Those that there is text of."""
+        known: tuple[TextSide, ...] = ("source", "target")
+        return tuple(side for side in known if getattr(self, side))
+
+    @model_validator(mode="after")
+    def _something_once(self) -> DownstreamText:
+        for side in sorted(self.model_fields_set) or ("source", "target"):
+            named = getattr(self, side)
+            if not named:
+                raise ValueError(f"{side} names no text: give a name of corpora, a file or a folder, or leave it out")
+            if twice := [name for at, name in enumerate(named) if name in named[:at]]:
+                raise ValueError(f"{side} names '{twice[0]}' twice")
+        return self
+
+
 class DownstreamSettings(Settings):
-    """The task side: its corpus and the vocabulary it gets.
+    """The task side: its corpus, its further text, and the vocabulary it gets.
 
     corpus: a name of `corpora`.
     vocabulary: the vocabulary to learn on its training text.
     shared: whether both sides get the same vocabulary, learnt on the text of both; if not, each side gets its own.
+    text: text of one language beside the corpus, which vocabularies, static embeddings and learnt rows are made of too.
     """
 
     corpus: str
     vocabulary: VocabularySettings = VocabularySettings()
     shared: bool = Field(default=False, exclude_if=lambda given: not given)
+    text: DownstreamText | None = Field(default=None, exclude_if=lambda given: given is None)

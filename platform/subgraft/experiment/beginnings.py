@@ -6,28 +6,27 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from subgraft import stages
-from subgraft.config.base import SideName, Split
+from subgraft.config.base import SideName, Split, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
+from subgraft.experiment.text_beside import text_step
 from subgraft.files import file_digest
 from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.recipes.build import BuildRecipe
 from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
+from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.sources.resolving import resolve
 from subgraft.store.step import Step
 from subgraft.tasks.pairings import pairing
 from subgraft.text.fields import texts
-
-TextSide = Literal["source", "target"]
 
 
 class Beginnings:
@@ -61,6 +60,15 @@ class Beginnings:
             pairs=pairs,
             one_text=not pairs,
         )
+
+    @cached_property
+    def text(self) -> Step[TextRecipe] | None:
+        """Text of the task's domain beside its pairs, where there is any."""
+        return text_step(self.experiment, self._base, self.downstream_corpus)
+
+    def text_on(self, *sides: TextSide) -> dict[str, Step]:
+        """The input `text` of a step that is about these sides; none where there is no such text."""
+        return {"text": self.text} if self.text and any(side in self.text.recipe.sides for side in sides) else {}
 
     def text_of(self, side: SideName) -> TextSide:
         """Which text of the task a side of the model reads or writes: where it is of one text, that one."""
@@ -230,6 +238,8 @@ class Beginnings:
         language = own.source if side == "source" else own.target
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
         inputs = {"corpus": corpus} | ({"second": second} if second else {})
+        if self.downstream_corpus in (corpus, second):
+            inputs |= self.text_on(*(("source", "target") if shared else (side,)))
         return Step(stages.VOCABULARY, name, recipe, inputs)
 
     @property

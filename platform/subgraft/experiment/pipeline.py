@@ -57,6 +57,7 @@ class Pipeline(Beginnings):
             "vocabulary": self.vocabularies["decoder"],
             "gap": self.gap,
         }
+        inputs |= {"text": self.text} if self.text else {}
         recipe, of_systems = manifest(self.experiment, self.systems)
         return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
 
@@ -90,7 +91,7 @@ class Pipeline(Beginnings):
             algorithm=algorithm,
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
-        inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary}
+        inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary, **self.text_on(recipe.side)}
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
     @property

@@ -63,6 +63,12 @@ class Session:
 
         return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
 
+    def text_beside(self) -> list[str]:
+        """What there is of text beside the task's pairs, a line for each side."""
+        from subgraft.experiment.text_beside import counted
+
+        return counted(Store(self._home), self.pipeline.text) if self.pipeline.text else []
+
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""
         store = Store(self._home)

@@ -112,7 +112,10 @@ def _built(asked: _Asked, corpus: Corpus) -> ResolvedSource:
         languages = asked.languages
         within = not corpus.monolingual and len(set(corpus.languages)) == 1
         two = within or languages.source != languages.target
-        files = split_files(folder, ("source", "target")[: 1 + two])
+        names = ("source", "target")[: 1 + two]
+        if not two and corpus.languages[0] != languages.source == corpus.languages[-1]:
+            names = ("target",)
+        files = split_files(folder, names)
         return FileSource(pair_fields(languages, two=two), asked.limit, files)
     if any(field.kind == "tensor" for field in corpus.fields):
         raise UserError(

@@ -17,12 +17,14 @@ from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.report import ReportRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.stages.stage import Stage
 
 CORPUS = Stage("corpus", 1, "corpus", CorpusRecipe)
+TEXT = Stage("text", 1, "text", TextRecipe)
 VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
 GAP = Stage("gap", 2, "gap", GapRecipe)
 CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
@@ -44,6 +46,7 @@ REPORT = Stage("report", 6, "report", ReportRecipe)
 
 STAGES = (
     CORPUS,
+    TEXT,
     VOCABULARY,
     GAP,
     CHECKPOINT,

@@ -9,14 +9,16 @@ from subgraft.initialisers.static_embeddings import RECORD
 from subgraft.initialisers.static_training import train_static
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.stages.context import Context, Json
+from subgraft.text.beside import training_lines
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def run(recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
-    corpus, tokenizer = Corpus.open(inputs["corpus"]), Tokenizer.load(inputs["vocabulary"])
-    embeddings = train_static(corpus.lines("train", recipe.side), tokenizer, recipe.algorithm, recipe.settings)
+    tokenizer = Tokenizer.load(inputs["vocabulary"])
+    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]
+    embeddings = train_static(training_lines(recipe.side, *corpora), tokenizer, recipe.algorithm, recipe.settings)
     embeddings.save(out)
     known = int(embeddings.known.sum())
     return {"algorithm": recipe.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}

@@ -8,10 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+from subgraft.config.base import TextSide
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.tasks.question_generation import require_marks
+from subgraft.text.beside import training_lines, training_texts
 from subgraft.text.corpus import Corpus
 from subgraft.text.languages import balanced
 from subgraft.vocabulary.learn import learn
@@ -21,7 +23,10 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
     del context
     like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
-    texts = [partial(_lines, corpus, recipe.side, recipe.settings.language_exponent) for corpus in corpora]
+    beside = [Corpus.open(inputs["text"])] if "text" in inputs else []
+    # What is beside the task's pairs goes with them, which come last.
+    together = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *beside]]
+    texts = [partial(_lines, each, recipe.side, recipe.settings.language_exponent) for each in together]
     copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
     tokenizer = learn(
         chain.from_iterable(text() for text, times in zip(texts, copies, strict=True) for _ in range(times)),
@@ -39,15 +44,17 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
     return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
 
 
-def _lines(corpus: Corpus, side: Literal["source", "target", "both"], exponent: float | None) -> Iterator[str]:
+def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent: float | None) -> Iterator[str]:
     if side != "both":
-        return corpus.lines("train", side)
-    # By number: source and target may be in one language.
-    texts = {str(number): text for number, (_, text) in enumerate(corpus.texts("train"))}
+        return training_lines(side, *corpora)
+    # By field: source and target may be in one language.
+    texts = training_texts(*corpora)
     if exponent is None:
-        return chain.from_iterable(texts.values())
-    sizes = {number: len(text) for number, text in texts.items()}
-    return balanced({number: text.__iter__ for number, text in texts.items()}, sizes, exponent, sum(sizes.values()))
+        return chain.from_iterable(chain.from_iterable(texts.values()))
+    # By number, as the draw has always been.
+    opened = {str(at): partial(chain.from_iterable, each) for at, each in enumerate(texts.values())}
+    sizes = {str(at): sum(map(len, each)) for at, each in enumerate(texts.values())}
+    return balanced(opened, sizes, exponent, sum(sizes.values()))
 
 
 def _characters(lines: Iterator[str]) -> int:

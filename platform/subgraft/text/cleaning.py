@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from subgraft.config.corpora import Cleaning
 
 # A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
 Sides = tuple[str, ...]
+
+# What is dropped, in words, by the name that it is counted under.
+RULES: Mapping[str, str] = {
+    "too_short": "too short",
+    "too_long": "too long",
+    "ratio": "unequally long",
+    "identical": "the same on both sides",
+    "held_out": "in dev or test",
+    "elsewhere": "in the task's training pairs",
+    "duplicate": "a second time",
+}
 
 # Whatever some reader takes for the end of a line (str.splitlines, universal newlines) becomes a space, so that
 # everybody who opens a written corpus counts the same lines.
@@ -36,12 +47,14 @@ def clean(
     held_out: frozenset[int],
     counts: Counter[str],
     texts: Sequence[int],
+    elsewhere: frozenset[int] = frozenset(),
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
 
     held_out: digests of the stripped dev and test texts.  texts: which cells are text, the only ones that rules are
-    about. A segment is counted under the first rule it breaks, in
-    the order too_short, too_long, ratio, identical, held_out, duplicate.
+    about.  elsewhere: digests of what another corpus has already.
+    A segment is counted under the first rule it breaks, in the order too_short, too_long, ratio, identical, held_out,
+    elsewhere, duplicate.
     """
     known: set[int] = set()
     for cells in segments:
@@ -50,7 +63,7 @@ def clean(
         sides = tuple(cells[at] for at in texts)
         broken = _broken_rule(sides, cleaning)
         if broken is None and (cleaning.deduplicate or cleaning.drop_held_out):
-            broken = _seen_before(digest(sides), cleaning, held_out, known)
+            broken = _seen_before(digest(sides), cleaning, held_out, elsewhere, known)
         if broken is None:
             yield cells
         counts[broken or "kept"] += 1
@@ -69,10 +82,14 @@ def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
     return None
 
 
-def _seen_before(digested: int, cleaning: Cleaning, held_out: frozenset[int], known: set[int]) -> str | None:
+def _seen_before(
+    digested: int, cleaning: Cleaning, held_out: frozenset[int], elsewhere: frozenset[int], known: set[int]
+) -> str | None:
     if cleaning.drop_held_out and digested in held_out:
         return "held_out"
     if cleaning.deduplicate:
+        if digested in elsewhere:
+            return "elsewhere"
         if digested in known:
             return "duplicate"
         known.add(digested)

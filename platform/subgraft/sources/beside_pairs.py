@@ -1,0 +1,77 @@
+"""Text beside a task's pairs: streamed through the cleaning rules, and freed of what the pairs have already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from subgraft.config.base import TextSide
+from subgraft.config.corpora import Cleaning
+from subgraft.errors import UserError
+from subgraft.sources.one_side import SideText
+from subgraft.text.cleaning import clean, digest
+from subgraft.text.corpus import Corpus
+
+# Called with the segments read so far, those there are, and what they are.
+Progress = Callable[[int, int, str], None]
+
+_REPORT_EVERY = 10_000
+SPLIT = "train"
+
+
+def build_beside(
+    sides: Mapping[TextSide, Sequence[SideText]],
+    pairs: Corpus,
+    identity: Mapping[str, object],
+    cleaning: Cleaning,
+    out: Path,
+    progress: Progress | None = None,
+) -> tuple[Corpus, dict[TextSide, Counter[str]]]:
+    """Text of each side in a corpus whose fields are not parallel, and what was counted of each.
+
+    Segments that the pairs' dev or test split has on that side count as "held_out", those of their train split as
+    "elsewhere"; "characters" are those of what is kept. out: an existing empty folder.
+    Raises UserError as reading does, and where nothing is left of a side.
+    """
+    counts: dict[TextSide, Counter[str]] = {side: Counter() for side in sides}
+    for side, texts in sides.items():
+        segments = _reported(texts, side, progress)
+        held_out = _digests(pairs, side, *(split for split in pairs.splits if split != SPLIT))
+        known = _digests(pairs, side, SPLIT) if cleaning.deduplicate else frozenset[int]()
+        cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), known)
+        with (out / f"{SPLIT}.{side}").open("w", encoding="utf-8", newline="\n") as file:
+            for (line,) in cleaned:
+                counts[side]["characters"] += len(line)
+                file.write(f"{line}\n")
+        if not counts[side]["kept"]:
+            told = ", ".join(f"{rule}: {count:,}" for rule, count in counts[side].items() if count)
+            raise UserError(f"cleaning leaves nothing of the text ({told})", where=f"downstream.text.{side}")
+    together = sum(counts.values(), Counter[str]())
+    del together["characters"]
+    corpus = Corpus(
+        directory=out,
+        fields=tuple(pairs.field(side) for side in sides),
+        generated=any(text.source.generated for texts in sides.values() for text in texts),
+        sizes={SPLIT: together["kept"]},
+        counts={SPLIT: dict(sorted(together.items()))},
+        identity=identity,
+        aligned=False,
+        field_sizes={SPLIT: {side: counted["kept"] for side, counted in counts.items()}},
+    )
+    corpus.save()
+    return corpus, counts
+
+
+def _digests(pairs: Corpus, side: TextSide, *splits: str) -> frozenset[int]:
+    return frozenset(digest((line,)) for split in splits for line in pairs.lines(split, side))
+
+
+def _reported(texts: Sequence[SideText], side: TextSide, progress: Progress | None) -> Iterator[str]:
+    size, done = sum(text.size() for text in texts), 0
+    for text in texts:
+        for line in text.read():
+            done += 1
+            yield line
+            if progress and (done % _REPORT_EVERY == 0 or done == size):
+                progress(done, size, f"segments of {side} text")
