@@ -386,6 +386,41 @@ CONFIGURED = [
         ["system avg: tables_first is about training tables"],
     ),
     (
+        "finetune: {epochs: 1}\nsystems:\n",
+        "finetune: {train: new-rows}\nsystems:\n  - {name: plain, vocabulary: upstream}\n",
+        ["system plain has no new rows, which train: new-rows would train: give it a `train: all` of its own"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, train: new-rows, embedding_learning_rate: 0}",
+        ["system avg: train: new-rows trains rows of tables, which embedding_learning_rate 0 would freeze"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, train: body, embedding_learning_rate: 0.1}",
+        ["system avg: train: body leaves tables as they begin: leave out embedding_learning_rate"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, train: body, rare_tokens: {pull: 2}}",
+        ["system avg: train: body leaves tables as they begin: leave out rare_tokens"],
+    ),
+    (
+        "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
+        "finetune: {train: new-rows}\nsystems:\n  - {name: avg, initialiser: avg, attached: true}",
+        ["system avg: attached trains whole tables, so it goes with `train: all`, not `train: new-rows`"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, tables_first: 0.5, train: body}",
+        ["system avg: tables_first trains whole tables, so it goes with `train: all`, not `train: body`"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, train: new-rows}\nruntime: {zero_stage: 3}",
+        ["system avg has train: new-rows, which runtime.zero_stage 3 cannot train: use 2"],
+    ),
+    (
         "finetune: {epochs: 1}",
         "finetune: {evaluate_at: [5, 5]}",
         ["config.yaml:8: finetune", "evaluate_at must go up"],

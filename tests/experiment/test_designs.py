@@ -16,7 +16,7 @@ ROWS = (
     " {name: avg-attached, initialiser: avg, attached: true},"
     " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false},"
     " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, embedding_learning_rate: 2.0e-3},"
-    " {name: frozen, initialiser: mean, embedding_learning_rate: 0}]"
+    " {name: frozen, initialiser: mean, embedding_learning_rate: 0}, {name: rows, initialiser: mean, train: new-rows}]"
 )
 
 
@@ -38,5 +38,6 @@ def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(r
             generator_steps=None,
         ),
         "frozen": Design(family="mean, tables frozen", variant="tables frozen", generator_steps=None),
+        "rows": Design(family="mean, new-rows trained", variant="new-rows trained", generator_steps=None),
         "patt": Design(family="patt, λ 0.5, no seen rows kept", variant="no seen rows kept", generator_steps=7),
     }

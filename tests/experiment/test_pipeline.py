@@ -165,6 +165,30 @@ def test_a_table_rate_of_a_system_alone_is_for_the_sides_that_change(repository:
     assert "fast_tables" not in found["plain"].finetune.recipe.model_dump()
 
 
+WHAT = (
+    "systems=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
+    " {name: rows, initialiser: mean, train: new-rows}, {name: body, initialiser: mean, train: body},"
+    " {name: held, initialiser: mean, rare_tokens: {pull: 2}}]"
+)
+OLD_AND_NEW = "systems=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean}]"
+
+
+def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None:
+    rate = "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"
+    found = {name: steps.finetune for name, steps in systems(pipeline(repository, WHAT, rate)).items()}
+    given = {name: {role: made.fingerprint for role, made in step.inputs.items()} for name, step in found.items()}
+    mean, rows, body = (found[name].recipe.model_dump() for name in ("mean", "rows", "body"))
+    assert "train" not in mean["training"] and "new_rows" not in mean
+    assert rows["training"] == {**mean["training"], "train": "new-rows"}
+    assert rows["new_rows"] == found["held"].recipe.model_dump()["new_rows"] == {"sides": ("decoder",)}
+    assert given["rows"] == {**given["mean"], "upstream": found["plain"].inputs["model"].fingerprint}
+    assert body["training"]["train"] == "body" and "embedding_learning_rate" not in body["training"]
+    assert body["fast_tables"] == ("decoder",) and given["body"] == given["mean"]
+    everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {pull: 1}}"))
+    recipe = everywhere["plain"].finetune.recipe
+    assert (recipe.training.train, recipe.fast_tables, recipe.new_rows) == ("body", ("decoder",), None)
+
+
 MEASURED = ("evaluation.upstream_sentences=30", "intrinsic={tokens: 40}")
 
 

@@ -63,7 +63,7 @@ def test_dropout_by_step_is_the_dropout_of_a_model_built_so(config: Path, plain:
     assert json.loads((scheduled / "config.json").read_text())["dropout"] == 0.1
 
 
-@pytest.mark.parametrize(("select", "kept"), [("likelihood", "bits_per_character"), ("last", None)])
+@pytest.mark.parametrize(("select", "kept"), [("likelihood", "bits_per_character"), ("chrf", "chrf"), ("last", None)])
 def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
     config: Path, tmp_path: Path, select: str, kept: str | None
 ) -> None:
@@ -73,7 +73,8 @@ def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
     for step in (pipeline.pretrained, *(system.finetune for system in pipeline.systems)):
         record, points = store.find(step), curve(store.path(step))
         assert record is not None and len(points) > 4
-        best = points[-1] if kept is None else min(points, key=lambda point: float(point["values"][kept]))
+        sign = -1.0 if kept == "chrf" else 1.0
+        best = points[-1] if kept is None else min(points, key=lambda point: sign * float(point["values"][kept]))
         assert record.summary["best_step"] == best["step"]
         assert kept_weights(store.path(step), select).step == best["step"]  # type: ignore[arg-type]
     assert "bleu" not in (store.path(pipeline.report) / "report.md").read_text().split("Kept:")[1].split(",")[0].lower()

@@ -107,7 +107,8 @@ def plan(arguments: argparse.Namespace) -> None:
     if (needed := session.estimates(planned)) is not None:
         console().print()
         console().print(needed)
-    for line in (*session.text_beside(), *session.unspelled()):
+    warnings = (f"warning: {line}" for line in session.warnings())
+    for line in (*session.text_beside(), *session.unspelled(), *warnings):
         console().print(f"\n{line}", highlight=False, markup=False)
 
 

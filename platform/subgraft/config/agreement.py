@@ -9,7 +9,7 @@ from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_facts import LEARNINGS, facts_of, names_with
 from subgraft.config.models import families_for
 from subgraft.config.search import require_searchable
-from subgraft.config.systems import require_trained_tables
+from subgraft.config.systems import require_something_trained, require_trained_tables
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 
@@ -103,8 +103,9 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
         raise ValueError(f"{task} is of text in one language: source and target must be the same")
     if experiment.sides != ("decoder",):
         raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")
-    if experiment.finetune.select == "bleu":
-        raise ValueError(f"finetune.select bleu: {task} has no BLEU; say likelihood, or last")
+    scores = {"bleu": "BLEU", "chrf": "chrF"}
+    if (select := experiment.finetune.select or "") in scores:
+        raise ValueError(f"finetune.select {select}: {task} has no {scores[select]}; say likelihood, or last")
     for name in ("calibration", "by_token_count"):
         if getattr(experiment.evaluation, name):
             raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
@@ -121,7 +122,8 @@ def require_changing_tables(experiment: Comparison) -> None:
             f"system {phased[0]}: tables_first splits finetuning in two, so finetune.{by_step[0]} does not apply"
         )
     for system in experiment.systems:
-        require_trained_tables(system, system.finetuning(experiment.finetune).embedding_learning_rate)
+        require_something_trained(system, experiment.finetune)
+        require_trained_tables(system, experiment.finetune)
 
 
 def require_both_sides_to_share(experiment: Comparison) -> None:
@@ -129,10 +131,15 @@ def require_both_sides_to_share(experiment: Comparison) -> None:
         raise ValueError("downstream.shared: a vocabulary for both sides needs `sides: [encoder, decoder]`")
 
 
-def require_attachable(experiment: Comparison) -> None:
-    attached = [system.name for system in experiment.systems if system.attached]
-    if attached and experiment.runtime.zero_stage == 3:
-        raise ValueError(f"system {attached[0]} is attached, which runtime.zero_stage 3 cannot train: use 2")
+def require_whole_models(experiment: Comparison) -> None:
+    """Tables that are computed in each step, and adapters that are merged, need the model's tensors in one piece."""
+    if experiment.runtime.zero_stage != 3:
+        return
+    for system in experiment.systems:
+        train = system.finetuning(experiment.finetune).train
+        if system.attached or train in ("new-rows", "adapters"):
+            told = "is attached" if system.attached else f"has train: {train}"
+            raise ValueError(f"system {system.name} {told}, which runtime.zero_stage 3 cannot train: use 2")
 
 
 def require_whole_tables(experiment: Comparison) -> None:
@@ -292,7 +299,7 @@ CHECKS = (
     require_model_of_task,
     require_changing_tables,
     require_both_sides_to_share,
-    require_attachable,
+    require_whole_models,
     require_whole_tables,
     require_search,
     require_pretraining,

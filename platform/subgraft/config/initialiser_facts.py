@@ -41,7 +41,7 @@ class InitialiserFacts:
     static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
     these for rows, so that they must be as wide.
     learnt_by: the training on the task's text that makes its rows, with the frozen model as teacher.
-    seeded: whether rows depend on a seed.
+    seeded: whether rows depend on a seed; drawn: whether they know nothing but how large rows are.
     """
 
     mixes: bool = False
@@ -51,6 +51,7 @@ class InitialiserFacts:
     as_they_are: bool = False
     learnt_by: LearningName | None = None
     seeded: bool = False
+    drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class LearningFacts:
 
 
 INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
-    "random": InitialiserFacts(seeded=True),
-    "random-matched": InitialiserFacts(seeded=True),
+    "random": InitialiserFacts(seeded=True, drawn=True),
+    "random-matched": InitialiserFacts(seeded=True, drawn=True),
     "mean": InitialiserFacts(mixes=True),
     "avg": InitialiserFacts(mixes=True, generator="avg"),
     "att": InitialiserFacts(mixes=True, generator="att", trained="att"),

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.config.base import Seed, Settings
 from subgraft.config.initialiser_facts import GeneratorName, facts_of, names_with
-from subgraft.config.systems import System, require_trained_tables
+from subgraft.config.systems import System, require_something_trained, require_trained_tables
 from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")
@@ -183,5 +183,15 @@ def _require_meaning(space: SearchSpace, system: System, training: FinetuneSetti
         if getattr(space, name) is not None and not any(trained):
             only = " and ".join(names_with("trained"))
             raise ValueError(f"search.space.{name} applies to {only} only, and no trial has either")
-    rates = space.embedding_learning_rate or (system.finetuning(training).embedding_learning_rate,)
-    require_trained_tables(system, rates.min if isinstance(rates, Range) else min(rates, key=lambda rate: rate or 0))
+    for varied in _with_extreme_rates(space, system):
+        require_something_trained(varied, training)
+        require_trained_tables(varied, training)
+
+
+def _with_extreme_rates(space: SearchSpace, system: System) -> list[System]:
+    """The system with the least and the greatest rate of its tables that a trial may draw."""
+    rates = space.embedding_learning_rate
+    if rates is None:
+        return [system]
+    extremes = (rates.min, rates.max) if isinstance(rates, Range) else (min(rates), max(rates))
+    return [system.model_copy(update={"embedding_learning_rate": rate}) for rate in extremes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,7 @@ from subgraft.config.initialiser_facts import (
     learning_of,
     names_with,
 )
-from subgraft.config.training import FinetuneSettings, RareTokenSettings
+from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
 
 StartName = Literal["mean", "avg", "att", "patt"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
@@ -42,6 +42,7 @@ class System(Settings):
     starts_from: the initialiser whose rows likelihood matching begins with; the mean where not given.
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: of this system's tables, in place of finetune.embedding_learning_rate; 0 freezes them.
+    train: what this system's finetuning trains, in place of finetune.train.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -63,6 +64,7 @@ class System(Settings):
     embedding_learning_rate: Annotated[float, Field(ge=0)] | None = Field(
         default=None, exclude_if=lambda given: given is None
     )
+    train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def generator(self) -> TrainedGenerator | None:
@@ -76,12 +78,15 @@ class System(Settings):
 
     def finetuning(self, training: FinetuneSettings) -> FinetuneSettings:
         """The finetuning of all systems, with what this one has of its own, and without what it has no use for."""
-        rare = self.rare_tokens or training.rare_tokens
-        if self.initialiser is None or (rare is not None and rare.idle):
+        rare, train = self.rare_tokens or training.rare_tokens, self.train or training.train
+        still = train in ("body", "adapters")
+        if self.initialiser is None or still or (rare is not None and rare.idle):
             rare = None
         rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
-        own = {name: rate for name, rate in rates.items() if rate is not None}
-        return training.model_copy(update={"rare_tokens": rare, **own})
+        own: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
+        own |= {"embedding_learning_rate": None} if still else {}
+        adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
+        return training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
 
     @model_validator(mode="after")
     def _consistent(self) -> System:
@@ -123,9 +128,41 @@ class System(Settings):
         return self
 
 
-def require_trained_tables(system: System, embedding_learning_rate: float | None) -> None:
-    """Raises ValueError if a system is about training tables and its finetuning would freeze them."""
-    if embedding_learning_rate == 0 and (system.attached or system.tables_first):
+def require_trained_tables(system: System, training: FinetuneSettings) -> None:
+    """Raises ValueError if a system is about training tables and its finetuning would freeze them.
+
+    training: the finetuning of all systems.
+    """
+    of_system = system.finetuning(training)
+    if of_system.rate_of_tables == 0 and (system.attached or system.tables_first):
         what = "attached" if system.attached else "tables_first"
-        frozen = "`embedding_learning_rate: 0` freezes"
-        raise ValueError(f"system {system.name}: {what} is about training tables, which {frozen}")
+        frozen = "train: body" if of_system.train == "body" else "embedding_learning_rate: 0"
+        raise ValueError(f"system {system.name}: {what} is about training tables, which `{frozen}` freezes")
+
+
+def require_something_trained(system: System, training: FinetuneSettings) -> None:
+    """Raises ValueError where what a system's finetuning is to train is not there, or contradicts its other settings.
+
+    training: the finetuning of all systems.
+    """
+    of_system = system.finetuning(training)
+    train, where = of_system.train, f"system {system.name}"
+    if train == "all":
+        return
+    if train == "adapters":
+        raise ValueError(f"{where}: train: adapters is not there yet")
+    if train == "new-rows" and system.initialiser is None:
+        raise ValueError(
+            f"{where} has no new rows, which train: new-rows would train: give it a `train: all` of its own"
+        )
+    if train == "new-rows" and of_system.embedding_learning_rate == 0:
+        raise ValueError(
+            f"{where}: train: new-rows trains rows of tables, which embedding_learning_rate 0 would freeze"
+        )
+    if system.attached or system.tables_first:
+        what = "attached" if system.attached else "tables_first"
+        raise ValueError(f"{where}: {what} trains whole tables, so it goes with `train: all`, not `train: {train}`")
+    still = train in ("body", "adapters")
+    for name in ("embedding_learning_rate", "rare_tokens"):
+        if still and getattr(system, name):
+            raise ValueError(f"{where}: train: {train} leaves tables as they begin: leave out {name}")

@@ -11,7 +11,8 @@ from subgraft.config.base import Settings, Share
 
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
-SelectName = Literal["bleu", "likelihood", "last"]
+SelectName = Literal["bleu", "chrf", "likelihood", "last"]
+TrainName = Literal["all", "new-rows", "body", "adapters"]
 
 # Under DeepSpeed a table lies in parts, in copies that only its own optimizer writes.
 ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table; leave out runtime.zero_stage"
@@ -146,8 +147,8 @@ class ModelTrainingSettings(TrainingSettings):
     layer_decay: each layer learns at this part of the rate of the layer above it, embeddings below the lowest.
     dropout_schedule: dropout of hidden states from given steps on, before the first of which the model's own holds;
     dropout of attention and activations never changes, nor does config.json.
-    select: what decides which weights are kept: dev BLEU, the least dev bits per character, or nothing, which keeps the
-    last; where not given, BLEU if there are dev scores.
+    select: what decides which weights are kept: dev BLEU, dev chrF, the least dev bits per character, or nothing, which
+    keeps the last; where not given, BLEU if there are dev scores.
     """
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -172,18 +173,48 @@ class ModelTrainingSettings(TrainingSettings):
         return self
 
 
+class AdapterSettings(Settings):
+    """Adapters: beside each projection W of attention and feed-forward layers a trained (alpha / rank) B A (LoRA, Hu et
+    al. 2022); the sum is the finished model's projection.
+
+    rank: the rows of A and the columns of B.
+    alpha: how much of B A is added, in units of the rank.
+    dropout: of what A reads.
+    """
+
+    rank: Annotated[int, Field(ge=1)] = 8
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
 class FinetuneSettings(ModelTrainingSettings):
     """A finetuning, whose model has new rows.
 
+    train: what is trained: everything; the rows of tokens new to the model alone; the body, which is everything but the
+    tables of the sides whose vocabulary changes, whatever embedding_learning_rate is; or adapters alone. The rest stays
+    as it is, to the byte.
+    adapters: the adapters of `train: adapters`.
     embedding_learning_rate: the peak for the tables of the sides whose vocabulary changes, where new rows have further
     to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
     rare_tokens: how new rows of rare tokens are trained, if not as the others.
     pairs: trains on only this many of the training pairs, evenly spaced; vocabularies are learnt on the whole text.
     """
 
+    train: TrainName = Field(default="all", exclude_if=lambda given: given == "all")
+    adapters: AdapterSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @property
+    def rate_of_tables(self) -> float | None:
+        """The peak for the tables of the sides whose vocabulary changes; 0: they are frozen; None: the model's own."""
+        return 0.0 if self.train == "body" else self.embedding_learning_rate
+
+    @property
+    def freezes_tables(self) -> bool:
+        """Whether the tables of the sides whose vocabulary changes stay as they begin."""
+        return self.train == "adapters" or self.rate_of_tables == 0
 
 
 def _require_ascending(name: str, steps: Sequence[int]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from subgraft.config.base import SideName
 from subgraft.estimates.memory_estimate import Dimensions
+from subgraft.estimates.workload import known_tokenizer
+from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, resolve_model
 from subgraft.models.parameter_count import (
     Parameters,
@@ -22,6 +24,7 @@ from subgraft.models.parameter_count import (
 from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithVocabularies
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.store import Store
+from subgraft.vocabulary.alignment import new_tokens
 
 if TYPE_CHECKING:
     from subgraft.recipes.trained import TrainedRecipe
@@ -84,12 +87,26 @@ class _Sizes:
     def tables(self, role: str) -> Mapping[SideName, int]:
         return vocabulary_sizes(model_config(self.store, self.step.inputs[role]))
 
+    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> tuple[int, int]:
+        whole = new = 0
+        sizes = vocabulary_sizes(self.model)
+        unseen = {side: self._new_tokens(side, keep_seen, sizes[side]) for side in sides}
+        for table in family_of(self.model).table_sizes(self.model):
+            if of_sides := sorted(table.sides & set(sides)):
+                whole += table.numbers
+                new += table.numbers // sizes[of_sides[0]] * unseen[of_sides[0]]
+        return whole, new
+
+    def _new_tokens(self, side: SideName, keep_seen: bool, size: int) -> int:
+        upstream, own = (known_tokenizer(self.store, self.step.inputs[role], side) for role in ("upstream", "model"))
+        return size if upstream is None or own is None else len(new_tokens(upstream, own, keep_seen))
+
 
 def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Parameters:
     """What a training step holds in memory, and which part of it is trained."""
     recipe, config = step.recipe, trained_model(store, step)
     model, beside = counted(config, recipe.frozen_tables), recipe.beside_model(_Sizes(store, step, config))
-    return Parameters(model.total + beside.held, beside.trained + (0 if recipe.frozen_model else model.trained))
+    return Parameters(model.total + beside.held, beside.trained + (model.trained if recipe.trains_model else 0))
 
 
 def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:

@@ -146,7 +146,8 @@ class Pipeline(Beginnings):
         phase = FirstPhase(share=system.tables_first, sides=experiment.sides) if system.tables_first else None
         inputs = {"model": transfer or whole, "corpus": self.downstream_corpus}
         training = system.finetuning(experiment.finetune)
-        new = NewRows(sides=experiment.sides, keep_seen=system.keep_seen) if training.rare_tokens else None
+        asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
+        new = NewRows(sides=experiment.sides, keep_seen=system.keep_seen) if asks_for_new else None
         finetune = Step(
             stages.FINETUNE,
             f"finetune {system.name} seed {seed}",
@@ -156,7 +157,7 @@ class Pipeline(Beginnings):
                 seed=seed,
                 first_phase=phase,
                 attached=experiment.sides if system.attached else (),
-                fast_tables=experiment.sides if training.embedding_learning_rate is not None else (),
+                fast_tables=experiment.sides if training.rate_of_tables is not None else (),
                 new_rows=new,
                 objective=experiment.finetuned_on,
             ),

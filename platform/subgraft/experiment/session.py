@@ -13,6 +13,7 @@ from subgraft.errors import UserError
 from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.progress import display_for
 from subgraft.execution.runner import run
+from subgraft.experiment.frozen_rows import frozen_random_rows
 from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
@@ -69,6 +70,10 @@ class Session:
 
         return counted(Store(self._home), self.pipeline.text) if self.pipeline.text else []
 
+    def warnings(self) -> list[str]:
+        """What is allowed and hardly meant, a line for each."""
+        return frozen_random_rows(self.experiment)
+
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""
         store = Store(self._home)
@@ -81,6 +86,8 @@ class Session:
         require_libraries(self.experiment.runtime)
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written
         display = display_for(console)
+        for line in self.warnings():
+            display.say(f"[warning]  {line}")
         store = Store(self._home, display.say)
         tracker = Tracker(
             store,

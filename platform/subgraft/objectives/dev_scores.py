@@ -25,11 +25,11 @@ LEFT_OUT = "references_left_out"
 
 
 class DevScores:
-    """Scores of a translation model on the first dev sentences: bits per character, and BLEU of greedy output.
+    """Scores of a translation model on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
 
     bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
-    References longer than the model takes are left out of both, and their number is reported if there are any; BLEU is
-    of all sentences. Raises UserError where none is left.
+    References longer than the model takes are left out of bits, and their number is reported if there are any; BLEU and
+    chrF are of all sentences. Raises UserError where none is left.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class DevScores:
         bits = bits_per_character(self._negative_log_likelihood(), characters)
         left_out = len(references) - len(self._whole)
         hypotheses = self._translate([source for source, _ in self._pairs])
-        bleu = corpus_scores(hypotheses, references, self._language, ["BLEU"])["BLEU"]
+        scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
         told = {LEFT_OUT: float(left_out)} if left_out else {}
-        return {"bits_per_character": bits, "bleu": bleu.value, **told}
+        return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **told}
 
     @torch.no_grad()
     def _negative_log_likelihood(self) -> float:

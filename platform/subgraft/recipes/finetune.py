@@ -29,9 +29,10 @@ class NewRows(Settings):
 
 class FinetuneRecipe(TrainedRecipe):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
-    of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for.  new_rows:
-    where those are that `training.rare_tokens` is for; `upstream` tells what is new.  objective: how the task's text is
-    learnt.  All are left out of the fingerprint where there is none, or the text is pairs.
+    of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for, or which
+    `train: body` leaves as they are.  new_rows: where those are that `training.rare_tokens` is for, or that are trained
+    alone; `upstream` tells what is new.  objective: how the task's text is learnt.  All are left out of the fingerprint
+    where there is none, or the text is pairs.
     """
 
     languages: Languages
@@ -50,10 +51,20 @@ class FinetuneRecipe(TrainedRecipe):
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:
-        return self.fast_tables if self.training.embedding_learning_rate == 0 else ()
+        return self.fast_tables if self.training.rate_of_tables == 0 else ()
+
+    @property
+    def trains_model(self) -> bool:
+        return self.training.train in ("all", "body")
 
     def beside_model(self, sizes: KnownSizes) -> Beside:
-        """Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for."""
+        """Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for.
+
+        New rows that are trained alone are put into a copy of their tables.
+        """
+        if self.training.train == "new-rows" and self.new_rows is not None:
+            whole, new = sizes.new_rows(self.new_rows.sides, self.new_rows.keep_seen)
+            return Beside(held=whole + new, trained=new)
         if not self.attached:
             return Beside()
         old, new = (sum(sizes.tables(role)[side] for side in self.attached) for role in ("upstream", "model"))

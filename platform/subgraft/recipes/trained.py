@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
 from subgraft.config.base import SideName
@@ -27,6 +27,12 @@ class KnownSizes(Protocol):
 
     def tables(self, role: str) -> Mapping[SideName, int]:
         """Rows of each side's table of the model that is the input `role`."""
+
+    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> tuple[int, int]:
+        """Numbers in the tables and biases of some sides, and in those rows of them that the input `upstream` lacks.
+
+        All rows count as new where one of the vocabularies is not known yet.
+        """
 
 
 class Beside(NamedTuple):
@@ -53,6 +59,11 @@ class TrainedRecipe(Recipe):
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
         """What decides which text is an example: of a task, the pairs of its corpus."""
         return (TranslationSettings(),)
+
+    @property
+    def trains_model(self) -> bool:
+        """Whether any of the model's own parameters are trained, and not only what lies beside it."""
+        return not self.frozen_model
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:

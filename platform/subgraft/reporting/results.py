@@ -32,6 +32,7 @@ MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 # What a finetuning chose its weights by, in words.
 _CHOSEN: Mapping[SelectName, str] = {
     "bleu": "with the best dev BLEU",
+    "chrf": "with the best dev chrF",
     "likelihood": "with the least dev bits per character",
     "last": "of the last step",
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor, nn
 
 from subgraft.config.base import SideName
@@ -16,9 +17,9 @@ from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.finetuning import TaskText, task_text
 from subgraft.objectives.objective import Request
-from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase
+from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import fit, is_writer, write_curve
+from subgraft.stages.fitting import fit, is_writer, peak_memory, write_curve
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.phases import join_outcomes, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
@@ -27,6 +28,9 @@ from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
 from subgraft.training.selection import SELECTIONS
 from subgraft.transplanting.attached_tables import AttachedTables
+from subgraft.transplanting.new_rows_alone import NewRowsAlone
+from subgraft.vocabulary.alignment import new_tokens
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -43,6 +47,9 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         outcome = finetuning.train_attached(bundle, Bundle.load(inputs["upstream"]), matrices)
     elif recipe.first_phase is not None:
         outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
+    elif settings.train == "new-rows" and recipe.new_rows is not None:
+        upstream = load_tokenizers(inputs["upstream"])
+        outcome = finetuning.train_new_rows(bundle, new_tokens_of(bundle.tokenizers, upstream, recipe.new_rows))
     else:
         outcome = finetuning.train(bundle, settings, finetuning.row_updates(bundle))
     if is_writer():
@@ -52,6 +59,8 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         "cut_pairs": text.cut,
         **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),
+        "trained_parameters": outcome.trained_parameters,
+        "peak_memory": peak_memory(),
         "artifacts": [CURVE],
     }
 
@@ -62,6 +71,13 @@ def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path
     if settings is None or rows is None:
         return None
     return RareRows.find(settings, rows, load_tokenizers(inputs["upstream"]), bundle.tokenizers, text.texts)
+
+
+def new_tokens_of(
+    own: Mapping[SideName, Tokenizer], upstream: Mapping[SideName, Tokenizer], rows: NewRows
+) -> dict[SideName, np.ndarray]:
+    """Of each side that new rows are on, the ids of tokens that the model has no row of from upstream."""
+    return {side: new_tokens(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
 
 
 @dataclass(frozen=True)
@@ -95,8 +111,22 @@ class _Finetuning:
             loss.write()
             return scores()
 
-        row_updates = self.rare.updates(bundle.model, loss.rest_of) if self.rare else []
+        row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
         outcome = self._fit(loss, settings, evaluate, loss.rests, row_updates)
+        loss.write()
+        return outcome
+
+    def train_new_rows(self, bundle: Bundle, tokens: Mapping[SideName, np.ndarray]) -> Outcome:
+        """The rows of some tokens of each side, and nothing else; in the end the model has them in its tables."""
+        settings, scores = self.recipe.training, self.data.dev_scores(bundle)
+        loss = NewRowsAlone(self.data.loss(bundle), tokens)
+
+        def evaluate() -> dict[str, float]:
+            loss.write()
+            return scores()
+
+        row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
+        outcome = self._fit(loss, settings, evaluate, loss.trained, row_updates)
         loss.write()
         return outcome
 

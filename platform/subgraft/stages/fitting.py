@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -87,7 +89,21 @@ def fit(
     batch = trainer.largest_batch()
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
         trainer.dry_run(batch)
-    return trainer.run()
+    outcome = trainer.run()
+    return replace(outcome, trained_parameters=trained_parameters(module))
+
+
+def trained_parameters(module: nn.Module) -> int:
+    """How many numbers of a module are trained; of parameters that lie in parts on several workers, all of them."""
+    return sum(int(getattr(p, "ds_numel", p.numel())) for p in module.parameters() if p.requires_grad)
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held: of the GPU's memory where there is one, else of the machine's."""
+    if device().type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024  # macOS counts bytes, Linux KiB
 
 
 def _recorded(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:

@@ -56,4 +56,4 @@ def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
 
     curve = (*first.curve, *(later(point) for point in second.curve if point.step > 0))
     best = first.steps + second.best_step if second.best_step else first.best_step
-    return Outcome(curve, first.steps + second.steps, best, first.seconds + second.seconds)
+    return Outcome(curve, first.steps + second.steps, best, first.seconds + second.seconds, second.trained_parameters)

@@ -21,10 +21,11 @@ from subgraft.vocabulary.alignment import align, special_alone
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Tokenizers = Mapping[SideName, Tokenizer]
+PlaceOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def _itself(table: Tensor) -> Tensor:
-    return table
+def _itself(table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    return table, tokens
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class RareRows:
         """How many new subwords of each side's vocabulary are rare in its text."""
         return {side: int((self.counts[side][new] < self.settings.below).sum()) for side, new in self.new.items()}
 
-    def updates(self, model: PreTrainedModel, trained: Callable[[Tensor], Tensor] = _itself) -> list[RowUpdates]:
+    def updates(self, model: PreTrainedModel, place_of: PlaceOf = _itself) -> list[RowUpdates]:
         """How the rare rows of each of the model's tables are trained, drawn towards what they are now.
 
-        trained: the parameter that is trained in a table's place.
+        place_of: the parameter that is trained in a table's place, and where in it the rows of tokens are.
         """
         tables: dict[int, Tensor] = {}
         sides: dict[int, set[SideName]] = {}
@@ -67,15 +68,16 @@ class RareRows:
             for table in tables_of(model, [side]).values():
                 tables[id(table)] = table
                 sides.setdefault(id(table), set()).add(side)
-        return [self._updates(trained(table), sorted(sides[key])) for key, table in tables.items()]
+        return [self._updates(table, sorted(sides[key]), place_of) for key, table in tables.items()]
 
-    def _updates(self, table: Tensor, sides: Sequence[SideName]) -> RowUpdates:
+    def _updates(self, table: Tensor, sides: Sequence[SideName], place_of: PlaceOf) -> RowUpdates:
         settings, new = self.settings, self.new[sides[0]]
         counts = np.sum([self.counts[side][new] for side in sides], axis=0)
         rare = counts < settings.below
         pull = settings.pull * (1.0 - counts[rare] / settings.below)
         strength = torch.from_numpy(pull.astype(np.float32))
-        return RowUpdates.of(table, torch.from_numpy(new[rare]), settings.learning_rate_factor, strength)
+        parameter, rows = place_of(table, torch.from_numpy(new[rare]))
+        return RowUpdates.of(parameter, rows, settings.learning_rate_factor, strength)
 
 
 def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:

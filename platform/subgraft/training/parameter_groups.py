@@ -30,9 +30,9 @@ class ParameterRates:
 
     @classmethod
     def of(cls, settings: TrainingSettings, tables: Collection[Tensor]) -> ParameterRates:
-        """tables: what `embedding_learning_rate` is for."""
+        """tables: what `embedding_learning_rate` is for, and what `train: body` leaves as it is."""
         decay = settings.layer_decay if isinstance(settings, ModelTrainingSettings) else None
-        rate = settings.embedding_learning_rate if isinstance(settings, FinetuneSettings) else None
+        rate = settings.rate_of_tables if isinstance(settings, FinetuneSettings) else None
         return cls(tables, None if rate is None else rate / settings.learning_rate, decay)
 
     def freeze(self) -> None:

@@ -38,9 +38,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training: the curve, the step of the weights the module now has, and seconds of training."""
+    """A finished training: the curve, the step of the weights the module now has, and seconds of training.
+
+    trained_parameters: how many numbers were trained.
+    """
 
     curve: tuple[CurvePoint, ...]
     steps: int
     best_step: int
     seconds: float
+    trained_parameters: int = 0

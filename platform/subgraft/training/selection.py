@@ -23,6 +23,7 @@ class Selection(NamedTuple):
 # For a model that translates; `last`: nothing does.
 SELECTIONS: Mapping[SelectName, Selection | None] = {
     "bleu": Selection("bleu"),
+    "chrf": Selection("chrf"),
     "likelihood": Selection("bits_per_character", least=True),
     "last": None,
 }

@@ -43,7 +43,7 @@ class AttachedTables(nn.Module):
                 self.tables[f"{name}_{part}"] = AttachedTable(matrix, origin, table)
         for table in self._places.values():
             table.requires_grad_(False)
-        self._names = {key: _name_of(loss, table) for key, table in self._places.items()}
+        self._names = {key: name_of(loss, table) for key, table in self._places.items()}
 
     @property
     def model(self) -> PreTrainedModel:
@@ -54,10 +54,10 @@ class AttachedTables(nn.Module):
         """What each table has beside its mixture."""
         return [table.rest for table in self.tables.values()]  # type: ignore[misc]
 
-    def rest_of(self, table: Tensor) -> Tensor:
-        """What one of the model's tables has beside its mixture; a table that is not attached, itself."""
+    def place_of(self, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """What a table of the model has beside its mixture, or a table that is not attached, and where its rows are."""
         key = next((key for key, place in self._places.items() if place is table), None)
-        return table if key is None else self.tables[key].rest  # type: ignore[return-value]
+        return (table if key is None else self.tables[key].rest), tokens  # type: ignore[return-value]
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         tables = {self._names[key]: table() for key, table in self.tables.items()}
@@ -94,5 +94,6 @@ def _pairs(new: Side, upstream: Side) -> Iterator[tuple[str, Tensor, Tensor]]:
         yield "output", new.output.weight, upstream.output.weight
 
 
-def _name_of(module: nn.Module, parameter: Tensor) -> str:
+def name_of(module: nn.Module, parameter: Tensor) -> str:
+    """What a parameter is called in a module."""
     return next(name for name, found in module.named_parameters() if found is parameter)

@@ -53,6 +53,12 @@ def align(source: Tokenizer, target: Tokenizer) -> Alignment:
     return Alignment(origins, seen, special=carried, unseen=unseen, others=others)
 
 
+def new_tokens(source: Tokenizer, target: Tokenizer, keep_seen: bool = True) -> NDArray[np.int64]:
+    """Target ids, ascending, of all that takes over no row: subwords, special tokens, and pieces that are no text."""
+    alignment = align(source, target)
+    return np.flatnonzero((alignment if keep_seen else special_alone(alignment, target)).origins == NEW)
+
+
 def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:
     """The alignment without its seen tokens: special tokens and language codes alone take over a row."""
     special = np.isin(np.arange(len(target)), list(target.special_ids))
