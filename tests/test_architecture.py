@@ -22,6 +22,7 @@ FLOORS = [
     {"reporting"},
     {"models"},
     {"inference"},
+    {"synthetic"},
     {"objectives"},
     {"tasks"},
     {"similar_tokens"},

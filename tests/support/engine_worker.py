@@ -5,9 +5,9 @@ the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a d
 without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
 generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
 micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
-memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json; or heads, a
-mixture of two objectives that each have parameters of their own. ENGINE: plain, or zero0 to zero3, with -optimizer or
--parameters for what is offloaded.
+joint, with copied text beside the pairs in every batch; or memory, which trains nothing and writes how many bytes each
+worker's states take to OUT/bytes-RANK.json; or heads, a mixture of two objectives that each have parameters of their
+own. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         settings = settings.model_copy(update={"micro_batch_size": 18})
     if task == "heads":
         settings = settings.model_copy(update={"batch_size": 24, "micro_batch_size": 8, "weight_decay": 0.1})
-    made = _heads() if task == "heads" else _generator(task) if task.startswith("generator") else _pretraining()
-    module, weights, data = made
+    module, weights, data = _made(task)
     tables: Sequence[Tensor] = ()
     if task.endswith("adamax"):
         settings = settings.model_copy(update={"optimizer": "adamax", "layer_decay": 0.5})
@@ -110,6 +109,12 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         dist.destroy_process_group()
 
 
+def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
+    if task.startswith("generator"):
+        return _generator(task)
+    return {"heads": _heads, "joint": _joint}.get(task, _pretraining)()
+
+
 def _measure(out: Path, engine: Engine, batch: Batch) -> None:
     """The bytes of everything but integers that lives once gradients are there, activations no longer."""
     engine.dry_run(batch, ["loss"], times=1)
@@ -132,6 +137,27 @@ def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
 def _pretraining() -> tuple[nn.Module, dict[str, float], Data]:
     model, examples, padding = _examples()
     return Seq2SeqLoss(model, 0.1), {"loss": 1.0}, Seq2SeqData(examples, *padding)
+
+
+class _Joint:
+    """Pairs, and other pairs beside them."""
+
+    def __init__(self, first: Seq2SeqData, second: Seq2SeqData) -> None:
+        self.first, self.second, self.second_share = first, second, 0.4
+        self.lengths = np.concatenate([first.lengths, second.lengths])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Batch:
+        before = len(self.first.lengths)
+        first = indices[0] < before
+        return self.first.batch(indices, epoch) if first else self.second.batch(indices - before, epoch)
+
+
+def _joint() -> tuple[nn.Module, dict[str, float], Data]:
+    model, examples, padding = _examples()
+    source, target = english_tokenizer(), german_tokenizer()
+    form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
+    text = Translation([(line, line) for line in german(30, 5)], source, target, form, max_length=40)
+    return Seq2SeqLoss(model, 0.1), {"loss": 1.0}, _Joint(Seq2SeqData(examples, *padding), Seq2SeqData(text, *padding))
 
 
 class _Counted(Simulator):

@@ -8,7 +8,7 @@ import pytest
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
-from subgraft.vocabulary.words import WordBoundaries, unspaced
+from subgraft.vocabulary.words import WordBoundaries, text_words, unspaced
 from vocabularies import byte_level, unigram, wordpiece
 
 PIECES = [
@@ -104,3 +104,18 @@ def test_words_of_real_chinese_are_not_sentences(mirror: Path) -> None:
     # What is more than a token is a name or a number in another script, or has a mark in front.
     assert len(words) > 0.8 * tokens
     assert sum(len(word) > 2 for word in words) < 0.02 * len(words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("the  cat sat.", ["the", "  cat", " sat."]),
+        ("Python的文档 is", ["Python", "的", "文", "档", " is"]),
+        ("ก่อนนี้ ok", ["ก่", "อ", "น", "นี้", " ok"]),
+        ("école e\u0301cole", ["école", " e\u0301cole"]),
+        (" x ", [" x "]),
+        ("", []),
+    ],
+)
+def test_words_of_a_line_without_a_vocabulary(line: str, words: list[str]) -> None:
+    assert text_words(line) == words

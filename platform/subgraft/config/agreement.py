@@ -11,6 +11,7 @@ from subgraft.config.models import families_for
 from subgraft.config.search import require_searchable
 from subgraft.config.systems import require_something_trained, require_trained_tables
 from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.config.text_agreement import require_text_to_read
 from subgraft.config.training import ROWS_IN_PARTS
 
 # Settings of a finetuning that name its steps.
@@ -311,4 +312,5 @@ CHECKS = (
     require_learnable_rows,
     require_layer,
     require_own_translations,
+    require_text_to_read,
 )

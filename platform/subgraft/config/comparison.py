@@ -21,6 +21,7 @@ from subgraft.config.models import ModelSettings
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
+from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, TaskName
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
@@ -51,6 +52,7 @@ class Comparison(Settings):
     token_distillation_training: the training of these rows; needed if there is such a system.
     likelihood_matching: for systems of `likelihood-matching`.
     likelihood_matching_training: the training of these rows; needed if there is such a system.
+    copied_text: how pairs are made for systems of `text: copied`.
     finetune: the finetuning of all systems.
     systems: what is compared.
     evaluation: how models are measured.
@@ -86,6 +88,9 @@ class Comparison(Settings):
         default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
     )
     likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    copied_text: CopiedTextSettings = Field(
+        default=CopiedTextSettings(), exclude_if=lambda given: given == CopiedTextSettings()
+    )
     finetune: FinetuneSettings
     systems: Annotated[tuple[System, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()

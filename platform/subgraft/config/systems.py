@@ -15,6 +15,7 @@ from subgraft.config.initialiser_facts import (
     learning_of,
     names_with,
 )
+from subgraft.config.synthetic import TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
 
 StartName = Literal["mean", "avg", "att", "patt"]
@@ -43,6 +44,7 @@ class System(Settings):
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: of this system's tables, in place of finetune.embedding_learning_rate; 0 freezes them.
     train: what this system's finetuning trains, in place of finetune.train.
+    text: what the finetuning reads of downstream.text beside the pairs: copied, with copies of itself as its source.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -65,6 +67,7 @@ class System(Settings):
         default=None, exclude_if=lambda given: given is None
     )
     train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
+    text: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def generator(self) -> TrainedGenerator | None:
@@ -85,6 +88,8 @@ class System(Settings):
         rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
         own: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
         own |= {"embedding_learning_rate": None} if still else {}
+        if self.text is None:  # nothing has a share
+            own["text_share"] = FinetuneSettings.model_fields["text_share"].default
         adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
         return training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
 

@@ -198,6 +198,8 @@ class FinetuneSettings(ModelTrainingSettings):
     to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
     rare_tokens: how new rows of rare tokens are trained, if not as the others.
     pairs: trains on only this many of the training pairs, evenly spaced; vocabularies are learnt on the whole text.
+    text_share: the share of each batch's size that the domain's own text has, in systems that say `text`; an epoch is
+    one over the pairs, however much text there is; at 1 there is nothing but the text, and an epoch is one over that.
     """
 
     train: TrainName = Field(default="all", exclude_if=lambda given: given == "all")
@@ -205,6 +207,17 @@ class FinetuneSettings(ModelTrainingSettings):
     embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    text_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.5, exclude_if=lambda given: given == 0.5)
+
+    @model_validator(mode="after")
+    def _share_of_a_batch(self) -> Self:
+        smallest = min([self.batch_size, *(each.batch_size for each in self.batch_size_schedule)])
+        least = min(self.text_share, 1.0 - self.text_share) or 1.0
+        if round(least * smallest) < 1:
+            raise ValueError(
+                f"text_share {self.text_share:g} leaves nothing of a batch of {smallest} to one of its parts"
+            )
+        return self
 
     @property
     def rate_of_tables(self) -> float | None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from subgraft.config.base import SideName
-from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.recipe import TakenOver
@@ -40,8 +38,8 @@ class Workload(NamedTuple):
 
 def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     """Exact where batches are counted in characters, or steps are given; else as a sample of the text has it."""
-    recipe, corpus = step.recipe, step.inputs["corpus"]
-    training = recipe.training
+    recipe, (role, share) = step.recipe, step.recipe.epochs_over
+    corpus, training = step.inputs[role], recipe.training
     if store.find(corpus) is None or recipe.new_tokens_only:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
@@ -53,15 +51,17 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
             lengths = [len(line) + 1 for line in text.lines("train", text.text_of("decoder"))]
         else:
             lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
-        updates = planned_steps(training, np.array(evenly_spaced(lengths, _pairs(training))), recipe.seed)
+        pairs = _pairs(recipe)
+        updates = planned_steps(training, np.array(evenly_spaced(lengths, pairs)), recipe.seed, share)
     else:
-        updates = _by_tokens(training, sample, recipe.trained_on, recipe.seed)
+        updates = _by_tokens(recipe, sample)
     return Workload(updates, _known_tokens(training, sample))
 
 
-def _pairs(training: TrainingSettings) -> int | None:
-    """How many of the pairs there are a training takes; all where None."""
-    return training.pairs if isinstance(training, FinetuneSettings) else None
+def _pairs(recipe: TrainedRecipe) -> int | None:
+    """How many of a task's pairs a training takes; all where None."""
+    training, of_task = recipe.training, recipe.epochs_over.role == "corpus"
+    return training.pairs if isinstance(training, FinetuneSettings) and of_task else None
 
 
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
@@ -70,20 +70,19 @@ def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | N
     return None if sample is None else int(training.largest_batch_size * sample.tokens_of_a_character)
 
 
-def _by_tokens(
-    training: TrainingSettings, sample: _Sample | None, objectives: Sequence[ObjectiveSettings], seed: int
-) -> int | None:
+def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
     """As if the text were the sample over and over."""
     if sample is None:
         return None
-    pairs = min(sample.pairs, _pairs(training) or sample.pairs)
+    training, objectives, seed = recipe.training, recipe.trained_on, recipe.seed
+    pairs = min(sample.pairs, _pairs(recipe) or sample.pairs)
     lengths = []
     for objective in objectives:
         # Where it needs no pairs, each side of one is an example of its own.
         sides = [sample.tokens.max(axis=0)] if objective.needs_pairs else sample.tokens
         lengths.append(np.concatenate([np.resize(side, pairs) for side in sides]))
     if len(lengths) == 1:
-        return planned_steps(training, lengths[0], seed)
+        return planned_steps(training, lengths[0], seed, recipe.epochs_over.share)
     plans = [batch_plan(of_one, training, seed) for of_one in lengths]
     return steps_of(MixedPlan(plans, [objective.weight for objective in objectives], seed), training)
 

@@ -11,7 +11,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_facts import LearningName, facts_of
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
-from subgraft.experiment.beginnings import Beginnings
+from subgraft.experiment.made_text import MadeText
 from subgraft.experiment.manifest import manifest
 from subgraft.experiment.system_steps import Moment, SystemSteps
 from subgraft.recipes.evaluate import EvaluateRecipe
@@ -28,7 +28,7 @@ from subgraft.recipes.transfer import TransferRecipe
 from subgraft.store.step import TEST_SET, Step
 
 
-class Pipeline(Beginnings):
+class Pipeline(MadeText):
     """Builds the steps of an experiment."""
 
     @cached_property
@@ -160,8 +160,9 @@ class Pipeline(Beginnings):
                 fast_tables=experiment.sides if training.rate_of_tables is not None else (),
                 new_rows=new,
                 objective=experiment.finetuned_on,
+                text_objective=self.learnt_by(system.text),
             ),
-            inputs | ({"upstream": whole} if system.attached or new else {}),
+            inputs | ({"upstream": whole} if system.attached or new else {}) | self.read_as(system.text),
             labels,
         )
         evaluate = Step(

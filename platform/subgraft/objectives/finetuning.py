@@ -21,36 +21,57 @@ from subgraft.objectives.stack import StackBatch, StackLoss, collate
 from subgraft.text.batches import evenly_spaced_places
 
 
-class TaskText(Protocol):
-    """It is the data of a finetuning. A model that is finetuned in two phases is there twice, its text once.
+class TrainedText(Protocol):
+    """Examples of text to train on.
 
     cut: how many examples lost something to max_length.  texts: what each side of the model reads or writes of it.
     """
 
-    cut: int
-    texts: Mapping[SideName, Iterable[str]]
+    @property
+    def cut(self) -> int: ...
+
+    @property
+    def texts(self) -> Mapping[SideName, Iterable[str]]: ...
 
     @property
     def lengths(self) -> np.ndarray: ...
 
     def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
 
+
+class TaskText(TrainedText, Protocol):
+    """It is the data of a finetuning. A model that is finetuned in two phases is there twice, its text once."""
+
     def loss(self, bundle: Bundle) -> nn.Module: ...
 
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
 
 
-class PairsOfTask(Seq2SeqData):
-    """Targets given their sources."""
+class PairsToTrain(Seq2SeqData):
+    """Targets given their sources, without anything to judge by: pairs of a task, or pairs that were made."""
 
-    def __init__(self, request: Request, training: FinetuneSettings) -> None:
-        self._request, self._training, bundle = request, training, request.bundle
-        pairs = request.corpus.text_pairs("train").evenly_spaced(training.pairs)
+    def __init__(self, request: Request, training: FinetuneSettings, count: int | None = None) -> None:
+        """count: how many of the pairs are taken; all where None."""
+        bundle = request.bundle
+        pairs = request.corpus.text_pairs("train").evenly_spaced(count)
         form, limit = bundle.sequence_format(request.languages), training.max_length
         examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
         super().__init__(examples, *bundle.padding)
         self.cut = examples.cut
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
+
+    @classmethod
+    def of(cls, settings: ObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsToTrain:
+        del settings
+        return cls(request, training)
+
+
+class PairsOfTask(PairsToTrain):
+    """The pairs of a task."""
+
+    def __init__(self, request: Request, training: FinetuneSettings) -> None:
+        super().__init__(request, training, training.pairs)
+        self._request, self._training = request, training
         self._dev = list(request.corpus.pairs("dev"))
 
     @classmethod

@@ -10,7 +10,7 @@ from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.training import FinetuneSettings
-from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
+from subgraft.recipes.trained import Beside, EpochsOver, KnownSizes, TrainedRecipe
 
 
 class FirstPhase(Settings):
@@ -31,8 +31,9 @@ class FinetuneRecipe(TrainedRecipe):
     """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
     of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for, or which
     `train: body` leaves as they are.  new_rows: where those are that `training.rare_tokens` is for, or that are trained
-    alone; `upstream` tells what is new.  objective: how the task's text is learnt.  All are left out of the fingerprint
-    where there is none, or the text is pairs.
+    alone; `upstream` tells what is new.  objective: how the task's text is learnt.  text_objective: how the text beside
+    that is learnt, which is the input `synthetic` where it was made into pairs, or else `text`.  All are left out of
+    the fingerprint where there is none, or the task's text is pairs.
     """
 
     languages: Languages
@@ -45,9 +46,24 @@ class FinetuneRecipe(TrainedRecipe):
         default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
     )
 
+    text_objective: ObjectiveSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+
     @property
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
         return (self.objective,)
+
+    @property
+    def epochs_over(self) -> EpochsOver:
+        if self.text_objective is None:
+            return EpochsOver()
+        share = self.training.text_share
+        return EpochsOver(self.text_role) if share == 1.0 else EpochsOver(share=1.0 - share)
+
+    @property
+    def text_role(self) -> str:
+        """The input that the text beside the task's is."""
+        made = self.text_objective is not None and self.text_objective.needs_pairs
+        return "synthetic" if made else "text"
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:

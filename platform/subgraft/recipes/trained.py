@@ -42,6 +42,13 @@ class Beside(NamedTuple):
     trained: int = 0
 
 
+class EpochsOver(NamedTuple):
+    """What the epochs of a training are over: the input of this role, which has this share of each batch's size."""
+
+    role: str = "corpus"
+    share: float = 1.0
+
+
 class TrainedRecipe(Recipe):
     """Base of the recipes of trainings: by `training` and `seed`, on the text of the step's input `corpus`.
 
@@ -64,6 +71,11 @@ class TrainedRecipe(Recipe):
     def trains_model(self) -> bool:
         """Whether any of the model's own parameters are trained, and not only what lies beside it."""
         return not self.frozen_model
+
+    @property
+    def epochs_over(self) -> EpochsOver:
+        """What its steps are counted by, where they follow from epochs."""
+        return EpochsOver()
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:

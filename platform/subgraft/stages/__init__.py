@@ -6,6 +6,7 @@ The table below is every stage there is. A revision is raised by hand when a sta
 from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.recipes.build import BuildRecipe
 from subgraft.recipes.checkpoint import CheckpointRecipe
+from subgraft.recipes.copied import CopiedRecipe
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
@@ -25,6 +26,7 @@ from subgraft.stages.stage import Stage
 
 CORPUS = Stage("corpus", 1, "corpus", CorpusRecipe)
 TEXT = Stage("text", 1, "text", TextRecipe)
+COPIED = Stage("copied", 1, "copied", CopiedRecipe)
 VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
 GAP = Stage("gap", 2, "gap", GapRecipe)
 CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
@@ -47,6 +49,7 @@ REPORT = Stage("report", 6, "report", ReportRecipe)
 STAGES = (
     CORPUS,
     TEXT,
+    COPIED,
     VOCABULARY,
     GAP,
     CHECKPOINT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.finetuning import TaskText, task_text
 from subgraft.objectives.objective import Request
+from subgraft.objectives.text_beside import with_text
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, is_writer, peak_memory, write_curve
@@ -39,7 +40,11 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         Corpus.open(inputs["corpus"], context.cache),
         recipe.training,
     )
-    text = task_text(recipe.objective, Request(bundle, corpus, recipe.languages, settings, recipe.seed), settings)
+    request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
+    text = task_text(recipe.objective, request, settings)
+    if recipe.text_objective is not None:
+        beside = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
+        text = with_text(text, recipe.text_objective, beside, settings)
     rare = _rare_rows(recipe, bundle, inputs, text)
     finetuning = _Finetuning(recipe, text, context, rare)
     if recipe.attached:

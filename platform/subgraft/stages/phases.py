@@ -12,14 +12,14 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.training.progress import CurvePoint, Outcome
-from subgraft.training.schedule import Data, planned_steps
+from subgraft.training.schedule import Data, data_plan, steps_of
 
 
 def split_training(
     settings: FinetuneSettings, data: Data, seed: int, share: float
 ) -> tuple[FinetuneSettings, FinetuneSettings]:
     """The two phases' settings: together they take as many steps as one training would, and at least one each."""
-    total = planned_steps(settings, data.lengths, seed)
+    total = steps_of(data_plan(data, settings, seed), settings)
     first = min(max(1, round(share * total)), max(1, total - 1))
     return (
         settings.model_copy(update={"max_steps": first}),

@@ -21,6 +21,7 @@ from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
+from subgraft.training.joint_plan import JointPlan
 from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Progress
 from subgraft.training.schedule import Data, data_plan, dropout_seed, is_evaluated, steps_of
@@ -94,7 +95,7 @@ class Trainer:
         device = self._engine.device
         self._module.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            accumulates = self._settings.micro_batch_size is not None
+            accumulates = self._settings.micro_batch_size is not None or isinstance(self._plan, JointPlan)
             self._engine.dry_run(batch.to(device), list(self._weights), times=2 if accumulates else 1)
 
     def run(self) -> Outcome:
@@ -160,10 +161,11 @@ class Trainer:
         return Horizon(settings.warmup_steps, total, self._width)
 
     def _micro_batches(self, indices: np.ndarray) -> list[np.ndarray]:
-        size = self._settings.micro_batch_size
+        size, parts = self._settings.micro_batch_size, self._plan.parts(indices)
         if size is None:
-            return [indices]
-        return list(cut_by_size(indices, self._plan.lengths, size * self._engine.world))
+            return parts
+        size *= self._engine.world
+        return [piece for part in parts for piece in cut_by_size(part, self._plan.lengths, size)]
 
     def _is_last(self, per_epoch: int) -> bool:
         settings, progress = self._settings, self._progress

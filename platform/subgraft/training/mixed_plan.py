@@ -46,6 +46,10 @@ class MixedPlan:
                 return batches
             batches.append(drawn + self._first[source])
 
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """What of a batch is computed at once, where memory sets no limit: all of it, which is of one source."""
+        return [batch]
+
     @cached_property
     def _first(self) -> list[int]:
         """The number of each source's first example."""

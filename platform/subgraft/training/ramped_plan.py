@@ -50,6 +50,10 @@ class RampedPlan:
             batches = [*before, *(rest[batch] for batch in again)]
         return batches
 
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """What of a batch is computed at once, where memory sets no limit: all of it."""
+        return [batch]
+
     def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
         costs = self.costs if chosen is None else self.costs[chosen]
         return BatchPlan(np.minimum(costs, self.most or size), size, self.seed)

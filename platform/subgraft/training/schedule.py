@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
+from subgraft.training.joint_plan import JointPlan
 from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.ramped_plan import RampedPlan
 
@@ -24,6 +25,9 @@ class Data(Protocol):
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
 
 
+Plan: TypeAlias = RampedPlan | MixedPlan | JointPlan
+
+
 @runtime_checkable
 class MixedData(Data, Protocol):
     """Several sources of examples, numbered one after another; a batch is of one of them."""
@@ -35,26 +39,54 @@ class MixedData(Data, Protocol):
     def weights(self) -> Sequence[float]: ...
 
 
-def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int) -> RampedPlan:
-    """The batches of a training, epoch by epoch, by the lengths of its examples [n]."""
-    sizes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
+@runtime_checkable
+class JointData(Data, Protocol):
+    """Two sources of examples, numbered one after the other; each batch has `second_share` of its size of the second.
+
+    A batch of examples that `batch` is asked for is of one source.
+    """
+
+    @property
+    def first(self) -> Data: ...
+
+    @property
+    def second(self) -> Data: ...
+
+    @property
+    def second_share(self) -> float: ...
+
+
+def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int, share: float = 1.0) -> RampedPlan:
+    """The batches of a training, epoch by epoch, by the lengths of its examples [n].
+
+    share: of each batch's size, what these examples have.
+    """
+    given = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
+    sizes = [(step, max(1, round(share * size))) for step, size in given]
     # Sequences are cut at max_length tokens.
     return RampedPlan(lengths, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed)
 
 
-def data_plan(data: Data, settings: TrainingSettings, seed: int) -> RampedPlan | MixedPlan:
-    """The batches of a training on some data; of mixed data each is of one part."""
+def data_plan(data: Data, settings: TrainingSettings, seed: int) -> Plan:
+    """The batches of a training on some data; of mixed data each is of one part, of joint data of both."""
+    if isinstance(data, JointData):
+        share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+        first = batch_plan(data.first.lengths, settings, seed, 1.0 - share)
+        return JointPlan(first, batch_plan(data.second.lengths, settings, own, share))
     if not isinstance(data, MixedData):
         return batch_plan(data.lengths, settings, seed)
     return MixedPlan([batch_plan(part.lengths, settings, seed) for part in data.parts], data.weights, seed)
 
 
-def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int) -> int:
-    """How many steps a training takes that nothing ends early."""
-    return steps_of(batch_plan(lengths, settings, seed), settings)
+def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:
+    """How many steps a training takes that nothing ends early.
+
+    lengths: of the examples that its epochs are over, which have this share of each batch.
+    """
+    return steps_of(batch_plan(lengths, settings, seed, share), settings)
 
 
-def steps_of(plan: RampedPlan | MixedPlan, settings: TrainingSettings) -> int:
+def steps_of(plan: Plan, settings: TrainingSettings) -> int:
     """How many steps a training takes by this plan that nothing ends early."""
     if settings.epochs is None:
         assert settings.max_steps is not None

@@ -1,7 +1,8 @@
-"""Where the words of a token sequence begin, also in text that is written without white space."""
+"""Where the words of a token sequence or a line begin, also in text that is written without white space."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ UNSPACED = (
     *("CJK ", "IDEOGRAPHIC ", "HIRAGANA ", "KATAKANA ", "KATAKANA-HIRAGANA ", "HALFWIDTH KATAKANA ", "TIBETAN "),
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TAI LE ", "TAI THAM ", "TAI VIET ", "NEW TAI LUE ", "AHOM "),
 )
+
+# A word with the white space before it; the last one with what follows too.
+_SPACED = re.compile(r"\s*\S+\s*$|\s*\S+")
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,33 @@ class WordBoundaries:
         starts = self.begins[following] | self.ends[before] | (self.parts[following] & ~self.bare[before])
         bounds = [0, *(np.flatnonzero(starts) + 1).tolist(), len(tokens)]
         return [list(tokens[first:last]) for first, last in pairwise(bounds)]
+
+
+def text_words(line: str) -> list[str]:
+    """The words of a line without a vocabulary, each with the white space before it: joined, they are the line.
+
+    As above, but in scripts without white space, where no vocabulary cuts the text, a word is a character with the
+    marks that combine with it.
+    """
+    return [word for spaced in _SPACED.findall(line) for word in _parts(spaced)]
+
+
+def _parts(spaced: str) -> list[str]:
+    """What white space separates, cut on either side of a character of an unspaced script."""
+    if spaced.isascii():
+        return [spaced]
+    parts, ends = [""], False
+    for character in spaced:
+        if unicodedata.category(character).startswith("M"):
+            parts[-1] += character
+            continue
+        alone = unspaced(character)
+        if (alone or ends) and parts[-1].strip():
+            parts.append(character)
+        else:
+            parts[-1] += character
+        ends = alone
+    return parts
 
 
 def unspaced(character: str) -> bool:

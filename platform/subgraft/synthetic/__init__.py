@@ -1,0 +1,1 @@
+"""Pairs that are made of text alone."""
