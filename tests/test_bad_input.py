@@ -187,7 +187,7 @@ MISTAKES = [
     (f"{TRANSFER} --method omp --static vocabulary", ["vocabulary: no static embeddings here", "vocab embed"]),
     (
         f"{TRANSFER} --method token-distillation",
-        ["--distilled", "likelihood-matching and token-distillation need", "step `token distillation`"],
+        ["--distilled", "token-distillation, likelihood-matching, vocadt need", "`token distillation`"],
     ),
     (f"{TRANSFER} --method likelihood-matching", ["--distilled", "`likelihood matching`"]),
     (f"{TRANSFER} --distilled own", ["--distilled", "nothing else"]),
@@ -368,7 +368,7 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\nintrinsic: {tokens: 5}",
-        ["intrinsic measures systems with an initialiser other than token-distillation and likelihood-matching"],
+        ["intrinsic measures systems with an initialiser other than token-distillation, likelihood-matching, vocadt"],
     ),
     (
         "initialiser: avg}",

@@ -23,6 +23,7 @@ GIVEN: dict[str, Any] = {
     "systems": (
         {"name": "one", "initialiser": "token-distillation"},
         {"name": "two", "initialiser": "likelihood-matching"},
+        {"name": "three", "initialiser": "vocadt"},
     ),
 }
 # A decoder alone, and text in one language.

@@ -50,7 +50,10 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument(
-        "--distilled", type=Path, metavar="DIR", help="rows that a run's distillation or likelihood matching made"
+        "--distilled",
+        type=Path,
+        metavar="DIR",
+        help="rows that a run's training of new rows made",
     )
     transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
@@ -177,11 +180,11 @@ def _check_method(arguments: argparse.Namespace) -> None:
             hint="`subgraft vocab embed` trains them.",
         )
     if (arguments.distilled is not None) != (facts.learnt_by is not None):
-        only = " and ".join(sorted(names_with("learnt_by")))
+        only = ", ".join(names_with("learnt_by"))
         raise UserError(
             f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="--distilled",
-            hint="A run with such a system makes them, in its step `token distillation` or `likelihood matching`.",
+            hint="A run with such a system makes them: steps `token distillation`, `likelihood matching`, `vocadt`.",
         )
 
 

@@ -216,7 +216,7 @@ def require_measurable(experiment: Comparison) -> None:
     learnt = {None, *names_with("learnt_by")}
     if experiment.intrinsic is not None and all(system.initialiser in learnt for system in experiment.systems):
         raise ValueError(
-            f"intrinsic measures systems with an initialiser other than {' and '.join(LEARNINGS)}: there is none"
+            f"intrinsic measures systems with an initialiser other than {', '.join(LEARNINGS)}: there is none"
         )
 
 

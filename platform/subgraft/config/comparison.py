@@ -52,6 +52,7 @@ class Comparison(Settings):
     token_distillation_training: the training of these rows; needed if there is such a system.
     likelihood_matching: for systems of `likelihood-matching`.
     likelihood_matching_training: the training of these rows; needed if there is such a system.
+    vocadt_training: the training of the rows of systems of `vocadt`; needed if there is such a system.
     copied_text: how pairs are made for systems of `text: copied`.
     finetune: the finetuning of all systems.
     systems: what is compared.
@@ -88,6 +89,7 @@ class Comparison(Settings):
         default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
     )
     likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    vocadt_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     copied_text: CopiedTextSettings = Field(
         default=CopiedTextSettings(), exclude_if=lambda given: given == CopiedTextSettings()
     )

@@ -28,10 +28,11 @@ InitialiserName = Literal[
     "locally-linear",
     "token-distillation",
     "likelihood-matching",
+    "vocadt",
 ]
 GeneratorName = Literal["avg", "att", "patt"]
 TrainedGenerator = Literal["att", "patt"]
-LearningName = Literal["token-distillation", "likelihood-matching"]
+LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class InitialiserFacts:
     generator: the kind of generator that mixes; trained: that kind again where it has something to train.
     static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
     these for rows, so that they must be as wide.
-    learnt_by: the training on the task's text that makes its rows, with the frozen model as teacher.
+    learnt_by: the training on the task's text that makes its rows, beside the frozen model.
     seeded: whether rows depend on a seed; drawn: whether they know nothing but how large rows are.
     """
 
@@ -61,7 +62,7 @@ class LearningFacts:
     has_start: whether it begins with the rows of another initialiser.
     """
 
-    training: Literal["token_distillation_training", "likelihood_matching_training"]
+    training: Literal["token_distillation_training", "likelihood_matching_training", "vocadt_training"]
     decoder_alone: bool = False
     has_start: bool = False
 
@@ -83,10 +84,12 @@ INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
     "locally-linear": InitialiserFacts(static="cbow"),
     "token-distillation": InitialiserFacts(learnt_by="token-distillation"),
     "likelihood-matching": InitialiserFacts(learnt_by="likelihood-matching"),
+    "vocadt": InitialiserFacts(learnt_by="vocadt"),
 }
 LEARNINGS: Mapping[LearningName, LearningFacts] = {
     "token-distillation": LearningFacts("token_distillation_training"),
     "likelihood-matching": LearningFacts("likelihood_matching_training", decoder_alone=True, has_start=True),
+    "vocadt": LearningFacts("vocadt_training"),
 }
 _NO_NEW_ROWS = InitialiserFacts()
 

@@ -11,6 +11,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_facts import LearningName, facts_of
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
+from subgraft.experiment.learnt_rows import vocadt_step
 from subgraft.experiment.made_text import MadeText
 from subgraft.experiment.manifest import manifest
 from subgraft.experiment.system_steps import Moment, SystemSteps
@@ -97,7 +98,7 @@ class Pipeline(MadeText):
     @property
     def _learnt(self) -> Mapping[LearningName, Callable[[System, Step, Mapping[SideName, Step], Step | None], Step]]:
         """What learns the rows of new tokens, each as a step."""
-        return {"token-distillation": self._distilled, "likelihood-matching": self._matched}
+        return {"token-distillation": self._distilled, "likelihood-matching": self._matched, "vocadt": self._vocadt}
 
     def _distilled(
         self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
@@ -116,6 +117,12 @@ class Pipeline(MadeText):
         inputs = {"model": model, "corpus": self.downstream_corpus}
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
+
+    def _vocadt(
+        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
+    ) -> Step:
+        del system, generator
+        return vocadt_step(self.experiment, model, self.downstream_corpus, vocabularies)
 
     def _matched(
         self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None

@@ -108,6 +108,7 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
     "locally-linear": partial(from_static, answer=mix_locally_linear),
     "token-distillation": take_distilled,
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
+    "vocadt": partial(take_distilled, method="vocadt"),
 }
 
 

@@ -1,1 +1,1 @@
-"""Rows of new tokens learnt on the task's text: Token Distillation and likelihood matching."""
+"""Rows of new tokens learnt on the task's text: Token Distillation, likelihood matching and VocADT."""

@@ -54,7 +54,7 @@ class OwnTables:
     def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
         decoder = self._decoder
         assert decoder.output is not None
-        picked, gold = _counted(states, labels, decoder)
+        picked, gold = counted_states(states, labels, decoder)
         bias = None if decoder.bias is None else decoder.bias.reshape(-1)
         return linear_cross_entropy(picked, decoder.output.weight, bias, gold, label_smoothing)
 
@@ -115,7 +115,7 @@ class ExtendedTables:
         if self._side.output is None or len(self._rows) == 0:
             return self._own.cross_entropy(states, labels, label_smoothing)
         output, bias = self._side.output.weight, self._side.bias
-        picked, gold = _counted(states, labels, self._side)
+        picked, gold = counted_states(states, labels, self._side)
         known = nn.functional.linear(picked, output).float()
         generated = nn.functional.linear(picked, self._rows.of(output)).float()
         if bias is not None:
@@ -126,7 +126,7 @@ class ExtendedTables:
         return extended_cross_entropy(known, generated, own, gold, label_smoothing)
 
 
-def _counted(states: Tensor, labels: Tensor, decoder: Side) -> tuple[Tensor, Tensor]:
+def counted_states(states: Tensor, labels: Tensor, decoder: Side) -> tuple[Tensor, Tensor]:
     """States [N, d] of the labels [N] that count, ready for the output projection."""
     counted = labels != IGNORED
     picked = states[counted] if decoder.transform is None else decoder.transform(states[counted])

@@ -22,6 +22,7 @@ from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
+from subgraft.recipes.vocadt import VocadtRecipe
 from subgraft.stages.stage import Stage
 
 CORPUS = Stage("corpus", 1, "corpus", CorpusRecipe)
@@ -39,6 +40,7 @@ DISTILLATION = Stage(
     "distillation", 2, "token_distillation", TokenDistillationRecipe, distributed=True, accelerated=True
 )
 MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe, distributed=True, accelerated=True)
+VOCADT = Stage("vocadt", 1, "vocadt", VocadtRecipe, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)
 INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
 FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
@@ -60,6 +62,7 @@ STAGES = (
     STATIC,
     DISTILLATION,
     MATCHING,
+    VOCADT,
     TRANSFER,
     INTRINSIC,
     FINETUNE,

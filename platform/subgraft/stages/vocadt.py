@@ -1,0 +1,90 @@
+"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, as combinations of all old rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from subgraft.config.base import SideName, Split
+from subgraft.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side as side_of
+from subgraft.objectives.parallel_text import Translation
+from subgraft.objectives.seq2seq import Seq2SeqData
+from subgraft.recipes.vocadt import VocadtRecipe
+from subgraft.stages.context import Context, Json
+from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
+from subgraft.text.corpus import Corpus
+from subgraft.text.segments import Pairs
+from subgraft.training.selection import Selection
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+METHOD = "vocadt"
+
+
+def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+    made_for = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
+    module = VocadtLoss(bundle, target, recipe.training.label_smoothing)
+    trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
+    summary: dict[str, Json] = {"steps": 0, "trainable": trainable}
+    if any(trainable.values()):
+        text, held_out = (_examples(recipe, bundle, target, corpus, split) for split in ("train", "dev"))
+        summary |= {"pairs": len(text.lengths)} | _fitted(module, text, held_out, recipe, out, context)
+    if is_writer():
+        for name in recipe.sides:
+            _save(module, name, target[name], made_for[name], out / name)
+    return summary
+
+
+def _text(recipe: VocadtRecipe, corpus: Corpus, split: Split) -> Pairs:
+    """The pairs to train on, or held-out ones."""
+    if split == "train":
+        return corpus.text_pairs(split).evenly_spaced(recipe.pairs)
+    return corpus.text_pairs(split)[: recipe.training.dev_sentences]
+
+
+def _examples(
+    recipe: VocadtRecipe, bundle: Bundle, target: Mapping[SideName, Tokenizer], corpus: Corpus, split: Split
+) -> Seq2SeqData:
+    """The split's pairs as a model with the new vocabularies reads them."""
+    encoder, decoder = target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder)
+    changed, training = replace(bundle, encoder=encoder, decoder=decoder), recipe.training
+    form = changed.sequence_format(recipe.languages)
+    pairs = _text(recipe, corpus, split)
+    examples = Translation(pairs, changed.encoder, changed.decoder, form, training.max_length, training.batch_unit)
+    return Seq2SeqData(examples, *changed.padding)
+
+
+def _fitted(
+    module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, recipe: VocadtRecipe, out: Path, context: Context
+) -> dict[str, Json]:
+    """Train, and keep the weights that predict held-out pairs best; the curve's ends are told."""
+    evaluate, select = None, None
+    if len(held_out.lengths):
+        evaluate, select = held_out_mean(module, held_out, recipe.training, "loss"), Selection("loss", least=True)
+    outcome = fit(
+        module,
+        {"loss": 1.0},
+        text,
+        recipe.training,
+        context,
+        group="vocadt_training",
+        seed=recipe.seed,
+        evaluate=evaluate,
+        select=select,
+    )
+    losses = [point.values["loss"] for point in outcome.curve]
+    return write_curve(outcome, out) | ({"loss_before": losses[0], "loss_best": min(losses)} if losses else {})
+
+
+def _save(module: VocadtLoss, name: SideName, target: Tokenizer, made_for: tuple[str, str], out: Path) -> None:
+    """The rows that the side's adapter is merged into; an encoder that shares its table has no others."""
+    adapter, others = module.adapter(name), {}
+    rows = adapter.rows()
+    if name == "decoder":
+        others = {part: table for part, table in rows.items() if part != "input"}
+    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *made_for, METHOD, others).save(out)
