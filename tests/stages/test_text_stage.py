@@ -96,3 +96,22 @@ def test_nothing_left_and_undecodable_bytes_are_mistakes_of_the_user(tmp_path: P
     (tmp_path / "latin" / "more.txt").write_bytes("gut\nHäuser\n".encode("latin-1"))
     with pytest.raises(UserError, match=r"more\.txt:2: not UTF-8"):
         made(tmp_path / "latin", recipe(tmp_path / "latin", target="more.txt"))
+
+
+def test_text_of_the_other_side_is_refused_with_a_line_of_it(tmp_path: Path) -> None:
+    lines = english(60, 9)
+    write(tmp_path / "more.txt", lines)
+    with pytest.raises(
+        UserError, match=r"looks like the source of the pairs \(en\), not like the target \(de\)"
+    ) as told:
+        made(tmp_path, recipe(tmp_path, target="more.txt"))
+    assert any(line in str(told.value) for line in lines)
+    assert "swapped?" in str(told.value)
+
+
+def test_text_that_is_like_neither_side_is_taken_with_a_warning(tmp_path: Path) -> None:
+    write(tmp_path / "more.txt", ["Kaikki ihmiset syntyvät vapaina.", "Heille on annettu järki ja omatunto."])
+    corpus, _, warned = made(tmp_path, recipe(tmp_path, target="more.txt"))
+    assert corpus.size("train") == 2
+    (line,) = warned
+    assert "downstream.text.target does not look like the target of the pairs (de), as in: " in line
