@@ -53,6 +53,18 @@ def test_a_vocabulary_of_both_sides_takes_text_of_either(tmp_path: Path) -> None
     assert all("text" in step.inputs for step in found.vocabularies.values())
 
 
+def test_an_encoder_distils_source_text(tmp_path: Path) -> None:
+    systems = {
+        "systems": "[{name: distilled, initialiser: token-distillation}]",
+        "token_distillation_training": "{max_steps: 2, batch_size: 400, precision: fp32}",
+    }
+    config = written(tmp_path, "{source: [more.txt]}", **systems)
+    for sides, expected in (("[decoder]", False), ("[encoder, decoder]", True)):
+        distilled = pipeline(config, f"sides={sides}").systems[0].distilled
+        assert distilled
+        assert ("text" in distilled.inputs) is expected
+
+
 def test_systems_share_the_vocabulary_and_nothing_moves_without_text(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
     found = pipeline(config)
@@ -92,6 +104,9 @@ def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     embeddings = StaticEmbeddings.load(store.path(static))
     letter = next(at for at, piece in enumerate(vocabulary.pieces) if "Ω" in piece)
     assert embeddings.known[letter], "the pairs do not have it"
+    report = (store.path(planned.report) / "report.md").read_text(encoding="utf-8")
+    (reported,) = (line for line in report.splitlines() if line.startswith("| target, de"))
+    assert [cell.strip() for cell in reported.split("|")][3] == f"{record.summary['target']['kept']:,}"
     (line,) = counted(store, planned.text)
     assert line.startswith(f"target text beside the pairs: {record.summary['target']['kept']:,} of")
 

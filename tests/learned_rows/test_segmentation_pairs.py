@@ -139,3 +139,18 @@ def test_what_stands_before_a_sentence_takes_its_room_too() -> None:
     found = SegmentationPairs(SOME, bundle, "encoder", target, LANGUAGES, training(14), new)
     batch = found.batch(np.arange(len(found)), 0)
     assert len(found) and batch.teacher.input_ids.shape[1] <= 14 and batch.student.input_ids.shape[1] <= 14
+
+
+def test_further_pairs_serve_tokens_that_the_pairs_have_too_rarely() -> None:
+    bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
+    new = unseen(bundle, "decoder", target)
+
+    def taken(pairs: list[tuple[str, str]], beside: list[tuple[str, str]], per_token: int) -> SegmentationPairs:
+        return SegmentationPairs(pairs, bundle, "decoder", target, LANGUAGES, training(), new, per_token, 3, beside)
+
+    few, more = SOME[:20], TEXTS[60:200]
+    alone, with_more = taken(few, [], 3), taken(few, more, 3)
+    assert len(with_more) > len(alone)
+    assert alone.tokens < with_more.tokens
+    assert with_more.lengths[: len(alone)].tolist() == alone.lengths.tolist(), "the pairs come first, and all the same"
+    assert len(taken(few, few, 1)) == len(taken(few, [], 1)), "what the pairs teach often enough is not read again"

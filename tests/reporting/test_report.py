@@ -13,7 +13,7 @@ from statistics import fmean
 import pytest
 from PIL import Image
 
-from subgraft.reporting.data import ReportData, SegmentationExample
+from subgraft.reporting.data import ReportData, SegmentationExample, TextFacts
 from subgraft.reporting.document import Bullets
 from subgraft.reporting.numbers import signed
 from subgraft.reporting.report import GENERATED_NOTICE, build_document, write_report
@@ -164,6 +164,16 @@ def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportDa
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "generated" not in markdown.lower().replace("sentences generated", "")
     assert "of these outputs; whether another seed would agree is not known" in markdown
+
+
+def test_text_beside_the_pairs_is_counted(report_data: ReportData, written: Path, tmp_path: Path) -> None:
+    found = TextFacts("target", "de", 1500, 1200, 34567, {"in dev or test": 40, "a second time": 260})
+    write_report(replace(report_data, text=(found,)), tmp_path)
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    line = next(line for line in markdown.splitlines() if line.startswith("| target, de"))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["target, de", "1,500", "1,200", "34,567", "40 in dev or test, 260 a second time"]
+    assert "Text beside the pairs" not in (written / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: Path) -> None:

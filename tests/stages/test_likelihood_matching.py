@@ -27,6 +27,8 @@ from subgraft.recipes.transfer import TransferRecipe
 from subgraft.sources.building import build
 from subgraft.stages import own_translations, transfer
 from subgraft.stages.likelihood_matching import run
+from subgraft.text.corpus import Corpus
+from subgraft.text.fields import pair_fields
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
@@ -203,3 +205,23 @@ def test_a_text_without_any_new_token_leaves_nothing_to_learn(inputs: dict[str, 
     nothing = {"steps": 0, "trainable": 0, "in_text": 0, "sentences": 0, "spans": 0, "unknown_spans": 0}
     assert told == nothing
     assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0
+
+
+def test_made_pairs_are_read_for_what_the_pairs_lack(inputs: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    for at, field in enumerate(("source", "target")):
+        lines = "".join(f"{pair[at]}\n" for pair in TEXTS[60:160])
+        (tmp_path / "made" / f"train.{field}").write_text(lines)
+    Corpus(
+        directory=tmp_path / "made",
+        fields=pair_fields(LANGUAGES, two=True),
+        generated=False,
+        sizes={"train": 100},
+        counts={},
+        identity={},
+    ).save()
+    plain, _ = learn(tmp_path / "plain", inputs)
+    more, _ = learn(tmp_path / "more", {**inputs, "synthetic": tmp_path / "made"})
+    assert more["in_text"] > plain["in_text"]
+    assert more["sentences"] > plain["sentences"]
+    assert more["divergence_before"] == plain["divergence_before"], "dev is the pairs' alone"

@@ -22,6 +22,8 @@ from subgraft.recipes.transfer import TransferRecipe
 from subgraft.sources.building import build
 from subgraft.stages import transfer
 from subgraft.stages.token_distillation import run
+from subgraft.text.corpus import Corpus
+from subgraft.text.fields import Field
 from subgraft.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched
 
@@ -124,3 +126,23 @@ def test_a_text_without_any_new_token_leaves_the_means(inputs: dict[str, Path], 
 def test_a_layer_that_the_model_does_not_have_is_refused(inputs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no more than 2 layers"):
         run(recipe(layer=3), inputs, tmp_path, Watched(tmp_path / "work", None))
+
+
+def test_text_beside_the_pairs_teaches_each_side_what_it_reads(inputs: dict[str, Path], tmp_path: Path) -> None:
+    more = TEXTS[60:160]
+    for at, field in enumerate(("source", "target")):
+        (tmp_path / f"train.{field}").write_text("".join(f"{pair[at]}\n" for pair in more))
+    sides = tuple(Field(name, language=code) for name, code in (("source", "en"), ("target", "de")))
+    sizes: dict[str, Any] = {"fields": sides, "generated": False, "sizes": {"train": 100}, "counts": {}, "identity": {}}
+    Corpus(directory=tmp_path, aligned=False, field_sizes={"train": {"source": 100, "target": 100}}, **sizes).save()
+    (tmp_path / "made").mkdir()
+    for field in ("source", "target"):
+        (tmp_path / "made" / f"train.{field}").write_text((tmp_path / "train.target").read_text())
+    Corpus(directory=tmp_path / "made", **sizes).save()
+    plain, _ = distil(tmp_path / "plain", inputs, BOTH)
+    of_encoder, _ = distil(tmp_path / "text", {**inputs, "text": tmp_path}, BOTH)
+    of_decoder, _ = distil(tmp_path / "pairs", {**inputs, "synthetic": tmp_path / "made"}, BOTH)
+    assert of_encoder["decoder"]["sentences"] == plain["decoder"]["sentences"]
+    assert of_encoder["encoder"]["in_text"] > plain["encoder"]["in_text"]
+    assert of_decoder["decoder"]["in_text"] > plain["decoder"]["in_text"]
+    assert of_decoder["encoder"]["sentences"] == plain["encoder"]["sentences"]

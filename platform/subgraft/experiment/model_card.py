@@ -16,6 +16,7 @@ from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
 from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.reporting.table import Column, table, table_markdown
@@ -122,13 +123,23 @@ class Chosen:
 
     def _data(self) -> Iterator[str]:
         yield "## Data\n"
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for step, record in self._made_by(CorpusRecipe):
             recipe = step.recipe
             sizes = record.summary.get("sizes", {}) if record else {}
             told = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
             rows.append((step.name, recipe.codes, told, "; ".join(licences(recipe.identity)), _digest(record)))
+        rows += self._text_rows()
         yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
+
+    def _text_rows(self) -> Iterator[tuple[str, ...]]:
+        """Of text beside the task's pairs, side by side."""
+        for step, record in self._made_by(TextRecipe):
+            for side, identities in step.recipe.identities.items():
+                lines = f"train {count(record.summary[side]['kept'])}" if record else MISSING
+                named = dict.fromkeys(name for identity in identities for name in licences(identity))
+                language = getattr(step.recipe.languages, side)
+                yield f"{step.name}, {side}", language, lines, "; ".join(named), _digest(record)
 
     def _vocabularies(self) -> Iterator[str]:
         yield "## Vocabulary\n"

@@ -116,6 +116,7 @@ class Pipeline(MadeText):
         )
         inputs = {"model": model, "corpus": self.downstream_corpus}
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+        inputs |= self.text_on("source") if "encoder" in experiment.sides else {}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
     def _vocadt(

@@ -13,7 +13,7 @@ from subgraft.recipes.text import TextRecipe
 from subgraft.sources.one_side import SideText, named_sources, side_texts
 from subgraft.store.step import Step
 from subgraft.tasks.pairings import pairing
-from subgraft.text.cleaning import RULES
+from subgraft.text.cleaning import dropped_in_words
 
 if TYPE_CHECKING:
     from subgraft.store.store import Store
@@ -70,7 +70,6 @@ def _read(side: TextSide, lines: int) -> str:
 
 
 def _kept(side: TextSide, counts: Mapping[str, Any]) -> str:
-    dropped = {name: count for name, count in counts.items() if name in RULES and count}
-    told = ", ".join(f"{count:,} {RULES[name]}" for name, count in dropped.items())
+    told = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
     kept = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
     return f"{side} text beside the pairs: {kept}" + (f"; dropped: {told}" if told else "")

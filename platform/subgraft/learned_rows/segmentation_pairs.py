@@ -63,6 +63,7 @@ class SegmentedText(ABC):
     A sentence that is longer than max_length in either segmentation is left out: cut, its halves would not match.
     new: the ids that are learnt.  per_token: a sentence is taken where one of its new tokens was met in fewer before;
     all are without it.  The order in which they are looked at is drawn from the seed.
+    beside: further pairs, which are looked at after all others: for tokens that were met too rarely till then.
     Raises UserError where a vocabulary lacks what the model's family puts around a sentence.
     """
 
@@ -77,6 +78,7 @@ class SegmentedText(ABC):
         new: Collection[int],
         per_token: int | None = None,
         seed: int = 0,
+        beside: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._decoder = side == "decoder"
         changed = replace(bundle, decoder=target) if self._decoder else replace(bundle, encoder=target)
@@ -86,6 +88,10 @@ class SegmentedText(ABC):
         self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
         self._room = training.max_length - max(self._before.around, self._after.around)
         order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
+        if beside:
+            further = np.random.default_rng([seed, len(pairs), len(beside)]).permutation(len(beside))
+            order += (len(pairs) + further).tolist()
+            pairs = [*pairs, *beside]
         met: Counter[int] = Counter()
         taken = dict(sorted(self._taken(pairs, order, per_token, met).items()))
         self.tokens = frozenset(met)

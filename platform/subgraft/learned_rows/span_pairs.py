@@ -67,8 +67,9 @@ class SpanPairs(SegmentedText):
         new: Sequence[int],
         per_token: int | None = None,
         seed: int = 0,
+        beside: Sequence[tuple[str, str]] = (),
     ) -> None:
-        super().__init__(pairs, bundle, "decoder", target, languages, training, new, per_token, seed)
+        super().__init__(pairs, bundle, "decoder", target, languages, training, new, per_token, seed, beside)
         self._unknown = bundle.decoder.special.get("unk", -1), target.special.get("unk", -1)
 
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:

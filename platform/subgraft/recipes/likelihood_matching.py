@@ -11,7 +11,10 @@ from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
 
 class LikelihoodMatchingRecipe(TrainedRecipe):
-    """starts_from: whose rows training begins with.  max_similar: of avg."""
+    """starts_from: whose rows training begins with.  max_similar: of avg.
+
+    With an input `synthetic`, it reads these pairs too.
+    """
 
     frozen_model: ClassVar[bool] = True
     new_tokens_only: ClassVar[bool] = True

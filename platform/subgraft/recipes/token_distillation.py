@@ -11,6 +11,8 @@ from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
 
 class TokenDistillationRecipe(TrainedRecipe):
+    """With an input `text`, the encoder reads its source too; with an input `synthetic`, the decoder these pairs."""
+
     frozen_model: ClassVar[bool] = True
     new_tokens_only: ClassVar[bool] = True
 

@@ -14,7 +14,8 @@ from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 def what_was_done(data: ReportData) -> Section:
     """Corpora, vocabularies, the model, and how each system got its vocabulary."""
-    blocks: list[Block] = [Paragraph(text(f"Model: {data.model}.")), _corpus_table(data), _vocabulary_table(data)]
+    blocks: list[Block] = [Paragraph(text(f"Model: {data.model}.")), _corpus_table(data), *_text_table(data)]
+    blocks.append(_vocabulary_table(data))
     transfers = _transfer_table(data)
     return Section("What was done", (*blocks, *([transfers] if transfers else [])))
 
@@ -31,6 +32,25 @@ def _corpus_table(data: ReportData) -> Table:
         for corpus in data.corpora
     ]
     return table(columns, rows, f"Corpora, {data.languages[0]} → {data.languages[1]}; segments after cleaning")
+
+
+def _text_table(data: ReportData) -> list[Table]:
+    """None where there was no text beside the pairs."""
+    if not data.text:
+        return []
+    columns = [Column("side", "left"), Column("read"), Column("kept"), Column("characters"), Column("dropped", "left")]
+    rows = [
+        [
+            f"{found.side}, {found.language}",
+            count(found.read),
+            count(found.kept),
+            count(found.characters),
+            ", ".join(f"{count(number)} {reason}" for reason, number in found.dropped.items()) or "none",
+        ]
+        for found in data.text
+    ]
+    note = "Vocabularies, static embeddings and learnt rows were made of it too, on the side that they are about."
+    return [table(columns, rows, "Text beside the pairs, in lines", note)]
 
 
 def _vocabulary_table(data: ReportData) -> Table:

@@ -152,6 +152,18 @@ class CorpusFacts:
 
 
 @dataclass(frozen=True)
+class TextFacts:
+    """Text of one side beside the task's pairs. Lines read and kept, characters kept, lines dropped by reason."""
+
+    side: str
+    language: str
+    read: int
+    kept: int
+    characters: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class VocabularyFacts:
     """A vocabulary of one side; `fingerprint` is the sha256 of what it is."""
 
@@ -243,6 +255,7 @@ class ReportData:
     baseline: name of the system that the others are compared with, or None.
     rows: every system under every seed, in the order in which they are to be shown.
     select: what decided which weights of a finetuning were kept.
+    text: what was beside the task's pairs, by side.
     """
 
     title: str
@@ -263,6 +276,7 @@ class ReportData:
     bootstrap_samples: int = 1000
     bootstrap_seed: int = 1
     select: SelectName = "bleu"
+    text: tuple[TextFacts, ...] = ()
 
     @property
     def generated(self) -> bool:

@@ -31,7 +31,9 @@ def run(recipe: LikelihoodMatchingRecipe, inputs: Mapping[str, Path], out: Path,
     start = StudentTables.of(bundle, target, Method(recipe.starts_from, inputs.get("generator"), recipe.max_similar))
     made_for = origin(side_of(bundle.model, SIDE), bundle.decoder)
     text, cost = _text(recipe, bundle, corpus, context)
-    data, held_out = (_spans(recipe, bundle, target, start, text[split], split) for split in ("train", "dev"))
+    beside = list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
+    data = _spans(recipe, bundle, target, start, text["train"], recipe.matching.sentences_per_token, beside)
+    held_out = _spans(recipe, bundle, target, start, text["dev"])
     module = LikelihoodMatchingLoss(bundle, target, start, recipe.matching)
     trained = _fitted(module, data, held_out, recipe, out, context) if len(data) else {"steps": 0}
     tokens, rows = module.trained()
@@ -68,12 +70,12 @@ def _spans(
     bundle: Bundle,
     target: Tokenizer,
     start: StudentTables,
-    pairs: Sequence[tuple[str, str]],
-    split: Split,
+    pairs: Pairs,
+    per_token: int | None = None,
+    beside: Sequence[tuple[str, str]] = (),
 ) -> SpanPairs:
-    per_token = recipe.matching.sentences_per_token if split == "train" else None
     languages, training = recipe.languages, recipe.training
-    return SpanPairs(pairs, bundle, target, languages, training, start.tokens, per_token, recipe.seed)
+    return SpanPairs(pairs, bundle, target, languages, training, start.tokens, per_token, recipe.seed, beside)
 
 
 def _fitted(

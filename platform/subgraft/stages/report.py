@@ -25,6 +25,7 @@ from subgraft.reporting.data import (
     StageSeconds,
     SubwordGap,
     SystemResult,
+    TextFacts,
     VocabularyFacts,
 )
 from subgraft.reporting.main_table import MainTable
@@ -33,6 +34,7 @@ from subgraft.reporting.terminal import terminal_table
 from subgraft.reporting.words import over_segmented_words
 from subgraft.stages.context import Context, Json
 from subgraft.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
+from subgraft.text.cleaning import dropped_in_words
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import Spelling
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -95,6 +97,7 @@ def _collect(
         speed_batch_size=recipe.speed_batch_size,
         bootstrap_samples=recipe.bootstrap_samples,
         select=recipe.select,
+        text=_text(inputs["text"]) if "text" in inputs else (),
     )
 
 
@@ -107,6 +110,15 @@ def _corpora(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Iterator[Corpu
 def _corpus(role: Role, name: str, directory: Path) -> CorpusFacts:
     corpus = Corpus.open(directory)
     return CorpusFacts(role, name, corpus.generated, {str(split): corpus.size(split) for split in corpus.splits})
+
+
+def _text(directory: Path) -> tuple[TextFacts, ...]:
+    summary, fields = read_record(directory)["summary"], Corpus.open(directory).fields
+    return tuple(_side(field.name, str(field.language), summary[field.name]) for field in fields)
+
+
+def _side(name: str, language: str, counts: Mapping[str, int]) -> TextFacts:
+    return TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped_in_words(counts))
 
 
 def _gap(path: Path, language: str) -> SubwordGap:

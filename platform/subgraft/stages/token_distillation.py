@@ -20,16 +20,26 @@ from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
 
+Pairs = list[tuple[str, str]]
+
 
 def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     # All of them before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+    beside = {name: _beside(name, inputs) for name in recipe.sides}
     students = [_Student.of(bundle, name, target[name], recipe) for name in recipe.sides]
     summary: dict[str, Json] = {}
     for student in students:
-        summary[student.side.name] = student.train(bundle, corpus, recipe, out, context)
+        summary[student.side.name] = student.train(bundle, corpus, beside[student.side.name], recipe, out, context)
     return summary
+
+
+def _beside(side: SideName, inputs: Mapping[str, Path]) -> Pairs:
+    """Further text of a side. What an encoder reads is compared without any target; a decoder needs a source."""
+    if side == "decoder":
+        return list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
+    return [(line, "") for line in Corpus.open(inputs["text"]).lines("train", "source")] if "text" in inputs else []
 
 
 @dataclass(frozen=True)
@@ -51,10 +61,17 @@ class _Student:
         return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source))
 
     def train(
-        self, bundle: Bundle, corpus: Corpus, recipe: TokenDistillationRecipe, out: Path, context: Context
+        self,
+        bundle: Bundle,
+        corpus: Corpus,
+        beside: Pairs,
+        recipe: TokenDistillationRecipe,
+        out: Path,
+        context: Context,
     ) -> dict[str, Json]:
         name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
-        data = self._sentences(bundle, list(corpus.pairs("train")), recipe, recipe.distillation.sentences_per_token)
+        pairs, per_token = list(corpus.pairs("train")), recipe.distillation.sentences_per_token
+        data = self._sentences(bundle, pairs, recipe, per_token, beside)
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
         summary: dict[str, Json] = {"steps": 0}
         if len(data):
@@ -67,7 +84,12 @@ class _Student:
         return summary | counted | {"trained": len(tokens), "sentences": len(data)}
 
     def _sentences(
-        self, bundle: Bundle, pairs: list[tuple[str, str]], recipe: TokenDistillationRecipe, per_token: int | None
+        self,
+        bundle: Bundle,
+        pairs: Pairs,
+        recipe: TokenDistillationRecipe,
+        per_token: int | None,
+        beside: Pairs | None = None,
     ) -> SegmentationPairs:
         return SegmentationPairs(
             pairs,
@@ -79,6 +101,7 @@ class _Student:
             self.start.tokens,
             per_token,
             recipe.seed,
+            beside or [],
         )
 
 

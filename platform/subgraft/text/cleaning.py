@@ -27,6 +27,11 @@ RULES: Mapping[str, str] = {
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
 
+def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
+    """Of what was counted, segments that were dropped, by why."""
+    return {words: counts[rule] for rule, words in RULES.items() if counts.get(rule)}
+
+
 def strip(sides: Sides, counts: Counter[str]) -> Sides:
     """The sides without outer white space and with line breaks inside them replaced; the latter is counted."""
     stripped = tuple(side.strip() for side in sides)
