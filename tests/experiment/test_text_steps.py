@@ -65,6 +65,28 @@ def test_an_encoder_distils_source_text(tmp_path: Path) -> None:
         assert ("text" in distilled.inputs) is expected
 
 
+def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> None:
+    learning = "{max_steps: 2, batch_size: 400, precision: fp32}"
+    systems = {
+        "systems": "[{name: distilled, initialiser: token-distillation},"
+        " {name: matched, initialiser: likelihood-matching}]",
+        "token_distillation_training": learning,
+        "likelihood_matching_training": learning,
+    }
+    planned, store = finish(written(tmp_path, "{target: [more.txt]}", **systems))
+    for steps in planned.systems:
+        assert steps.distilled
+        made = steps.distilled.inputs["synthetic"]
+        assert made.inputs["text"] is planned.text
+        record = store.find(steps.distilled)
+        assert record
+        assert record.summary["decoder"]["sentences"] > 0
+    own = pipeline(tmp_path / "config.yaml", "likelihood_matching.text=own-translations")
+    distilled, matched = (steps.distilled for steps in own.systems)
+    assert distilled and "synthetic" in distilled.inputs
+    assert matched and "synthetic" not in matched.inputs
+
+
 def test_systems_share_the_vocabulary_and_nothing_moves_without_text(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
     found = pipeline(config)

@@ -23,6 +23,11 @@ class MadeText(Beginnings):
         """The input of a finetuning that reads the text so."""
         return {} if use is None else {"synthetic": self._copied}
 
+    @property
+    def copies(self) -> dict[str, Step]:
+        """The input `synthetic` of what learns a decoder's rows: target text with the sources that it lacks."""
+        return {"synthetic": self._copied} if self.text_on("target") else {}
+
     @cached_property
     def _copied(self) -> Step[CopiedRecipe]:
         """The same lines for all systems and seeds."""

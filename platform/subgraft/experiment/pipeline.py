@@ -117,6 +117,7 @@ class Pipeline(MadeText):
         inputs = {"model": model, "corpus": self.downstream_corpus}
         inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         inputs |= self.text_on("source") if "encoder" in experiment.sides else {}
+        inputs |= self.copies if "decoder" in experiment.sides else {}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
     def _vocadt(
@@ -141,6 +142,7 @@ class Pipeline(MadeText):
         )
         inputs = {"model": model, "corpus": self.downstream_corpus, "vocabulary/decoder": vocabularies["decoder"]}
         inputs |= {"generator": generator} if generator else {}
+        inputs |= self.copies if experiment.likelihood_matching.text == "references" else {}
         return Step(stages.MATCHING, f"likelihood matching from {recipe.starts_from}", recipe, inputs)
 
     def system(self, system: System, seed: int) -> SystemSteps:
