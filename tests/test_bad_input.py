@@ -17,7 +17,8 @@ import pytest
 import toys
 from subgraft.cli import main
 from subgraft.config.initialiser_facts import INITIALISERS, InitialiserName
-from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.generators.description import GeneratorOrigin, table_digest
+from subgraft.generators.generator import Generator, save_generators
 from subgraft.initialisers.methods import METHODS
 from subgraft.models.bundle import Bundle
 

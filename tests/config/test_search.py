@@ -56,8 +56,11 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
             "a grid needs lists: space.learning_rate is a range",
         ),
         ("search.space={}", "give at least one of initialiser, kd_weight"),
-        ("search.space.initialiser=[pat]", "expected 'avg', 'att' or 'patt', found \"pat\"; did you mean 'patt'"),
-        ("search.space.initialiser=[avg]", "search.space.kd_weight applies to att and patt only"),
+        (
+            "search.space.initialiser=[pat]",
+            "expected 'avg', 'att', 'patt' or 'network', found \"pat\"; did you mean 'patt'",
+        ),
+        ("search.space.initialiser=[avg]", "search.space.kd_weight applies to att, patt, network only"),
         ("search.space={generator_steps: [0]}", "search.space.generator_steps.0: expected"),
         ("search.space.kd_weight={min: 1, max: 1}", "min 1 must be below max 1"),
         ("search.space.kd_weight={min: 0, max: 1, log: true}", "with log, min must be above 0"),

@@ -8,17 +8,8 @@ import torch
 from torch import Tensor
 
 from subgraft.errors import UserError
-from subgraft.generators.generator import (
-    Generator,
-    GeneratorKind,
-    GeneratorOrigin,
-    RaggedSimilar,
-    check_origin,
-    load_generator,
-    mix,
-    save_generators,
-    table_digest,
-)
+from subgraft.generators.description import GeneratorOrigin, check_origin, table_digest
+from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator, mix, save_generators
 from subgraft.similar_tokens.finder import SimilarTokens
 
 SIZE, DIMENSION = 40, 12

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from subgraft.errors import UserError
-from subgraft.generators.generator import Generator, GeneratorKind, GeneratorOrigin, save_generators, table_digest
+from subgraft.generators.description import GeneratorOrigin, table_digest
+from subgraft.generators.generator import Generator, GeneratorKind, save_generators
 from subgraft.initialisers.methods import METHODS, initialiser
 from subgraft.initialisers.new_rows import Request
 from subgraft.models.sides import Side, side

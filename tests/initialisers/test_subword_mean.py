@@ -4,9 +4,10 @@ import torch
 from torch import nn
 
 from subgraft.initialisers.new_rows import Request
-from subgraft.initialisers.subword_mean import Parts, mix_subwords, subwords
+from subgraft.initialisers.subword_mean import mix_subwords
 from subgraft.models.sides import Side
 from subgraft.similar_tokens.finder import Fallback
+from subgraft.similar_tokens.parts import Parts, subwords
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 from vocabularies import byte_level, unigram, wordpiece

@@ -16,7 +16,8 @@ from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.systems import StartName
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
-from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.generators.description import GeneratorOrigin, table_digest
+from subgraft.generators.generator import Generator, save_generators
 from subgraft.initialisers.distilled_rows import DistilledRows
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of

@@ -11,7 +11,9 @@ from transformers import PreTrainedModel
 from subgraft.config.initialiser_facts import INITIALISERS, InitialiserName
 from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.errors import UserError
-from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.generators.description import GeneratorOrigin, table_digest
+from subgraft.generators.generator import Generator, save_generators
+from subgraft.generators.network import Network, NetworkShape, save_networks
 from subgraft.initialisers.methods import METHODS
 from subgraft.initialisers.static_training import train_static
 from subgraft.models.sides import side
@@ -48,12 +50,27 @@ def method(name: InitialiserName, places: Path, model: PreTrainedModel, out: Pat
     if facts.trained is None:
         return Method(name, static=static)  # type: ignore[arg-type]
     out.mkdir()
+    if not facts.mixes:
+        return Method(name, generator=_network(model, out))
     generator = Generator(name, 16)  # type: ignore[arg-type]
     torch.manual_seed(3)
     torch.nn.init.normal_(generator.weight)
     digest = table_digest(side(model, "decoder").input.weight)
     save_generators({"decoder": generator}, {"decoder": GeneratorOrigin(digest, SOURCE.fingerprint, 10)}, out)
     return Method(name, generator=out)
+
+
+def _network(model: PreTrainedModel, out: Path) -> Path:
+    decoder = side(model, "decoder")
+    network = Network(NetworkShape.of(decoder, 8, 1))
+    # As it was trained: the spread of the tables is the network's, whatever they are now.
+    network.begin(side(mbart(), "decoder"), torch.from_numpy(SOURCE.ordinary_ids), seed=1)
+    for number, head in enumerate(network.heads.values()):
+        assert isinstance(head, torch.nn.Linear)
+        torch.nn.init.normal_(head.weight, generator=torch.Generator().manual_seed(number))
+    origin = GeneratorOrigin(table_digest(decoder.input.weight), SOURCE.fingerprint, 0)
+    save_networks({"decoder": network}, {"decoder": origin}, out)
+    return out
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not INITIALISERS[name].learnt_by])

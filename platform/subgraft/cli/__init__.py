@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from subgraft import __version__
-from subgraft.cli import corpora, doctor, experiments, grafts, models, registry, search, store, vocabularies
+from subgraft.cli import corpora, doctor, experiments, generators, grafts, models, registry, search, store, vocabularies
 from subgraft.cli.arguments import Parser
 from subgraft.errors import SubgraftError, Terminated
 
-GROUPS = (experiments, search, corpora, vocabularies, grafts, models, registry, store, doctor)
+GROUPS = (experiments, search, corpora, vocabularies, generators, grafts, models, registry, store, doctor)
 
 
 def parser() -> Parser:

@@ -47,7 +47,7 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--model", required=True, help=HELP)
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
     transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; docs/guide.md has all")
-    transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att and patt")
+    transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument(
         "--distilled",
@@ -122,7 +122,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
 def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
-    from subgraft.generators.generator import load_generator
+    from subgraft.generators.description import kind_of
     from subgraft.initialisers.methods import initialiser
     from subgraft.initialisers.new_rows import Request
     from subgraft.models.bundle import Bundle
@@ -135,7 +135,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     tokenizer = bundle.tokenizers[arguments.side]
     tokens = read_tokens(arguments.tokens, tokenizer)
     generator = require_sound(Path(arguments.generator)) if arguments.generator != "avg" else None
-    method = load_generator(generator, arguments.side)[0].kind if generator else "avg"
+    method = kind_of(generator, arguments.side) if generator else "avg"
     request = Request(
         side=side(bundle.model, arguments.side),
         source=tokenizer,

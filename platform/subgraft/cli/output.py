@@ -35,8 +35,7 @@ def new_directory(out: Path) -> Iterator[Path]:
 
     Raises UserError where `out` exists and is not an empty directory, OperationalError where the disk is full.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
+    require_empty_directory(out)
     with _beside(out) as place:
         place.mkdir()
         yield place
@@ -51,6 +50,12 @@ def new_file(out: Path) -> Iterator[Path]:
     require_absent(out)
     with _beside(out) as place:
         yield place
+
+
+def require_empty_directory(out: Path) -> None:
+    """Raises UserError where `out` exists and is not an empty directory: before long work, rather than after it."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
 
 
 def require_absent(out: Path) -> None:

@@ -260,6 +260,12 @@ def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
     return kinds | ({"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
 
 
+def require_trainable_network(experiment: Comparison) -> None:
+    named = [system.name for system in experiment.systems if system.trains_network]
+    if named and experiment.network_training is None:
+        raise ValueError(f"system {named[0]} needs network_training: the training of its network")
+
+
 def require_learnable_rows(experiment: Comparison) -> None:
     """Learnt rows need their training's settings, and sides that they can be learnt for."""
     for name in filter(experiment.learns, LEARNINGS):
@@ -309,6 +315,7 @@ CHECKS = (
     require_measurable,
     require_width_of_table,
     require_trainable_model,
+    require_trainable_network,
     require_learnable_rows,
     require_layer,
     require_own_translations,

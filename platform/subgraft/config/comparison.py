@@ -14,6 +14,7 @@ from subgraft.config.initialiser_facts import LEARNINGS, LearningName, facts_of
 from subgraft.config.initialisers import (
     GeneratorSettings,
     LikelihoodMatchingSettings,
+    NetworkSettings,
     StaticEmbeddingSettings,
     TokenDistillationSettings,
 )
@@ -47,6 +48,8 @@ class Comparison(Settings):
     pretrain: the training of the upstream model.
     generator: how generators work, in all systems.
     generator_training: the training of a generator.
+    network: for systems of `network`.
+    network_training: the training of a network; needed if there is such a system.
     static_embeddings: for initialisers that need vectors of the new tokens.
     token_distillation: for systems of `token-distillation`.
     token_distillation_training: the training of these rows; needed if there is such a system.
@@ -80,6 +83,8 @@ class Comparison(Settings):
     pretrain: ModelTrainingSettings
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
+    network: NetworkSettings = Field(default=NetworkSettings(), exclude_if=lambda given: given == NetworkSettings())
+    network_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
     token_distillation: TokenDistillationSettings = Field(
         default=TokenDistillationSettings(), exclude_if=lambda given: given == TokenDistillationSettings()
@@ -131,8 +136,13 @@ class Comparison(Settings):
     def longest_after_pretraining(self) -> int:
         """The longest sequence, in tokens, of the trainings that come after pretraining."""
         learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
-        trainings = (self.generator_training, *learning, self.finetune)
+        trainings = (self.generator_training, self.network_training, *learning, self.finetune)
         return max(training.max_length for training in trainings if training is not None)
+
+    def generator_steps(self, system: System) -> int | None:
+        """How long the system's generator is trained."""
+        training = self.network_training if system.trains_network else self.generator_training
+        return system.generator_steps or (None if training is None else training.max_steps)
 
     def learns(self, learning: LearningName) -> bool:
         """Whether any system's new tokens are learnt so."""

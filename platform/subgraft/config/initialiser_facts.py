@@ -18,6 +18,7 @@ InitialiserName = Literal[
     "avg",
     "att",
     "patt",
+    "network",
     "reconstruction",
     "word2vec",
     "word2vec-mapped",
@@ -30,15 +31,15 @@ InitialiserName = Literal[
     "likelihood-matching",
     "vocadt",
 ]
-GeneratorName = Literal["avg", "att", "patt"]
-TrainedGenerator = Literal["att", "patt"]
+GeneratorName = Literal["avg", "att", "patt", "network"]
+TrainedGenerator = Literal["att", "patt", "network"]
 LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
 
 
 @dataclass(frozen=True)
 class InitialiserFacts:
     """mixes: whether every new row is a mixture of upstream rows, which it can stay attached to.
-    generator: the kind of generator that mixes; trained: that kind again where it has something to train.
+    generator: the kind of generator that makes them; trained: that kind again where it has something to train.
     static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
     these for rows, so that they must be as wide.
     learnt_by: the training on the task's text that makes its rows, beside the frozen model.
@@ -74,6 +75,7 @@ INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
     "avg": InitialiserFacts(mixes=True, generator="avg"),
     "att": InitialiserFacts(mixes=True, generator="att", trained="att"),
     "patt": InitialiserFacts(mixes=True, generator="patt", trained="patt"),
+    "network": InitialiserFacts(generator="network", trained="network"),
     "reconstruction": InitialiserFacts(),
     "word2vec": InitialiserFacts(static="skip-gram", as_they_are=True),
     "word2vec-mapped": InitialiserFacts(static="skip-gram"),

@@ -62,6 +62,37 @@ class GeneratorSettings(Settings):
     initial_weights: Literal["zero", "normal"] = Field(default="zero", exclude_if=lambda given: given == "zero")
 
 
+class NetworkSettings(Settings):
+    """A generator with capacity: a network over a token's pieces, trained on pseudo-domains of the upstream text.
+
+    width: of its hidden states.
+    layers: how many Transformer layers it has.
+    domains: how many pseudo-domains it is trained on, each with a vocabulary of its own.
+    sentences: of a pseudo-domain, drawn from the upstream text.
+    vocabulary_size: bounds of the size of a pseudo-domain's vocabulary, as shares of the upstream one.
+    taken_out: bounds of the share of the upstream vocabulary's longer subwords that a pseudo-domain does without.
+    negatives: so many new tokens stand in the softmax for all of a pseudo-domain's that a batch does not have.
+    unknown_commonness: the share of pseudo-domains whose network is not told how common a token is.
+    """
+
+    width: Annotated[int, Field(ge=4, multiple_of=4)] = 256
+    layers: Annotated[int, Field(ge=1)] = 2
+    domains: Annotated[int, Field(ge=1)] = 16
+    sentences: Annotated[int, Field(ge=1)] = 8000
+    vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
+    taken_out: tuple[Share, Share] = (0.3, 0.9)
+    negatives: Annotated[int, Field(ge=0)] = 1000
+    unknown_commonness: Share = 0.1
+
+    @model_validator(mode="after")
+    def _bounds_ordered(self) -> NetworkSettings:
+        for name in ("vocabulary_size", "taken_out"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name} must go up, and {low} is above {high}")
+        return self
+
+
 class StaticEmbeddingSettings(Settings):
     """Static embeddings of the new vocabulary's tokens, trained by gensim on the task's text with the system's
     algorithm.

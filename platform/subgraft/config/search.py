@@ -181,7 +181,7 @@ def _require_meaning(space: SearchSpace, system: System, training: FinetuneSetti
     trained = [facts_of(name).trained for name in space.initialiser or (system.generator,)]
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not any(trained):
-            only = " and ".join(names_with("trained"))
+            only = ", ".join(names_with("trained"))
             raise ValueError(f"search.space.{name} applies to {only} only, and no trial has either")
     for varied in _with_extreme_rates(space, system):
         require_something_trained(varied, training)

@@ -75,6 +75,11 @@ class System(Settings):
         return facts_of(self.initialiser if self.starts_from is None else self.starts_from).trained
 
     @property
+    def trains_network(self) -> bool:
+        """Whether that generator makes rows of its own, where others mix those there are."""
+        return self.generator is not None and self.starts_from is None and not facts_of(self.initialiser).mixes
+
+    @property
     def made_with_its_vocabulary(self) -> bool:
         """Whether the system's model has its vocabulary from the start, so that there is no transfer."""
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
@@ -109,7 +114,7 @@ class System(Settings):
             raise ValueError(f"attached is for systems that mix upstream rows ({mixing}), without tables_first")
         if self.kd_weight is not None and self.generator is None:
             raise ValueError(
-                f"kd_weight applies to {' and '.join(names_with('trained'))} only: the others have nothing to train"
+                f"kd_weight applies to {', '.join(names_with('trained'))} only: the others have nothing to train"
             )
         learning = learning_of(self.initialiser)
         if learning is not None and not self.keep_seen:
@@ -122,7 +127,7 @@ class System(Settings):
     @model_validator(mode="after")
     def _swept(self) -> System:
         if self.generator_steps is not None and self.generator is None:
-            trained = " and ".join(names_with("trained"))
+            trained = ", ".join(names_with("trained"))
             raise ValueError(f"generator_steps applies to {trained} only: the others have nothing to train")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):

@@ -26,7 +26,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += _rates(system) + _rare(system)
     steps = None
     if system.generator is not None and system.starts_from is None:
-        steps = system.generator_steps or experiment.generator_training.max_steps
+        steps = experiment.generator_steps(system)
     elif facts_of(system.initialiser).generator and not experiment.generator.literal_equation:
         steps = 0
     return Design(

@@ -22,6 +22,7 @@ from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.recipes.intrinsic import IntrinsicRecipe
 from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.recipes.network import NetworkRecipe
 from subgraft.recipes.report import ReportRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
@@ -66,6 +67,8 @@ class Pipeline(MadeText):
         experiment = self.experiment
         if system.generator is None:
             return None
+        if system.trains_network:
+            return self._network(system, pretrained)
         recipe = GeneratorRecipe(
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
@@ -81,6 +84,21 @@ class Pipeline(MadeText):
             vocabularies = self.vocabularies_of(system)
             inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
         return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
+
+    def _network(self, system: System, pretrained: Step) -> Step:
+        """The network of the model, which is the same for every task."""
+        experiment = self.experiment
+        assert experiment.network_training is not None
+        recipe = NetworkRecipe(
+            objectives=experiment.upstream.objectives,
+            languages=experiment.upstream_languages,
+            sides=experiment.sides,
+            kd_weight=system.kd_weight or 0.0,
+            network=experiment.network,
+            training=_training(experiment.network_training, system),
+            seed=experiment.upstream.seed,
+        )
+        return Step(stages.NETWORK, "network", recipe, {"model": pretrained, "corpus": self.upstream_corpus})
 
     def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""

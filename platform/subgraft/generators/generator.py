@@ -12,11 +12,10 @@ The printed equations 2 and 3 carry a further 1/|Sm(w)|, which `literal_equation
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -27,6 +26,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from subgraft.errors import UserError
+from subgraft.generators.description import GeneratorOrigin, origin_of, read_description
+from subgraft.models.sides import Side
+from subgraft.objectives.lexicon import TableName
 from subgraft.similar_tokens.finder import Relation, SimilarTokens
 
 GeneratorKind = Literal["avg", "att", "patt"]
@@ -113,6 +115,28 @@ class Generator(nn.Module):
         """Generated embeddings [n, d]."""
         return mix(table, self.mixing_weights(table, similar), similar)
 
+    def rows(self, side: Side, similar: RaggedSimilar) -> MixedRows:
+        """The rows of n tokens in each of a side's tables, mixed by the weights that its input table gives."""
+        return MixedRows(self.mixing_weights(side.input.weight, similar), similar)
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Rows of new tokens, mixed from a table's by weights [nnz] of their similar tokens."""
+
+    mixing: Tensor
+    new: RaggedSimilar
+
+    def __len__(self) -> int:
+        return len(self.new)
+
+    def of(self, name: TableName, table: Tensor) -> Tensor:
+        del name  # one mixture for all tables
+        return mix(table, self.mixing, self.new)
+
+    def zero(self) -> Tensor:
+        return self.mixing.sum()  # of no weights
+
 
 def _ragged_softmax(scores: Tensor, similar: RaggedSimilar) -> Tensor:
     """Softmax of scores [nnz] within each row."""
@@ -142,21 +166,6 @@ def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
     return F.embedding_bag(ordinary[None], table, mode="mean")[0]
 
 
-def table_digest(table: Tensor) -> str:
-    """SHA-256 of a table's values: what a generator is bound to."""
-    contiguous = table.detach().cpu().contiguous()
-    return hashlib.sha256(contiguous.view(torch.uint8).numpy().data).hexdigest()
-
-
-@dataclass(frozen=True)
-class GeneratorOrigin:
-    """What a generator was trained on: a generator means nothing beside another table or vocabulary."""
-
-    table: str
-    vocabulary: str
-    max_similar: int
-
-
 def save_generators(generators: dict[str, Generator], origins: dict[str, GeneratorOrigin], directory: Path) -> None:
     """Write one generator per side: generator.safetensors and generator.json."""
     first = next(iter(generators.values()))
@@ -174,47 +183,12 @@ def save_generators(generators: dict[str, Generator], origins: dict[str, Generat
 
 def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrigin]:
     """The generator of one side. Raises UserError where the directory holds none for it, or one that is damaged."""
-    config = _read_description(directory)
-    if side not in config["sides"]:
-        raise UserError(
-            f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",
-            where=str(directory),
-            hint=f"Train one with sides that include {side}.",
-        )
+    config = read_description(directory, side)
     try:
         generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
         generator.load_state_dict({"weight": load_file(directory / "generator.safetensors")[f"{side}.weight"]})
-        return generator, GeneratorOrigin(**config["sides"][side])
+        return generator, origin_of(directory, side)
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
         raise UserError(
             f"a damaged generator: {error}", where=str(directory), hint="Train the generator again."
         ) from error
-
-
-def _read_description(directory: Path) -> dict[str, Any]:
-    described = directory / "generator.json"
-    if not described.is_file():
-        raise UserError(
-            "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
-        )
-    try:
-        config = json.loads(described.read_text())
-    except ValueError as error:
-        raise UserError(f"not JSON: {error}", where=str(described), hint="Train the generator again.") from error
-    if not isinstance(config, dict) or not isinstance(config.get("sides"), dict):
-        raise UserError("no description of a generator", where=str(described), hint="Train the generator again.")
-    return config
-
-
-def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
-    """Refuse a generator made for another model or vocabulary."""
-    for what, expected, found in (
-        ("vocabulary", origin.vocabulary, vocabulary),
-        ("model", origin.table, table_digest(table)),
-    ):
-        if expected != found:
-            raise UserError(
-                f"this generator was made for another {what} (digest {expected[:12]}, here {found[:12]})",
-                where=where,
-                hint="Train a generator on this model, or give the model it was trained on.",
-            )

@@ -7,7 +7,6 @@ distance of hidden states. All but the generator is frozen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.generators.distillation import Position, span_distance, state_shift
-from subgraft.generators.generator import Generator, RaggedSimilar, mix
 from subgraft.generators.simulation import GeneratorBatch
 from subgraft.models.dropout import without_dropout
 from subgraft.models.sides import side
@@ -24,12 +22,17 @@ from subgraft.objectives.objective import GeneratorView
 
 
 class GeneratorLoss(nn.Module):
-    """Named sums of a model's loss under generated embeddings: prediction and distillation."""
+    """Named sums of a model's loss under generated embeddings: prediction and distillation.
+
+    generator: whatever makes `rows` for a side of what a batch has in `new`.
+    """
+
+    generator: Any
 
     def __init__(
         self,
         model: PreTrainedModel,
-        generator: Generator,
+        generator: nn.Module,
         view: GeneratorView[Any],
         kd_weight: float,
         label_smoothing: float,
@@ -45,8 +48,8 @@ class GeneratorLoss(nn.Module):
 
     def forward(self, batch: GeneratorBatch) -> dict[str, Tensor]:
         model, view, smoothing = self.model, self._view, self._smoothing
-        mixing = self.generator.mixing_weights(side(model, view.side).input.weight, batch.new)
-        tables = ExtendedTables(model, view.side, MixedRows(mixing, batch.new), batch.rivals)
+        rows = self.generator.rows(side(model, view.side), batch.new)
+        tables = ExtendedTables(model, view.side, rows, batch.rivals)
         predicting = view.states(model, batch.predicted, tables)
         losses = {"prediction": tables.cross_entropy(predicting.top, batch.predicted.labels, smoothing)}
         if not self.weights["distillation"]:
@@ -57,20 +60,3 @@ class GeneratorLoss(nn.Module):
             teacher = student.of_original(batch.original).of(view.side)
         losses["distillation"] = span_distance(teacher, student.of(view.side), batch.spans, self._shift)
         return losses
-
-
-@dataclass(frozen=True)
-class MixedRows:
-    """Rows of new tokens, mixed from a table's by weights [nnz] of their similar tokens."""
-
-    mixing: Tensor
-    new: RaggedSimilar
-
-    def __len__(self) -> int:
-        return len(self.new)
-
-    def of(self, table: Tensor) -> Tensor:
-        return mix(table, self.mixing, self.new)
-
-    def zero(self) -> Tensor:
-        return self.mixing.sum()  # of no weights

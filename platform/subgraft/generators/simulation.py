@@ -1,10 +1,11 @@
-"""Batches for generator training: one side re-segmented, with the similar tokens of what is new in it.
+"""Batches for generator training: one side re-segmented, with what a generator reads of what is new in it.
 
 One way for all objectives: what they do differently, their `GeneratorView` says.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ import torch
 from torch import Tensor
 
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
-from subgraft.generators.generator import RaggedSimilar
 from subgraft.generators.matched_resegment import MatchedResegmenter
 from subgraft.generators.resegment import Resegmentation, Resegmenter, SimulatedToken
 from subgraft.generators.similar_cache import SimilarCache
@@ -45,14 +45,14 @@ class SpanPairs:
 class GeneratorBatch:
     """Examples three times over: as they are, re-segmented on one side, and that as the model reads it to predict it.
 
-    In the latter two ids of at least V stand for the batch's new tokens, whose similar tokens are `new` (K of them).
-    They are one and the same where the objective hides nothing.  spans: of `original` and `resegmented`.
+    In the latter two ids of at least V stand for the K new tokens. They are one and the same where the objective
+    hides nothing.  new: what the generator reads of these tokens.  spans: of `original` and `resegmented`.
     """
 
     original: TokenBatch
     resegmented: TokenBatch
     predicted: TokenBatch
-    new: RaggedSimilar
+    new: Any
     rivals: Rivals
     spans: SpanPairs
 
@@ -71,12 +71,63 @@ class GeneratorBatch:
         return GeneratorBatch(original, resegmented, predicted, new, rivals, spans)
 
 
-class Simulator:
+class SimulatedBatches(ABC):
     """Turns examples of an objective into generator batches; what is simulated is a function of (seed, epoch, index).
 
-    view: the objective, for the side whose tokens are simulated.  tokenizer: that side's.
+    view: the objective, for the side whose tokens are simulated.
     max_positions: the longest sequence that the model takes; splitting makes sentences longer.
-    target: the task's vocabulary, where the settings simulate tokens like its new ones.
+    """
+
+    def __init__(self, view: GeneratorView[Any], seed: int, max_positions: int | None) -> None:
+        self._view = view
+        self._seed = seed
+        self._max_positions = max_positions
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._view.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
+        """The generator batch of the examples at `indices`."""
+        view = self._view
+        examples = [view.original(int(index), epoch) for index in indices]
+        bodies = [view.body(example) for example in examples]
+        rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
+        results = [self.resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
+        changed, new, rivals = self.collected(results, rngs[0])
+        rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, changed, strict=True)]
+        read = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
+        resegmented = view.collate(rebuilt)
+        hides = any(one is not two for one, two in zip(read, rebuilt, strict=True))
+        return GeneratorBatch(
+            view.collate(examples),
+            resegmented,
+            view.collate(read) if hides else resegmented,
+            new,
+            rivals,
+            span_pairs(results, [body.begins for body in bodies]),
+        )
+
+    @abstractmethod
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+        """One sentence with simulated tokens in it."""
+
+    @abstractmethod
+    def collected(
+        self, results: Sequence[Resegmentation], rng: np.random.Generator
+    ) -> tuple[list[list[int]], Any, Rivals]:
+        """The sentences' tokens, where ids of V and above count the batch's new ones; these; and who competes where."""
+
+    def _room(self, body: Body) -> int | None:
+        """How many tokens the body may have."""
+        return None if self._max_positions is None else self._max_positions - body.around
+
+
+class Simulator(SimulatedBatches):
+    """Tokens of a sentence are merged and split, or others like the task's new ones are found in it.
+
+    tokenizer: of the side whose tokens are simulated.  target: the task's vocabulary, where its new tokens are what is
+    imitated.
     """
 
     def __init__(
@@ -90,43 +141,22 @@ class Simulator:
         negatives: Negatives = "sentence",
         target: Tokenizer | None = None,
     ) -> None:
-        self._view = view
-        self._max_positions = max_positions
-        self._seed = seed
+        super().__init__(view, seed, max_positions)
         self._ids = tokenizer.ids
         self._size = len(tokenizer)
         self._negatives = negatives
         self._resegment = resegmenter(tokenizer, settings, max_similar, target)
         self._similar = SimilarCache(tokenizer, max_similar)
 
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._view.lengths
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+        return self._resegment(tokens, rng, longest)
 
-    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
-        """The generator batch of the examples at `indices`."""
-        view = self._view
-        examples = [view.original(int(index), epoch) for index in indices]
-        bodies = [view.body(example) for example in examples]
-        rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
-        results = [self._resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
+    def collected(
+        self, results: Sequence[Resegmentation], rng: np.random.Generator
+    ) -> tuple[list[list[int]], Any, Rivals]:
+        del rng
         new, changed = number_new(results, self._size)
-        rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, changed, strict=True)]
-        read = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
-        resegmented = view.collate(rebuilt)
-        hides = any(one is not two for one, two in zip(read, rebuilt, strict=True))
-        return GeneratorBatch(
-            view.collate(examples),
-            resegmented,
-            view.collate(read) if hides else resegmented,
-            self._similar(list(new)),
-            rivals(results, new, self._ids, self._size, self._negatives),
-            span_pairs(results, [body.begins for body in bodies]),
-        )
-
-    def _room(self, body: Body) -> int | None:
-        """How many tokens the body may have."""
-        return None if self._max_positions is None else self._max_positions - body.around
+        return changed, self._similar(list(new)), rivals(results, new, self._ids, self._size, self._negatives)
 
 
 def resegmenter(
@@ -161,7 +191,7 @@ def rivals(
         own[row, [new[token] for token in result.new]] = True
     spelled: dict[Entry, int] = {}
     spelling = [ids.get(token.entry, size + spelled.setdefault(token.entry, len(spelled))) for token in new]
-    return Rivals(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
+    return Rivals.of(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
 
 
 def span_pairs(results: Sequence[Resegmentation], begins: Sequence[int]) -> SpanPairs:

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from subgraft.errors import UserError
-from subgraft.generators.generator import table_digest
+from subgraft.generators.description import table_digest
 from subgraft.initialisers.new_rows import NewRows, Request
-from subgraft.initialisers.subword_mean import mix_subwords, subwords
+from subgraft.initialisers.subword_mean import mix_subwords
 from subgraft.initialisers.token_tensors import load_beside, save_beside
 from subgraft.models.sides import Side
 from subgraft.similar_tokens.finder import count_fallbacks
+from subgraft.similar_tokens.parts import subwords
 from subgraft.vocabulary.entry import Entry
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -16,10 +16,12 @@ from torch import Tensor
 
 from subgraft.config.initialiser_facts import InitialiserName
 from subgraft.errors import UserError
-from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, check_origin, load_generator
+from subgraft.generators.description import check_origin, require_kind
+from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator
 from subgraft.initialisers.distilled_rows import take_distilled
 from subgraft.initialisers.locally_linear import mix_locally_linear
 from subgraft.initialisers.neighbours import mix_nearest
+from subgraft.initialisers.network_rows import add_to_mean
 from subgraft.initialisers.new_rows import FloatTables, Initialiser, NewRows, Request, mixed
 from subgraft.initialisers.reconstruction import reconstruct
 from subgraft.initialisers.sparse_combination import mix_matching_pursuit, mix_sparsemax
@@ -82,9 +84,8 @@ def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
         return Generator("avg", table.shape[1]), request.max_similar
     if request.generator is None:
         raise UserError(f"{kind} needs a trained generator", hint="Give its directory, or use avg.")
+    require_kind(request.generator, request.side.name, kind)
     generator, origin = load_generator(request.generator, request.side.name)
-    if generator.kind != kind:
-        raise UserError(f"this is a generator of kind {generator.kind}, not {kind}", where=str(request.generator))
     if not request.origin_checked:
         check_origin(origin, table, request.source.fingerprint, str(request.generator))
     return generator, origin.max_similar
@@ -98,6 +99,7 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
     "avg": partial(mix_similar, kind="avg"),
     "att": partial(mix_similar, kind="att"),
     "patt": partial(mix_similar, kind="patt"),
+    "network": add_to_mean,
     "reconstruction": reconstruct,
     "word2vec": partial(from_static, answer=take_vectors),
     "word2vec-mapped": partial(from_static, answer=map_vectors),

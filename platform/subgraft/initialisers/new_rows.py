@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from subgraft.generators.generator import RaggedSimilar, mix
@@ -25,7 +27,8 @@ class Request:
     others         how many more tokens there are that are no text; a mixture has nothing to go by there: the mean row
     scale          standard deviation of `random`
     max_similar    cap on |Sm(w)| for `avg`; a trained generator brings its own
-    generator      the directory of a trained generator, for `att` and `patt`
+    generator      the directory of a trained generator, for `att`, `patt` and `network`
+    common         how common each entry is in the new vocabulary [n], as `generators.token_pieces.commonness` has it
     static         the directory of static embeddings of the new vocabulary, for those that need them
     distilled      the directory of this side's distilled rows, for those that need them
     origin_checked whether it is known already that the generator is this model's, whose side may be masked here
@@ -42,6 +45,7 @@ class Request:
     static: Path | None = None
     distilled: Path | None = None
     origin_checked: bool = False
+    common: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)

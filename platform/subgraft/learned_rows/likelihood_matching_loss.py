@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from subgraft.config.initialisers import LikelihoodMatchingSettings
-from subgraft.initialisers.subword_mean import spelled_by
 from subgraft.learned_rows.span_pairs import SpanBatch
 from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
@@ -26,6 +25,7 @@ from subgraft.models.sides import side as side_of
 from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.log_likelihood import linear_log_likelihood
 from subgraft.objectives.seq2seq import Seq2SeqBatch
+from subgraft.similar_tokens.parts import spelled_by
 from subgraft.transplanting.transplant import Method, graft
 from subgraft.vocabulary.tokenizer import Tokenizer
 

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from subgraft.config.initialisers import TokenDistillationSettings
 from subgraft.initialisers.new_rows import Request
-from subgraft.initialisers.subword_mean import mix_subwords, spelled_by
+from subgraft.initialisers.subword_mean import mix_subwords
 from subgraft.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.models.dropout import without_dropout
 from subgraft.models.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.models.sides import Side
+from subgraft.similar_tokens.parts import spelled_by
 from subgraft.transplanting.transplant import table_over
 from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.tokenizer import Tokenizer

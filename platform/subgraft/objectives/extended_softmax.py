@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -15,13 +15,23 @@ class Rivals:
     own: bool [B, K], those that the sentence competes with.
     spelling: int64 [K], what they spell: the token of the vocabulary that is spelled so, or a number from V on that is
     equal for equal spellings. Two tokens that are spelled alike do not compete.
+    absent: int64 [A], tokens of the vocabulary that do not take part at all.
+    weights: float [K], added to the logits of the new tokens: where k of n tokens stand for all of them in the sum, the
+    logarithm of n / k.
     """
 
     own: Tensor
     spelling: Tensor
+    absent: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, own: Tensor, spelling: Tensor) -> Rivals:
+        """Beside the whole vocabulary, each new token for itself."""
+        return cls(own, spelling, torch.zeros(0, dtype=torch.long), torch.zeros(len(spelling)))
 
     def to(self, device: torch.device | str) -> Rivals:
-        return Rivals(self.own.to(device), self.spelling.to(device))
+        return Rivals(*(getattr(self, each.name).to(device) for each in fields(self)))
 
 
 def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ model frozen, a generator of rows for tokens that its tables lack.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from subgraft.objectives.cross_entropy import linear_cross_entropy
 from subgraft.objectives.extended_softmax import Rivals, extended_cross_entropy, without_twins
 
 IGNORED = -100
+TableName = Literal["input", "output", "bias"]
 
 
 class Lexicon(Protocol):
@@ -64,8 +65,8 @@ class GeneratedRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def of(self, table: Tensor) -> Tensor:
-        """The rows [K, k] that belong beside a table [V, k]."""
+    def of(self, name: TableName, table: Tensor) -> Tensor:
+        """The rows [K, k] that belong beside a table [V, k], which is the one of this name."""
         ...
 
     def zero(self) -> Tensor:
@@ -107,7 +108,7 @@ class ExtendedTables:
         embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
         if len(self._rows) == 0:
             return embedded + self._rows.zero().to(embedded.dtype)
-        generated = self._rows.of(embedding.weight) * self._scale
+        generated = self._rows.of("input", embedding.weight) * self._scale
         rows = generated[torch.where(is_new, ids - size, 0)]
         return torch.where(is_new[..., None], rows.to(embedded.dtype), embedded)
 
@@ -117,11 +118,13 @@ class ExtendedTables:
         output, bias = self._side.output.weight, self._side.bias
         picked, gold = counted_states(states, labels, self._side)
         known = nn.functional.linear(picked, output).float()
-        generated = nn.functional.linear(picked, self._rows.of(output)).float()
+        generated = nn.functional.linear(picked, self._rows.of("output", output)).float()
         if bias is not None:
             known = known + bias.reshape(-1)
-            generated = generated + self._rows.of(bias.reshape(-1, 1)).reshape(-1)
+            generated = generated + self._rows.of("bias", bias.reshape(-1, 1)).reshape(-1)
         own = self._rivals.own[:, None, :].expand(-1, labels.shape[1], -1)[labels != IGNORED]
+        known = known.index_fill(1, self._rivals.absent, -torch.inf)
+        generated = generated + self._rivals.weights
         known, own = without_twins(known, own, gold, self._rivals.spelling)
         return extended_cross_entropy(known, generated, own, gold, label_smoothing)
 

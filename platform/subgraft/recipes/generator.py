@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.initialiser_facts import TrainedGenerator
 from subgraft.config.initialisers import GeneratorSettings
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
@@ -22,7 +23,7 @@ class GeneratorRecipe(TrainedRecipe):
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     sides: tuple[SideName, ...]
-    kind: Literal["att", "patt"]
+    kind: TrainedGenerator
     kd_weight: float
     generator: GeneratorSettings
 

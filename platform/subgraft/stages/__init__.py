@@ -15,6 +15,7 @@ from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.recipes.intrinsic import IntrinsicRecipe
 from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.recipes.network import NetworkRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.report import ReportRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
@@ -35,6 +36,7 @@ BUILD = Stage("build", 1, "build", BuildRecipe)
 PRETRAIN = Stage("pretrain", 3, "pretrain", PretrainRecipe, distributed=True, accelerated=True)
 ASSEMBLE = Stage("assemble", 1, "assemble", AssembleRecipe)
 GENERATOR = Stage("generator", 3, "generator", GeneratorRecipe, distributed=True, accelerated=True)
+NETWORK = Stage("network", 1, "network", NetworkRecipe, distributed=True, accelerated=True)
 STATIC = Stage("static", 1, "static_embeddings", StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
     "distillation", 2, "token_distillation", TokenDistillationRecipe, distributed=True, accelerated=True
@@ -59,6 +61,7 @@ STAGES = (
     PRETRAIN,
     ASSEMBLE,
     GENERATOR,
+    NETWORK,
     STATIC,
     DISTILLATION,
     MATCHING,

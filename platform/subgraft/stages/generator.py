@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import SideName
-from subgraft.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
+from subgraft.generators.description import GeneratorOrigin, table_digest
+from subgraft.generators.generator import Generator, save_generators
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
 from subgraft.models.bundle import Bundle

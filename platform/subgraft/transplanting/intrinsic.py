@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from subgraft.config.base import SideName
 from subgraft.config.initialiser_facts import facts_of
 from subgraft.errors import UserError
-from subgraft.generators.generator import check_origin, load_generator
+from subgraft.generators.description import check_origin, origin_of
 from subgraft.initialisers.methods import initialiser, require_known
 from subgraft.initialisers.new_rows import NewRows, Request
 from subgraft.models.sides import Side, side
@@ -75,7 +75,7 @@ def remake(
     """Rows of upstream subwords, made by the method as if the upstream side had none of them."""
     whole = side(model, name)
     if facts_of(require_known(method.name)).trained and method.generator is not None:
-        _, origin = load_generator(method.generator, name)
+        origin = origin_of(method.generator, name)
         check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)
     hidden = sorted(set(source.ids.values()) - set(reduced.ids.values()))

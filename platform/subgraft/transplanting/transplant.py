@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
+from subgraft.generators.token_pieces import commonness
 from subgraft.initialisers.methods import initialiser
 from subgraft.initialisers.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.initialisers.new_rows import NewRows, Request
@@ -27,7 +28,7 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 class Method:
     """How unseen tokens get their rows: a name of `initialisers.METHODS`, and what it needs.
 
-    generator: directory of a trained one, for att and patt.  max_similar: for avg.  seed: for the random kinds.
+    generator: directory of a trained one, where the method needs any.  max_similar: for avg.  seed: of random kinds.
     keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
     static: directories of static embeddings of each side's new vocabulary, where the method's facts name any.
     distilled: directory of distilled rows, a folder a side, for what is learnt beforehand.
@@ -164,6 +165,7 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
         generator=method.generator,
         static=method.static.get(name),
         distilled=None if method.distilled is None else method.distilled / name,
+        common=commonness(target)[[token for token in alignment.unseen if target.entries[token] is not None]],
     )
     rows = initialiser(method.name)(request)
     matrix = None if rows.matrix is None else whole_matrix(alignment, rows.matrix)

@@ -1,0 +1,36 @@
+"""Rows by a trained network: the mean of a token's pieces, and what the network adds to it."""
+
+from __future__ import annotations
+
+import torch
+
+from subgraft.errors import UserError
+from subgraft.generators.description import check_origin
+from subgraft.generators.network import load_network
+from subgraft.generators.token_pieces import TokenPieces
+from subgraft.initialisers.new_rows import FloatTables, NewRows, Request
+from subgraft.similar_tokens.finder import count_fallbacks
+from subgraft.similar_tokens.parts import subwords
+
+# Tokens at a time: the network's states of all of a large vocabulary's would take gigabytes.
+_BLOCK = 4096
+
+
+@torch.no_grad()
+def add_to_mean(request: Request) -> NewRows:
+    """Raises UserError without a network, and for one that was trained for another model."""
+    if request.generator is None:
+        raise UserError("network needs a trained generator", hint="`subgraft generator train` trains one for a model.")
+    network, origin = load_network(request.generator, request.side.name)
+    if not request.origin_checked:
+        check_origin(origin, request.side.input.weight, request.source.fingerprint, str(request.generator))
+    tokens = TokenPieces.of(request.source, request.entries, request.common, request.others)
+    tables = FloatTables.of(request.side)
+    made = []
+    for places in torch.split(torch.arange(len(tokens)), _BLOCK):
+        rows = network.rows(request.side, tokens.take(places))
+        output = None if tables.output is None else rows.of("output", tables.output)
+        bias = None if tables.bias is None else rows.of("bias", tables.bias)
+        made.append(torch.cat([t for t in (rows.of("input", tables.input), output, bias) if t is not None], dim=1))
+    joined = torch.cat(made) if made else tables.joined()[:0]
+    return tables.rows(joined, count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries)))
