@@ -12,7 +12,9 @@ from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
 
 class VocadtRecipe(TrainedRecipe):
-    """pairs: the adapters are trained on only this many of the training pairs, as the finetuning is."""
+    """pairs: the adapters are trained on only this many of the training pairs, as the finetuning is, beside all of the
+    input `synthetic`, where that is given: pairs that were made of text.
+    """
 
     frozen_model: ClassVar[bool] = True
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from subgraft.config.base import SideName, Split
+from subgraft.config.base import SideName
 from subgraft.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.models.bundle import Bundle
@@ -17,7 +17,6 @@ from subgraft.recipes.vocadt import VocadtRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.text.corpus import Corpus
-from subgraft.text.segments import Pairs
 from subgraft.training.selection import Selection
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -32,7 +31,8 @@ def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
     summary: dict[str, Json] = {"steps": 0, "trainable": trainable}
     if any(trainable.values()):
-        text, held_out = (_examples(recipe, bundle, target, corpus, split) for split in ("train", "dev"))
+        train, dev = _text(recipe, corpus, inputs), corpus.text_pairs("dev")[: recipe.training.dev_sentences]
+        text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
         summary |= {"pairs": len(text.lengths)} | _fitted(module, text, held_out, recipe, out, context)
     if is_writer():
         for name in recipe.sides:
@@ -40,21 +40,19 @@ def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     return summary
 
 
-def _text(recipe: VocadtRecipe, corpus: Corpus, split: Split) -> Pairs:
-    """The pairs to train on, or held-out ones."""
-    if split == "train":
-        return corpus.text_pairs(split).evenly_spaced(recipe.pairs)
-    return corpus.text_pairs(split)[: recipe.training.dev_sentences]
+def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Mapping[str, Path]) -> Sequence[tuple[str, str]]:
+    """The pairs to train on; after the task's own those that were made of text beside them, where these are given."""
+    pairs = corpus.text_pairs("train").evenly_spaced(recipe.pairs)
+    return [*pairs, *Corpus.open(inputs["synthetic"]).pairs("train")] if "synthetic" in inputs else pairs
 
 
 def _examples(
-    recipe: VocadtRecipe, bundle: Bundle, target: Mapping[SideName, Tokenizer], corpus: Corpus, split: Split
+    recipe: VocadtRecipe, bundle: Bundle, target: Mapping[SideName, Tokenizer], pairs: Sequence[tuple[str, str]]
 ) -> Seq2SeqData:
-    """The split's pairs as a model with the new vocabularies reads them."""
+    """The pairs as a model with the new vocabularies reads them."""
     encoder, decoder = target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder)
     changed, training = replace(bundle, encoder=encoder, decoder=decoder), recipe.training
     form = changed.sequence_format(recipe.languages)
-    pairs = _text(recipe, corpus, split)
     examples = Translation(pairs, changed.encoder, changed.decoder, form, training.max_length, training.batch_unit)
     return Seq2SeqData(examples, *changed.padding)
 
