@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import cast
 
 from subgraft import stages
 from subgraft.config.base import SideName, StaticAlgorithm
@@ -18,7 +19,7 @@ from subgraft.experiment.system_steps import Moment, SystemSteps
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.recipes.gap import GapRecipe
-from subgraft.recipes.generator import GeneratorRecipe
+from subgraft.recipes.generator import GeneratorRecipe, MixingKind
 from subgraft.recipes.intrinsic import IntrinsicRecipe
 from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
@@ -73,7 +74,7 @@ class Pipeline(MadeText):
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
-            kind=system.generator,
+            kind=cast(MixingKind, system.generator),  # a network is made above
             kd_weight=system.kd_weight or 0.0,
             generator=experiment.generator,
             training=_training(experiment.generator_training, system),

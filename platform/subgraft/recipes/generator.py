@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.initialiser_facts import TrainedGenerator
 from subgraft.config.initialisers import GeneratorSettings
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.recipes.trained import Beside, KnownSizes, TrainedRecipe
 
+MixingKind = Literal["att", "patt"]
 # Rows of weights that a generator has, by its kind: one for all similar tokens, or one for each of the six relations.
 _ROWS = {"att": 1, "patt": 6}
 
@@ -23,7 +23,7 @@ class GeneratorRecipe(TrainedRecipe):
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     sides: tuple[SideName, ...]
-    kind: TrainedGenerator
+    kind: MixingKind
     kd_weight: float
     generator: GeneratorSettings
 
