@@ -62,8 +62,10 @@ class TokenPieces:
         return len(self.pieces)
 
     def take(self, places: Tensor) -> TokenPieces:
-        """Some of the tokens, by their places [k]."""
-        return TokenPieces(self.pieces[places], self.features[places], self.ordinary)
+        """Some of the tokens, by their places [k], as wide as the longest of them needs."""
+        pieces = self.pieces[places]
+        longest = int((pieces != ABSENT).sum(dim=1).max()) if len(pieces) else 0
+        return TokenPieces(pieces[:, : max(1, longest)], self.features[places], self.ordinary)
 
     def to(self, device: torch.device | str) -> Self:
         moved: dict[str, Any] = {field.name: getattr(self, field.name).to(device) for field in fields(self)}

@@ -7,13 +7,13 @@ import torch
 from subgraft.errors import UserError
 from subgraft.generators.description import check_origin
 from subgraft.generators.network import load_network
-from subgraft.generators.token_pieces import TokenPieces
+from subgraft.generators.token_pieces import ABSENT, TokenPieces
 from subgraft.initialisers.new_rows import FloatTables, NewRows, Request
 from subgraft.similar_tokens.finder import count_fallbacks
 from subgraft.similar_tokens.parts import subwords
 
-# Tokens at a time: the network's states of all of a large vocabulary's would take gigabytes.
-_BLOCK = 4096
+# Tokens at a time, of about as many pieces: states of padding would be most of the work.
+_BLOCK = 1024
 
 
 @torch.no_grad()
@@ -26,11 +26,13 @@ def add_to_mean(request: Request) -> NewRows:
         check_origin(origin, request.side.input.weight, request.source.fingerprint, str(request.generator))
     tokens = TokenPieces.of(request.source, request.entries, request.common, request.others)
     tables = FloatTables.of(request.side)
+    network.eval()
+    by_length = (tokens.pieces != ABSENT).sum(dim=1).argsort(stable=True)
     made = []
-    for places in torch.split(torch.arange(len(tokens)), _BLOCK):
+    for places in torch.split(by_length, _BLOCK):
         rows = network.rows(request.side, tokens.take(places))
         output = None if tables.output is None else rows.of("output", tables.output)
         bias = None if tables.bias is None else rows.of("bias", tables.bias)
         made.append(torch.cat([t for t in (rows.of("input", tables.input), output, bias) if t is not None], dim=1))
-    joined = torch.cat(made) if made else tables.joined()[:0]
+    joined = torch.cat(made)[by_length.argsort()] if made else tables.joined()[:0]
     return tables.rows(joined, count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries)))
