@@ -58,7 +58,14 @@ def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> 
     assert experiment.sides == ("decoder",)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(TRANSFERRED)))
+def test_who_reads_a_domains_text_is_compared_with_the_old_vocabulary_that_reads_it_too() -> None:
+    experiment = load(CONFIGS / "domain-text.yaml", Experiment)
+    kept = {system.text for system in experiment.systems if system.vocabulary == "upstream"}
+    assert {system.text for system in experiment.systems} <= kept
+    assert experiment.downstream.text is not None
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"domain-text.yaml", *TRANSFERRED}))
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)
     systems = {system.name: system for system in experiment.systems}
