@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from area_under_curve import MEASURES, area, as_markdown, cells, main
+from area_under_curve import MEASURES, area, cells, main
+from regime_map import as_markdown
 from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
@@ -54,10 +55,10 @@ def test_a_map_of_what_was_finetuned(
     assert [(cell["system"], cell["pairs"], cell["embedding_learning_rate"]) for cell in found] == [
         (system, pairs, rate) for pairs, rate in ((20, 0), (40, 0.004)) for system in ("plain", "mean")
     ]
-    _check_area(Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", found[3]["areas"]["bits_per_character"])
+    _check_area(Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", found[3]["values"]["bits_per_character"])
     assert (tmp_path / "out" / "map.png").read_bytes().startswith(b"\x89PNG")
     table = (tmp_path / "out" / "table.md").read_text()
-    assert capsys.readouterr().out == table == as_markdown(cells(config, [], [20, 40], [0, 4e-3]))
+    assert capsys.readouterr().out == table == as_markdown(cells(config, [], [20, 40], [0, 4e-3]), MEASURES)
     assert table.count("20 pairs, frozen") == len(MEASURES) and "40 pairs, 0.004" in table and "**" in table
 
 

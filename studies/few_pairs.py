@@ -1,0 +1,84 @@
+"""What systems come to with few pairs, for numbers of pairs and rates of the tables: a map.
+
+    python studies/few_pairs.py configs/domain-text.yaml [key=value …] --corpus itdocs --pairs 500 2000 \
+        --table-rates 0 4e-3 --out DIR
+
+Reads what `subgraft run CONFIG corpora.CORPUS.limit.train=… finetune.embedding_learning_rate=…` has left in the store,
+and trains nothing. Dev bits per character are those of the weights that were kept; BLEU and chrF are the test set's.
+Seeds are averaged. Writes table.md, map.json and map.png to DIR, and prints the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+from regime_map import Cell, Measure, write
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.errors import SubgraftError, UserError
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiment.system_steps import SystemSteps
+from subgraft.stages.kept_weights import kept_weights
+from subgraft.store.store import Store, default_home
+
+MEASURES = {
+    "chrF": Measure("test chrF", 1),
+    "BLEU": Measure("test BLEU", 2),
+    "bits": Measure("dev bits per character", 3, low=True),
+}
+
+
+def cells(
+    config: Path, overrides: Sequence[str], corpus: str, pairs: Sequence[int], rates: Sequence[float]
+) -> list[Cell]:
+    """Of every system and setting that has been evaluated, in the order of the configuration. Raises UserError."""
+    store, found = Store(default_home()), list[Cell]()
+    for count, rate in product(pairs, rates):
+        changes = [f"corpora.{corpus}.limit.train={count}", f"finetune.embedding_learning_rate={rate}"]
+        experiment = load(config, Experiment, [*overrides, *changes])
+        reached: dict[str, list[dict[str, float]]] = {system.name: [] for system in experiment.systems}
+        for steps in Pipeline(experiment, config.absolute().parent).systems:
+            if store.find(steps.evaluate) is not None:
+                reached[steps.system.name].append(_reached(store, steps))
+        found += [_cell(system, count, rate, values) for system, values in reached.items() if values]
+    if not found:
+        raise UserError("none of these systems has been evaluated", where=str(config), hint="Run them first.")
+    return found
+
+
+def _reached(store: Store, steps: SystemSteps) -> dict[str, float]:
+    evaluated = json.loads((store.artifact(steps.evaluate) / "evaluation.json").read_text())["scores"]
+    kept = kept_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
+    return {"bits": kept.dev_bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
+
+
+def _cell(system: str, pairs: int, rate: float, values: Sequence[dict[str, float]]) -> Cell:
+    return Cell(system, pairs, rate, len(values), {name: fmean(each[name] for each in values) for name in MEASURES})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("config", type=Path, metavar="CONFIG")
+    options.add_argument("overrides", nargs="*", metavar="key=value")
+    options.add_argument("--corpus", required=True, help="the task's, whose training pairs are limited")
+    options.add_argument("--pairs", type=int, nargs="+", required=True)
+    options.add_argument("--table-rates", type=float, nargs="+", required=True, help="0 is frozen tables")
+    options.add_argument("--out", type=Path, required=True, metavar="DIR")
+    given = options.parse_args(arguments)
+    try:
+        found = cells(given.config, given.overrides, given.corpus, given.pairs, given.table_rates)
+    except SubgraftError as error:
+        print(f"few_pairs: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UserError) else 1
+    print(write(found, MEASURES, "", given.out), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
