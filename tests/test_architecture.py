@@ -48,6 +48,7 @@ HEAVY = {
     "optuna": {"search/"},
     "mlflow": {"tracking/server.py"},
     "deepspeed": {"training/deepspeed_engine.py"},
+    "peft": {"training/adapters.py"},
     "gensim": {"initialisers/static_training.py"},
 }
 

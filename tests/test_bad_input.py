@@ -418,6 +418,16 @@ CONFIGURED = [
     ),
     (
         "initialiser: avg}",
+        "initialiser: avg, attached: true, train: adapters}",
+        ["system avg: attached trains whole tables, so it goes with `train: all`, not `train: adapters`"],
+    ),
+    (
+        "initialiser: avg}",
+        "initialiser: avg, train: adapters}\nruntime: {zero_stage: 3}",
+        ["system avg has train: adapters, which runtime.zero_stage 3 cannot train: use 2"],
+    ),
+    (
+        "initialiser: avg}",
         "initialiser: avg, train: new-rows}\nruntime: {zero_stage: 3}",
         ["system avg has train: new-rows, which runtime.zero_stage 3 cannot train: use 2"],
     ),

@@ -142,3 +142,20 @@ def test_a_step_that_was_stopped_tells_its_own_pace(
     log.append("metrics", step=4, values={"train_loss": 1.0})
     found = throughput.pace(store, other.step, Runtime(), other.parameters, 500)
     assert found == throughput.Pace(8 / 3, "measured before it was stopped")
+
+
+@pytest.mark.parametrize("train", ["new-rows", "body", "adapters"])
+def test_what_is_trained_is_foreseen(
+    before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline], tmp_path: Path, train: str
+) -> None:
+    """Once vocabularies are known, to the number; and what is not trained takes no gradient and no optimizer state."""
+    place, _, _, _ = before_and_after
+    change = f"finetune.train={train}"
+    name = "finetune mean seed 1"
+    found = _estimated(place, None, change)[name]
+    step = Pipeline(load(place / "config.yaml", Experiment, [change]), place).systems[0].finetune
+    perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    record = Store(place / "home").find(step)
+    assert record is not None and found.parameters.trained == record.summary["trained_parameters"]
+    whole = _estimated(place, None, "finetune.max_steps=3")[name]
+    assert found.parameters.trained < whole.parameters.trained and found.memory[0] < whole.memory[0]

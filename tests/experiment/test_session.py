@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
+from subgraft.config.configfile import load
 from subgraft.config.corpora import Languages
-from subgraft.config.runtime import Runtime
+from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.session import further_commands
 
 
-def test_a_missing_deepspeed_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
+    config = repository / "configs" / "quickstart.yaml"
+    plain, split, adapted = (
+        load(config, Experiment, changes) for changes in ([], ["runtime.zero_stage=2"], ["finetune.train=adapters"])
+    )
     monkeypatch.setattr(sys, "path", [])
-    monkeypatch.delitem(sys.modules, "deepspeed", raising=False)
-    require_libraries(Runtime())
+    for name in ("deepspeed", "peft"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    require_libraries(plain)
     with pytest.raises(UserError, match=r"runtime\.zero_stage: DeepSpeed is not installed"):
-        require_libraries(Runtime(zero_stage=2))
+        require_libraries(split)
+    with pytest.raises(UserError, match=r"train: adapters needs peft, which is not installed.*subgraft\[adapters\]"):
+        require_libraries(adapted)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a finetuning trains: new rows alone, or the body alone; all else stays to the byte, a kill changes nothing."""
+"""What a finetuning trains: new rows alone, the body, or adapters; all else stays to the byte."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from safetensors.torch import load_file
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Cleaning, CorpusSource
-from subgraft.config.training import FinetuneSettings, RareTokenSettings
+from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
 from subgraft.models.sides import tables_of
+from subgraft.objectives.dev_scores import DevScores
 from subgraft.recipes.finetune import FinetuneRecipe, NewRows
 from subgraft.sources.building import build
 from subgraft.stages.context import Json
@@ -167,10 +169,30 @@ def told_trainable(given: Given, weights: Weights) -> set[str]:
     return {name for name in names & weights.keys() if "token_type" not in name and "pooler" not in name}
 
 
-@pytest.mark.parametrize("train", ["new-rows", "body"])
+def test_adapters_change_projections_alone(given: Given, tmp_path: Path) -> None:
+    """The model that is written is of the usual shape, and its dev scores are those of the model with adapters."""
+    training = settings(train="adapters", adapters=AdapterSettings(rank=2, dropout=0.1), learning_rate=0.05)
+    after, told = finetune(tmp_path, given, training)
+    before = load_file(given.inputs["model"] / "model.safetensors")
+    model = given.model.model
+    projections = family_of(model).projections(model.config.to_dict())
+    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+    assert after.keys() == before.keys() and len(changed) == sum(each.times for each in projections)
+    assert all(name.removesuffix(".weight").endswith(tuple(each.name for each in projections)) for name in changed)
+    assert told["trained_parameters"] == sum(2 * (each.inputs + each.outputs) * each.times for each in projections)
+    given.model.save(tmp_path / "same")
+    assert (tmp_path / "out" / "config.json").read_text() == (tmp_path / "same" / "config.json").read_text()
+    last = json.loads((tmp_path / "out" / "curve.json").read_text())[-1]["values"]
+    finished = Bundle.load(tmp_path / "out")
+    scores = DevScores(finished, TEXTS[:3], LANGUAGES, training)()
+    assert scores["bits_per_character"] == pytest.approx(last["bits_per_character"], rel=1e-4)
+
+
+@pytest.mark.parametrize("train", ["new-rows", "body", "adapters"])
 def test_a_killed_finetuning_ends_with_the_same_weights(given: Given, tmp_path: Path, train: str) -> None:
-    uninterrupted, _ = finetune(tmp_path / "whole", given, settings(train=train))
-    resumed, _ = finetune(tmp_path / "killed", given, settings(train=train), die_at=3)
+    training = settings(train=train, adapters=AdapterSettings(rank=2, dropout=0.1) if train == "adapters" else None)
+    uninterrupted, _ = finetune(tmp_path / "whole", given, training)
+    resumed, _ = finetune(tmp_path / "killed", given, training, die_at=3)
     assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())
 
 

@@ -159,8 +159,6 @@ def require_something_trained(system: System, training: FinetuneSettings) -> Non
     train, where = of_system.train, f"system {system.name}"
     if train == "all":
         return
-    if train == "adapters":
-        raise ValueError(f"{where}: train: adapters is not there yet")
     if train == "new-rows" and system.initialiser is None:
         raise ValueError(
             f"{where} has no new rows, which train: new-rows would train: give it a `train: all` of its own"

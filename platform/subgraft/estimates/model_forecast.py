@@ -87,6 +87,10 @@ class _Sizes:
     def tables(self, role: str) -> Mapping[SideName, int]:
         return vocabulary_sizes(model_config(self.store, self.step.inputs[role]))
 
+    def adapters(self, rank: int) -> int:
+        each = family_of(self.model).projections(self.model)
+        return sum(rank * (projection.inputs + projection.outputs) * projection.times for projection in each)
+
     def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> tuple[int, int]:
         whole = new = 0
         sizes = vocabulary_sizes(self.model)

@@ -12,7 +12,6 @@ from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.config.objectives import ObjectiveSettings
-from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.models.families import Family, family_of, language_code
 from subgraft.models.hub import read_config, require_model
@@ -53,11 +52,15 @@ def require_corpus(
             source.size(split)
 
 
-def require_libraries(runtime: Runtime) -> None:
-    """Raises UserError where the runtime asks for DeepSpeed and it is not installed here."""
-    if runtime.zero_stage is not None and find_spec("deepspeed") is None:
+def require_libraries(experiment: Experiment) -> None:
+    """Raises UserError where the experiment needs DeepSpeed, or peft, and it is not installed here."""
+    if experiment.runtime.zero_stage is not None and find_spec("deepspeed") is None:
         hint = "pip install 'subgraft[deepspeed]', or leave it out."
         raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", hint=hint)
+    adapted = [each.name for each in experiment.systems if each.finetuning(experiment.finetune).train == "adapters"]
+    if adapted and find_spec("peft") is None:
+        hint = "pip install 'subgraft[adapters]', or train something else."
+        raise UserError("train: adapters needs peft, which is not installed", where=f"system {adapted[0]}", hint=hint)
 
 
 def require_checkpoint(model: str, experiment: Experiment) -> Path:

@@ -83,7 +83,7 @@ class Session:
 
     def run(self, console: Console, address: str | None = None) -> Finished:
         """Make everything that is not there yet, record it, and register the models."""
-        require_libraries(self.experiment.runtime)
+        require_libraries(self.experiment)
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written
         display = display_for(console)
         for line in self.warnings():

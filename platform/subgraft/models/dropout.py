@@ -28,9 +28,11 @@ def set_hidden_dropout(model: nn.Module, rate: float) -> None:
     """Set the dropout of hidden states, which a model's `dropout` or `hidden_dropout_prob` is; no other changes.
 
     Dropout of attention weights is known by its place: in an attention's own `dropout` or `attn_dropout`, but not in
-    T5's layers around an attention.
+    T5's layers around an attention. An adapter's own dropout, in a dictionary by the adapter's name, is its own.
     """
     for module in model.modules():
+        if isinstance(module, nn.ModuleDict):
+            continue
         kind = type(module).__name__
         attends = kind.endswith("Attention") and "Layer" not in kind
         if not attends and isinstance(getattr(module, "dropout", None), float):

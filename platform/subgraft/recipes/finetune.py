@@ -81,6 +81,9 @@ class FinetuneRecipe(TrainedRecipe):
         if self.training.train == "new-rows" and self.new_rows is not None:
             whole, new = sizes.new_rows(self.new_rows.sides, self.new_rows.keep_seen)
             return Beside(held=whole + new, trained=new)
+        if self.training.adapters is not None:
+            adapters = sizes.adapters(self.training.adapters.rank)
+            return Beside(held=adapters, trained=adapters)
         if not self.attached:
             return Beside()
         old, new = (sum(sizes.tables(role)[side] for side in self.attached) for role in ("upstream", "model"))

@@ -28,6 +28,9 @@ class KnownSizes(Protocol):
     def tables(self, role: str) -> Mapping[SideName, int]:
         """Rows of each side's table of the model that is the input `role`."""
 
+    def adapters(self, rank: int) -> int:
+        """Numbers in the adapters of a rank beside all projections of the model."""
+
     def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> tuple[int, int]:
         """Numbers in the tables and biases of some sides, and in those rows of them that the input `upstream` lacks.
 

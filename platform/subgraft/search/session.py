@@ -66,7 +66,7 @@ def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
     if experiment.search is None:
         hint = "configs/search.yaml has one."
         raise UserError("the configuration has no section `search`", where=experiment.name, hint=hint)
-    require_libraries(experiment.runtime)
+    require_libraries(experiment)
     return [SearchSession(each) for each in _each_system(experiment, base)]
 
 

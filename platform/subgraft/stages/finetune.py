@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from subgraft.config.base import SideName
-from subgraft.config.training import FinetuneSettings
+from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
@@ -25,6 +25,7 @@ from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.phases import join_outcomes, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
 from subgraft.text.corpus import Corpus
+from subgraft.training.adapters import Adapters
 from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
 from subgraft.training.selection import SELECTIONS
@@ -55,6 +56,8 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     elif settings.train == "new-rows" and recipe.new_rows is not None:
         upstream = load_tokenizers(inputs["upstream"])
         outcome = finetuning.train_new_rows(bundle, new_tokens_of(bundle.tokenizers, upstream, recipe.new_rows))
+    elif settings.train == "adapters":
+        outcome = finetuning.train_adapters(bundle, settings.adapters or AdapterSettings())
     else:
         outcome = finetuning.train(bundle, settings, finetuning.row_updates(bundle))
     if is_writer():
@@ -133,6 +136,13 @@ class _Finetuning:
         row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
         outcome = self._fit(loss, settings, evaluate, loss.trained, row_updates)
         loss.write()
+        return outcome
+
+    def train_adapters(self, bundle: Bundle, settings: AdapterSettings) -> Outcome:
+        """Adapters alone; in the end they are part of the weights that they stood beside."""
+        adapters = Adapters(bundle.model, settings, self.recipe.seed)
+        outcome = self.train(bundle, self.recipe.training, [])
+        adapters.merge()
         return outcome
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
+from subgraft.models.families import counting
 from subgraft.models.families.family import Family
-from subgraft.models.families.parts import Config, Tables, TableSize
+from subgraft.models.families.parts import Config, Projection, Tables, TableSize
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -65,6 +66,16 @@ class BartLike(Family):
         if not tied:
             found.append(TableSize(frozenset({"decoder"}), numbers["decoder"]))
         return found
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, attention, inner = self.width(config), ("q_proj", "k_proj", "v_proj", "out_proj"), ("fc1", "fc2")
+        return [
+            projection
+            for side, attentions in (("encoder", 1), ("decoder", 2))
+            for projection in counting.projections(
+                attention, inner, width, config[f"{side}_ffn_dim"], config[f"{side}_layers"], attentions
+            )
+        ]
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = getattr(model.model, name).embed_tokens

@@ -10,7 +10,7 @@ from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.assembly import assemble, assembled
 from subgraft.models.families.family import Family
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, TableSize, needed
+from subgraft.models.families.parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize, needed
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +47,9 @@ class Bert(Family):
 
     def table_sizes(self, config: Config) -> list[TableSize]:
         return [TableSize(frozenset(self.sides), config["vocab_size"] * config["hidden_size"]), *head_tables(config)]
+
+    def projections(self, config: Config) -> list[Projection]:
+        return stack_projections(config)
 
     def in_words(self, config: Config) -> str:
         return f"bert, {self.layers(config, 'encoder')} layers of width {self.width(config)} for each side"
@@ -133,6 +136,14 @@ def name_bias_twice(head: Any, tied: bool) -> None:
 
     bias = head.decoder.bias
     head.bias = bias if tied else nn.Parameter(bias.detach().clone())
+
+
+def stack_projections(config: Config, attentions: int = 1) -> list[Projection]:
+    """Of one stack; its attention's output ends in the name of its feed-forward layers' as well."""
+    attention = ("query", "key", "value", "attention.output.dense")
+    inner = ("intermediate.dense", "output.dense")
+    sizes = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
+    return counting.projections(attention, inner, *sizes, attentions)
 
 
 def stack_size(config: Config, layer: Any) -> int:

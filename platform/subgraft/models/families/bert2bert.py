@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING, Any
 from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.assembly import BERT2BERT
-from subgraft.models.families.bert import Bert, head_size, head_tables, name_bias_twice, prediction_head, stack_size
+from subgraft.models.families.bert import (
+    Bert,
+    head_size,
+    head_tables,
+    name_bias_twice,
+    prediction_head,
+    stack_projections,
+    stack_size,
+)
 from subgraft.models.families.family import Family
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, TableSize
+from subgraft.models.families.parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize
 
 if TYPE_CHECKING:
     from torch import nn
@@ -70,6 +78,9 @@ class Bert2Bert(Family):
         width = self.width(config)
         tables = [TableSize(frozenset({side}), rows * width) for side, rows in self.vocabulary_sizes(config).items()]
         return tables + head_tables(config["decoder"])
+
+    def projections(self, config: Config) -> list[Projection]:
+        return stack_projections(config["encoder"]) + stack_projections(config["decoder"], attentions=2)
 
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from subgraft.models.families.parts import Projection
+
+
+def projections(
+    names: Sequence[str], feed_forward: Sequence[str], width: int, inner: int, layers: int, attentions: int = 1
+) -> list[Projection]:
+    """Of a stack.  names: of queries, keys, values and the output.  feed_forward: into the inner layer, and out."""
+    found = [Projection(name, width, width, layers * attentions) for name in names]
+    into, out = feed_forward
+    return [*found, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
+
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:
     return inputs * outputs + (outputs if bias else 0)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Side, Tables, TableSize
+from subgraft.models.families.parts import Config, Parameters, Projection, SequenceFormat, Side, Tables, TableSize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +35,7 @@ class Family(ABC):
     sides: those that have a table. A BERT's one table is both sides' of the encoder-decoder made from it.
     objectives: what a checkpoint of it may have been pretrained with.
     generates: whether it writes text as it is; else `assemble` makes a model that does.
+    transposed: whether the weights of its projections are [inputs, outputs], where others' are [outputs, inputs].
     absent_weights: beginnings of the names of weights that a checkpoint need not have, since nothing reads them.
     """
 
@@ -42,6 +43,7 @@ class Family(ABC):
     sides: ClassVar[tuple[SideName, ...]] = ("encoder", "decoder")
     objectives: ClassVar[frozenset[str]]
     generates: ClassVar[bool] = True
+    transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()
 
     # What config.json tells, without torch.
@@ -93,6 +95,10 @@ class Family(ABC):
     @abstractmethod
     def table_sizes(self, config: Config) -> list[TableSize]:
         """Input tables, output projections and biases that are trained, each tensor once."""
+
+    @abstractmethod
+    def projections(self, config: Config) -> list[Projection]:
+        """The linear maps of attention and feed-forward layers, which adapters may stand beside."""
 
     def in_words(self, config: Config) -> str:
         """The model's kind and size, as a report tells them."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.models.families import counting
 from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
-from subgraft.models.families.parts import Config, Parameters
+from subgraft.models.families.parts import Config, Parameters, Projection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -20,6 +20,7 @@ class GPT2(DecoderAlone):
 
     model_type = "gpt2"
     tied = True
+    transposed = True
 
     def position_limit(self, config: Config) -> int | None:
         return int(config["n_positions"])
@@ -38,6 +39,12 @@ class GPT2(DecoderAlone):
         layers = self.depth(config) * counting.encoder_layer(width, self.inner_width(config))
         total = config["n_positions"] * width + layers + counting.norm(width)
         return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        """One map makes queries, keys and values."""
+        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
+        attention = [Projection("c_attn", width, 3 * width, layers), Projection("attn.c_proj", width, width, layers)]
+        return [*attention, Projection("c_fc", width, inner, layers), Projection("mlp.c_proj", inner, width, layers)]
 
     def described(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.models.families.counting import linear
 from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
-from subgraft.models.families.parts import Config, Parameters
+from subgraft.models.families.parts import Config, Parameters, Projection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,14 +32,31 @@ class Llama(DecoderAlone):
 
     def body_parameters(self, config: Config) -> Parameters:
         """Each layer: grouped attention, a gated feed-forward part, and two norms that have a gain alone."""
-        width, inner, heads = self.width(config), self.inner_width(config), config["num_attention_heads"]
-        size = config.get("head_dim") or width // heads
-        queries, keys = heads * size, (config.get("num_key_value_heads") or heads) * size
+        width, inner = self.width(config), self.inner_width(config)
+        queries, keys = self._heads(config)
         bias, inner_bias = config.get("attention_bias", False), config.get("mlp_bias", False)
         attention = linear(width, queries, bias) + 2 * linear(width, keys, bias) + linear(queries, width, bias)
         gated = 2 * linear(width, inner, inner_bias) + linear(inner, width, inner_bias)
         total = self.depth(config) * (attention + gated + 2 * width) + width
         return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
+        queries, keys = self._heads(config)
+        sizes = {
+            "q_proj": (width, queries),
+            "k_proj": (width, keys),
+            "v_proj": (width, keys),
+            "o_proj": (queries, width),
+        }
+        sizes |= {"gate_proj": (width, inner), "up_proj": (width, inner), "down_proj": (inner, width)}
+        return [Projection(name, *size, layers) for name, size in sizes.items()]
+
+    def _heads(self, config: Config) -> tuple[int, int]:
+        """The width of all queries, and of all keys, which is that of all values."""
+        heads = config["num_attention_heads"]
+        size = config.get("head_dim") or self.width(config) // heads
+        return heads * size, (config.get("num_key_value_heads") or heads) * size
 
     def described(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {

@@ -31,6 +31,18 @@ class TableSize(NamedTuple):
     numbers: int
 
 
+class Projection(NamedTuple):
+    """The linear maps of attention and feed-forward layers that end in one name, so many `times` in a model.
+
+    inputs, outputs: of each.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    times: int
+
+
 @dataclass(frozen=True)
 class Side:
     """One side of a model, as it is: these are the model's own modules and tensors, not copies.

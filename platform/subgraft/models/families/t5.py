@@ -8,7 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from subgraft.models.families.family import Family, one_table_only
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, TableSize, needed, start_role
+from subgraft.models.families.parts import (
+    Config,
+    Parameters,
+    Projection,
+    SequenceFormat,
+    Tables,
+    TableSize,
+    needed,
+    start_role,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -75,6 +84,16 @@ class T5(Family):
         numbers = config["vocab_size"] * self.width(config)
         own = [] if is_tied(config) else [TableSize(frozenset({"decoder"}), numbers)]
         return [TableSize(frozenset(self.sides), numbers), *own]
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, inner, heads = self.width(config), self.inner_width(config), config["num_heads"] * config["d_kv"]
+        encoder, decoder = self.layers(config, "encoder"), self.layers(config, "decoder")
+        attentions, layers = encoder + 2 * decoder, encoder + decoder
+        gated = str(config.get("feed_forward_proj", "relu")).startswith("gated")
+        sizes = {"q": (width, heads), "k": (width, heads), "v": (width, heads), "o": (heads, width)}
+        found = [Projection(name, *size, attentions) for name, size in sizes.items()]
+        found += [Projection(name, width, inner, layers) for name in (("wi_0", "wi_1") if gated else ("wi",))]
+        return [*found, Projection("wo", inner, width, layers)]
 
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
