@@ -18,18 +18,20 @@ GIVEN: dict[str, Any] = {
     "languages": {"source": "en", "target": "de"},
     "corpora": {"everyday": {"generated": "everyday"}, "law": {"generated": "law"}},
     "upstream": {"corpus": "everyday"},
-    "downstream": {"corpus": "law"},
-    # One of each initialiser that has a group of settings of its own.
+    "downstream": {"corpus": "law", "text": {"target": ("more.txt",)}},
+    # One of each that has a group of settings of its own.
     "systems": (
         {"name": "one", "initialiser": "token-distillation"},
         {"name": "two", "initialiser": "likelihood-matching"},
         {"name": "three", "initialiser": "vocadt"},
+        {"name": "four", "initialiser": "mean", "rows_first": "copied"},
     ),
 }
 # A decoder alone, and text in one language.
 CONTINUED: dict[str, Any] = {
     "languages": {"source": "en", "target": "en"},
     "upstream": {"corpus": "everyday", "objectives": ({"kind": "causal"},)},
+    "downstream": {"corpus": "law"},
     "model": {"family": "gpt2"},
     "systems": ({"name": "mean", "initialiser": "mean"},),
 }

@@ -138,8 +138,10 @@ def require_whole_models(experiment: Comparison) -> None:
         return
     for system in experiment.systems:
         train = system.finetuning(experiment.finetune).train
-        if system.attached or train in ("new-rows", "adapters"):
-            told = "is attached" if system.attached else f"has train: {train}"
+        if system.attached or system.rows_first or train in ("new-rows", "adapters"):
+            told = (
+                "is attached" if system.attached else "has rows_first" if system.rows_first else f"has train: {train}"
+            )
             raise ValueError(f"system {system.name} {told}, which runtime.zero_stage 3 cannot train: use 2")
 
 

@@ -25,7 +25,7 @@ from subgraft.config.search import SearchSettings
 from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, TaskName
-from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, RowsFirstSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
 
@@ -57,6 +57,7 @@ class Comparison(Settings):
     likelihood_matching_training: the training of these rows; needed if there is such a system.
     vocadt_training: the training of the rows of systems of `vocadt`; needed if there is such a system.
     copied_text: how pairs are made for systems of `text: copied`.
+    rows_first_training: of systems with `rows_first`; needed if there is such a system.
     finetune: the finetuning of all systems.
     systems: what is compared.
     evaluation: how models are measured.
@@ -98,6 +99,7 @@ class Comparison(Settings):
     copied_text: CopiedTextSettings = Field(
         default=CopiedTextSettings(), exclude_if=lambda given: given == CopiedTextSettings()
     )
+    rows_first_training: RowsFirstSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     finetune: FinetuneSettings
     systems: Annotated[tuple[System, ...], Field(min_length=1)]
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -136,7 +138,8 @@ class Comparison(Settings):
     def longest_after_pretraining(self) -> int:
         """The longest sequence, in tokens, of the trainings that come after pretraining."""
         learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
-        trainings = (self.generator_training, self.network_training, *learning, self.finetune)
+        others = (self.generator_training, self.network_training, self.rows_first_training, self.finetune)
+        trainings = (*others, *learning)
         return max(training.max_length for training in trainings if training is not None)
 
     def generator_steps(self, system: System) -> int | None:

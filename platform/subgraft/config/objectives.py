@@ -27,6 +27,7 @@ class AnyObjective(Settings):
     translates: whether the model can translate before it is finetuned.
     writes: whether a model that was pretrained so writes text itself; if not, an encoder-decoder is made of it.
     continues: whether its model is a decoder alone, which continues a text.
+    denoises: whether its model writes a text given the text with noise, so that a finetuning can go on with that.
     head: the name of what is trained beside the model's body, which objectives of the same name share.
     sampled_as: the side that text of its own counts as where segmentations are sampled; None for pairs.
     samples: whether they can be sampled.
@@ -40,6 +41,7 @@ class AnyObjective(Settings):
     needs_mask: ClassVar[bool] = False
     translates: ClassVar[bool] = False
     writes: ClassVar[bool] = True
+    denoises: ClassVar[bool] = False
     head: ClassVar[str] = "tokens"
     sampled_as: ClassVar[SideName | None] = None
     samples: ClassVar[bool] = False
@@ -85,6 +87,7 @@ class DenoisingSettings(AnyObjective):
 
     needs_language_codes = True
     needs_mask = True
+    denoises = True
     sampled_as = "decoder"
     samples = True
 

@@ -8,8 +8,10 @@ from pydantic import Field
 
 from subgraft.config.base import Settings
 
-# What a finetuning reads of `downstream.text` beside the task's pairs.
-TextUse = Literal["copied"]
+# What a finetuning reads of `downstream.text` beside the task's own text.
+TextUse = Literal["copied", "denoised", "lines"]
+# Those that are pairs, made of target text.
+MADE_PAIRS: frozenset[TextUse] = frozenset({"copied"})
 
 
 class CopiedTextSettings(Settings):

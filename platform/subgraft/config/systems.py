@@ -44,7 +44,11 @@ class System(Settings):
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: of this system's tables, in place of finetune.embedding_learning_rate; 0 freezes them.
     train: what this system's finetuning trains, in place of finetune.train.
-    text: what the finetuning reads of downstream.text beside the pairs: copied, with copies of itself as its source.
+    rows_first: what the new rows alone are trained on before the finetuning, the body as it is (rows_first_training):
+    the domain's text, as in `text`.
+    text: what the finetuning reads of downstream.text beside the task's own text: copied, target text with copies of
+    itself as its source; denoised, target text from its noised self, for models that were pretrained so; or lines, more
+    of what `task: continuation` reads.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -67,6 +71,7 @@ class System(Settings):
         default=None, exclude_if=lambda given: given is None
     )
     train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
+    rows_first: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
     text: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
@@ -116,6 +121,8 @@ class System(Settings):
             raise ValueError(
                 f"kd_weight applies to {', '.join(names_with('trained'))} only: the others have nothing to train"
             )
+        if self.rows_first is not None and (self.initialiser is None or self.attached):
+            raise ValueError("rows_first trains new rows, which need an initialiser, and are not attached")
         learning = learning_of(self.initialiser)
         if learning is not None and not self.keep_seen:
             raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from subgraft.config.comparison import Comparison
+from subgraft.config.synthetic import TextUse
 from subgraft.config.tasks import TASKS
 
 
 def require_text_to_read(experiment: Comparison) -> None:
     """Systems that read the domain's text need some, of a side that can be read so."""
-    for system in (each for each in experiment.systems if each.text is not None):
-        text = experiment.downstream.text
-        where = f"system {system.name}: text: {system.text}"
+    if experiment.rows_first_training is None and any(system.rows_first for system in experiment.systems):
+        raise ValueError("systems with rows_first need rows_first_training")
+    text, continues = experiment.downstream.text, TASKS[experiment.task].finetuned_on.continues
+    for where, use in _readings(experiment):
         if text is None:
             raise ValueError(f"{where} reads the domain's text, and there is none: give downstream.text")
-        if not TASKS[experiment.task].finetuned_on.needs_pairs:
-            raise ValueError(f"{where} makes pairs, which {experiment.task} does not have")
-        if not text.target:
+        if continues != (use == "lines"):
+            why = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read mere lines"
+            raise ValueError(f"{where} does not go with {experiment.task}, which {why}")
+        if use == "denoised" and not any(each.denoises for each in experiment.upstream.objectives):
+            raise ValueError(f"{where} is for models that were pretrained so: upstream.objectives has no denoising")
+        if not continues and not text.target:
             raise ValueError(
-                f"{where} makes pairs whose target is text of the domain, and downstream.text has a source alone: what "
-                "a machine would write for that teaches a model nothing but that machine; give downstream.text.target"
+                f"{where} reads text in the language that is written, and downstream.text has a source alone, whose "
+                "target a machine would have to write; give downstream.text.target"
             )
+
+
+def _readings(experiment: Comparison) -> Iterator[tuple[str, TextUse]]:
+    """How systems read text, and where they say so."""
+    for system in experiment.systems:
+        for name, use in (("text", system.text), ("rows_first", system.rows_first)):
+            if use is not None:
+                yield f"system {system.name}: {name}: {use}", use

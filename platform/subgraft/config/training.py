@@ -230,6 +230,27 @@ class FinetuneSettings(ModelTrainingSettings):
         return self.train == "adapters" or self.rate_of_tables == 0
 
 
+class RowsFirstSettings(ModelTrainingSettings):
+    """A training of new rows alone on the domain's text, before the finetuning: the body stays as it is.
+
+    An epoch is one over the text; dev scores are those of the task's dev pairs.
+
+    evaluations: where evaluate_at is not given and max_steps is, so many dev scores are taken, evenly spaced over these
+    steps, in place of evaluations_per_epoch.
+    """
+
+    evaluations: Annotated[int, Field(ge=1)] = 6
+
+    @property
+    def finetuning(self) -> FinetuneSettings:
+        """The same as a finetuning, which it is."""
+        given = self.model_dump(exclude={"evaluations"})
+        if self.max_steps is not None and not self.evaluate_at:
+            count = min(self.evaluations, self.max_steps)
+            given["evaluate_at"] = tuple(self.max_steps * (i + 1) // count for i in range(count))
+        return FinetuneSettings(**given, train="new-rows", text_share=1.0)
+
+
 def _require_ascending(name: str, steps: Sequence[int]) -> None:
     if list(steps) != sorted(set(steps)):
         raise ValueError(f"{name} must go up")

@@ -47,7 +47,7 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     if training.epochs is None:
         updates = training.max_steps
     elif training.batch_unit == "characters":
-        if text.monolingual:
+        if text.monolingual or not text.aligned:
             lengths = [len(line) + 1 for line in text.lines("train", text.text_of("decoder"))]
         else:
             lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]

@@ -22,6 +22,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"tables first {system.tables_first:g}"] if system.tables_first else []
     variant += ["attached"] if system.attached else []
     variant += [f"{system.train} trained"] if system.train else []
+    variant += [f"rows first, {system.rows_first} text"] if system.rows_first else []
     variant += [f"{system.text} text"] if system.text else []
     variant += _rates(system) + _rare(system)
     steps = None

@@ -6,9 +6,13 @@ from functools import cached_property
 
 from subgraft import stages
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
-from subgraft.config.synthetic import TextUse
+from subgraft.config.synthetic import MADE_PAIRS, TextUse
+from subgraft.config.systems import System
 from subgraft.experiment.beginnings import Beginnings
 from subgraft.recipes.copied import CopiedRecipe
+from subgraft.recipes.finetune import NewRows
+from subgraft.recipes.rows_first import RowsFirstRecipe
+from subgraft.recipes.transfer import TransferRecipe
 from subgraft.store.step import Step
 
 
@@ -17,11 +21,41 @@ class MadeText(Beginnings):
 
     def learnt_by(self, use: TextUse | None) -> ObjectiveSettings | None:
         """How a finetuning learns the text that it reads so, if it reads any."""
+        experiment = self.experiment
+        if use == "denoised":
+            return next(each for each in experiment.upstream.objectives if each.denoises)
+        if use == "lines":
+            return experiment.finetuned_on
         return None if use is None else TranslationSettings()
 
     def read_as(self, use: TextUse | None) -> dict[str, Step]:
         """The input of a finetuning that reads the text so."""
-        return {} if use is None else {"synthetic": self._copied}
+        if use is None:
+            return {}
+        if use in MADE_PAIRS:
+            return {"synthetic": self._copied}
+        assert self.text is not None  # as `agreement` has it
+        return {"text": self.text}
+
+    def rows_first(self, system: System, transfer: Step[TransferRecipe] | None, upstream: Step) -> Step | None:
+        """The training of a system's new rows alone; systems and seeds that begin it with the same rows share it.
+
+        upstream: the model before the transfer, which tells what is new.
+        """
+        experiment, training = self.experiment, self.experiment.rows_first_training
+        if system.rows_first is None or transfer is None or training is None:
+            return None
+        recipe = RowsFirstRecipe(
+            languages=experiment.languages,
+            training=training.finetuning,
+            seed=experiment.upstream.seed,
+            new_rows=NewRows(sides=experiment.sides, keep_seen=system.keep_seen),
+            objective=experiment.finetuned_on,
+            text_objective=self.learnt_by(system.rows_first),
+        )
+        inputs = {"model": transfer, "corpus": self.downstream_corpus, "upstream": upstream}
+        name = transfer.name.replace("transfer", "rows first of", 1)
+        return Step(stages.ROWS_FIRST, name, recipe, inputs | self.read_as(system.rows_first), transfer.labels)
 
     @property
     def copies(self) -> dict[str, Step]:

@@ -75,6 +75,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         generator=key("generator", steps.generator),
         static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
+        rows_first=key("rows_first", steps.rows_first),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),

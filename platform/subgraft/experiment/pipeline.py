@@ -8,30 +8,27 @@ from typing import cast
 
 from subgraft import stages
 from subgraft.config.base import SideName, StaticAlgorithm
-from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_facts import LearningName, facts_of
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
 from subgraft.experiment.learnt_rows import vocadt_step
-from subgraft.experiment.made_text import MadeText
 from subgraft.experiment.manifest import manifest
-from subgraft.experiment.system_steps import Moment, SystemSteps
+from subgraft.experiment.measurements import Measurements
+from subgraft.experiment.system_steps import SystemSteps
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.recipes.gap import GapRecipe
 from subgraft.recipes.generator import GeneratorRecipe, MixingKind
-from subgraft.recipes.intrinsic import IntrinsicRecipe
-from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.network import NetworkRecipe
 from subgraft.recipes.report import ReportRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.recipes.transfer import TransferRecipe
-from subgraft.store.step import TEST_SET, Step
+from subgraft.store.step import Step
 
 
-class Pipeline(MadeText):
+class Pipeline(Measurements):
     """Builds the steps of an experiment."""
 
     @cached_property
@@ -173,7 +170,8 @@ class Pipeline(MadeText):
         whole = self.ready_to_translate(model)
         transfer = self._transfer(system, seed, whole, generator) if system.initialiser else None
         phase = FirstPhase(share=system.tables_first, sides=experiment.sides) if system.tables_first else None
-        inputs = {"model": transfer or whole, "corpus": self.downstream_corpus}
+        begun = self.rows_first(system, transfer, whole) or transfer or whole
+        inputs = {"model": begun, "corpus": self.downstream_corpus}
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
         new = NewRows(sides=experiment.sides, keep_seen=system.keep_seen) if asks_for_new else None
@@ -206,61 +204,12 @@ class Pipeline(MadeText):
             labels,
         )
         pretrained = None if system.pretraining == "none" else model
-        forgetting = self._forgetting(system, seed, pretrained, finetune)
-        intrinsic = self._intrinsic(system, transfer) if transfer else None
-        likelihood = self._likelihood(finetune, labels) if experiment.evaluation.by_token_count else None
+        forgetting = self.forgetting(system, seed, pretrained, finetune)
+        intrinsic = self.intrinsic(system, transfer) if transfer else None
+        likelihood = self.likelihood(finetune, labels) if experiment.evaluation.by_token_count else None
         return SystemSteps(
             system, seed, pretrained, generator, transfer, finetune, evaluate, forgetting, intrinsic, likelihood
         )
-
-    def _likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
-        """Bits of the test references; every system's by the new tokens of the one downstream vocabulary."""
-        experiment = self.experiment
-        recipe = LikelihoodRecipe(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
-        inputs = {
-            "model": finetune,
-            "corpus": self.downstream_corpus,
-            "vocabulary": self.vocabularies["decoder"],
-            "upstream": self.pretrained,
-        }
-        return Step(stages.LIKELIHOOD, finetune.name.replace("finetune", "likelihood of", 1), recipe, inputs, labels)
-
-    def _forgetting(self, system: System, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
-        """The upstream test set, translated by the model that the system begins with and by the finetuned one."""
-        settings = self.experiment.evaluation
-        if settings.upstream_sentences is None:
-            return {}
-        evaluation = MeasurementSettings(
-            beam=settings.beam,
-            batch_size=settings.batch_size,
-            max_length_ratio=settings.max_length_ratio,
-            test_sentences=settings.upstream_sentences,
-            calibration=False,
-        )
-        recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
-
-        def evaluated(model: Step, **labels: str) -> Step:
-            inputs = {"model": model, "corpus": self.upstream_corpus}
-            name = f"evaluate {model.name} on the upstream test set"
-            return Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels})
-
-        after = evaluated(finetune, system=system.name, seed=str(seed))
-        found: dict[Moment, Step] = {"upstream_after": after}
-        if pretrained:
-            found["upstream_before"] = evaluated(pretrained)
-        return found
-
-    def _intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
-        """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
-        sample = self.experiment.intrinsic
-        if sample is None or facts_of(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
-            return None
-        made = transfer.recipe
-        recipe = IntrinsicRecipe(
-            method=made.method, sides=made.sides, max_similar=made.max_similar, seed=made.seed, sample=sample
-        )
-        name = transfer.name.replace("transfer", "intrinsic quality of", 1)
-        return Step(stages.INTRINSIC, name, recipe, transfer.inputs, transfer.labels)
 
     def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = system.initialiser or ""

@@ -10,8 +10,9 @@ from subgraft.config.base import SideName
 from subgraft.config.systems import System
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
+from subgraft.recipes.rows_first import RowsFirstRecipe
 from subgraft.recipes.transfer import TransferRecipe
-from subgraft.store.step import Step
+from subgraft.store.step import Step, made_by
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]
@@ -41,6 +42,11 @@ class SystemSteps:
         """The static embeddings that the system rests on, by side."""
         found = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
         return {side: step for side, step in found.items() if step}
+
+    @property
+    def rows_first(self) -> Step[RowsFirstRecipe] | None:
+        """The training of the new rows alone that the finetuning begins with."""
+        return next(iter(made_by(RowsFirstRecipe, [self.finetune.inputs["model"]])), None)
 
     @property
     def distilled(self) -> Step | None:

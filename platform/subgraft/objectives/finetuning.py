@@ -86,13 +86,15 @@ class PairsOfTask(PairsToTrain):
         return DevScores(bundle, self._dev, self._request.languages, self._training)
 
 
-class LinesOfTask:
-    """Lines of one text, each from its beginning."""
+class LinesToTrain:
+    """Lines of one text, each from its beginning, without anything to judge by."""
 
-    def __init__(self, settings: CausalSettings, request: Request, training: FinetuneSettings) -> None:
+    def __init__(
+        self, settings: CausalSettings, request: Request, training: FinetuneSettings, count: int | None = None
+    ) -> None:
+        """count: how many of the lines are taken; all where None."""
         corpus, tokenizer = request.corpus, request.bundle.decoder
-        text, dev = (corpus.text(split, corpus.text_of("decoder")) for split in ("train", "dev"))
-        count = training.pairs
+        text = corpus.text("train", corpus.text_of("decoder"))
         if count is not None and count < len(text):
             text = text.take(evenly_spaced_places(len(text), count))
         self._separator, self._training = separator_of(tokenizer, settings), training
@@ -100,11 +102,6 @@ class LinesOfTask:
         self._lines = Lines(text, tokenizer, self._separator, training.max_length, training.batch_unit)
         self.cut = int((~self._lines.whole).sum())
         self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
-        self._dev = list(dev[: training.dev_sentences])
-
-    @classmethod
-    def of(cls, settings: CausalSettings, request: Request, training: FinetuneSettings) -> LinesOfTask:
-        return cls(settings, request, training)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -112,6 +109,15 @@ class LinesOfTask:
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
+
+
+class LinesOfTask(LinesToTrain):
+    """The lines of a task."""
+
+    def __init__(self, settings: CausalSettings, request: Request, training: FinetuneSettings) -> None:
+        super().__init__(settings, request, training, training.pairs)
+        dev = request.corpus.text("dev", request.corpus.text_of("decoder"))
+        self._dev = list(dev[: training.dev_sentences])
 
     def loss(self, bundle: Bundle) -> nn.Module:
         begin_with(bundle.model, self._separator)
@@ -123,7 +129,7 @@ class LinesOfTask:
 
 FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] = {
     "translation": PairsOfTask.of,
-    "causal": LinesOfTask.of,
+    "causal": LinesOfTask,
 }
 
 

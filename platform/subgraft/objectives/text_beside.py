@@ -13,7 +13,8 @@ from subgraft.config.base import SideName
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
-from subgraft.objectives.finetuning import PairsToTrain, TaskText, TrainedText
+from subgraft.objectives.denoised_lines import DenoisedLines
+from subgraft.objectives.finetuning import LinesToTrain, PairsToTrain, TaskText, TrainedText
 from subgraft.objectives.objective import Request
 
 
@@ -75,7 +76,11 @@ class TextAlone:
 
 
 # By the objective that the text is learnt with; its examples must be such as the task's loss is of.
-BESIDE: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = {"translation": PairsToTrain.of}
+BESIDE: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = {
+    "translation": PairsToTrain.of,
+    "denoising": DenoisedLines,
+    "causal": LinesToTrain,
+}
 
 
 def with_text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -35,6 +35,9 @@ class FinetuneRecipe(TrainedRecipe):
     that is learnt, which is the input `synthetic` where it was made into pairs, or else `text`.  All are left out of
     the fingerprint where there is none, or the task's text is pairs.
     """
+
+    # What its settings are called in a configuration.
+    group: ClassVar[str] = "finetune"
 
     languages: Languages
     training: FinetuneSettings

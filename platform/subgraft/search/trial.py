@@ -16,9 +16,9 @@ from ray import tune
 from subgraft.errors import SubgraftError, UserError
 from subgraft.execution.runner import run
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.search.results import TrialResult
 from subgraft.search.space import trial_steps
+from subgraft.stages import FINETUNE
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import Record
@@ -71,11 +71,11 @@ class Watcher:
         pass
 
     def progress(self, step: Step, event: Progress) -> None:
-        if isinstance(step.recipe, FinetuneRecipe):
+        if step.stage == FINETUNE:
             self._total = event.total
 
     def metrics(self, step: Step, event: Metrics) -> None:
-        if not isinstance(step.recipe, FinetuneRecipe) or "dev_bleu" not in event.values or event.step in self._scores:
+        if step.stage != FINETUNE or "dev_bleu" not in event.values or event.step in self._scores:
             return
         self._scores[event.step] = event.values["dev_bleu"]
         if 0 < event.step < self._total:

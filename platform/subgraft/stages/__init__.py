@@ -18,6 +18,7 @@ from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.network import NetworkRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.report import ReportRecipe
+from subgraft.recipes.rows_first import RowsFirstRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
@@ -44,6 +45,7 @@ DISTILLATION = Stage(
 MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe, distributed=True, accelerated=True)
 VOCADT = Stage("vocadt", 1, "vocadt", VocadtRecipe, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)
+ROWS_FIRST = Stage("rows-first", 1, "finetune", RowsFirstRecipe, distributed=True, accelerated=True)
 INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
 FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
@@ -67,6 +69,7 @@ STAGES = (
     MATCHING,
     VOCADT,
     TRANSFER,
+    ROWS_FIRST,
     INTRINSIC,
     FINETUNE,
     EVALUATE,

@@ -170,7 +170,7 @@ class _Finetuning:
             self.data,
             settings,
             self.context,
-            group="finetune",
+            group=self.recipe.group,
             seed=self.recipe.seed,
             evaluate=evaluate,
             select=SELECTIONS[self.recipe.training.select or "bleu"],

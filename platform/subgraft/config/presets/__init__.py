@@ -5,8 +5,8 @@ What a configuration says itself goes before both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -32,9 +32,18 @@ def _read(name: str) -> Any:
     return parse(text, name).data
 
 
-# Groups that systems with some initialiser alone need, by the training that makes its rows. Elsewhere they are in no
-# experiment, and in no fingerprint.
-_ONLY_FOR: Mapping[str, str] = {facts.training: learning for learning, facts in LEARNINGS.items()}
+def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
+    """Of a system that nothing has checked yet."""
+    named = system.get("initialiser")
+    return any(name == named and facts.learnt_by == learning for name, facts in INITIALISERS.items())
+
+
+# Groups that some systems alone need: those of an initialiser, by the training that makes its rows, or those whose new
+# rows are trained before the finetuning. Elsewhere they are in no experiment, and in no fingerprint.
+_ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
+    "rows_first_training": lambda system: bool(system.get("rows_first")),
+}
 _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
@@ -63,12 +72,7 @@ def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
     return {"family": family} | {name: value for name, value in defaults.items() if name in known}
 
 
-def _has_system(given: Mapping[str, Any], learning: str) -> bool:
+def _has_system(given: Mapping[str, Any], needs: Callable[[Mapping[str, Any]], bool]) -> bool:
     systems = given.get("systems", ())
     systems = systems if isinstance(systems, list | tuple) else ()
-    return any(isinstance(each, Mapping) and _learnt_by(each.get("initialiser")) == learning for each in systems)
-
-
-def _learnt_by(initialiser: object) -> str | None:
-    """Of a name that nothing has checked yet."""
-    return next((facts.learnt_by for name, facts in INITIALISERS.items() if name == initialiser), None)
+    return any(isinstance(each, Mapping) and needs(each) for each in systems)
