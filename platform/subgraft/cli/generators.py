@@ -55,16 +55,16 @@ def train_generator(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.pipeline import Pipeline
     from subgraft.store.store import Store, default_home
 
-    (system,) = (steps for steps in Pipeline(experiment, Path.cwd()).systems)
-    assert system.generator is not None
+    step = Pipeline(experiment, Path.cwd()).generator_of(experiment.systems[0])
+    assert step is not None
     display = display_for(console())
     store = Store(default_home().absolute(), display.say)
     try:
-        run(store, [system.generator], experiment.runtime, [display])
+        run(store, [step], experiment.runtime, [display])
     finally:
         display.close()
     with new_directory(arguments.out) as out:
-        shutil.copytree(store.path(system.generator), out, dirs_exist_ok=True)
+        shutil.copytree(store.path(step), out, dirs_exist_ok=True)
     print(f"written to {arguments.out}; `subgraft transfer --method {arguments.kind} --generator` takes it")
 
 

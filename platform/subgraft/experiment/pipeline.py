@@ -61,6 +61,10 @@ class Pipeline(Measurements):
         recipe, of_systems = manifest(self.experiment, self.systems)
         return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
 
+    def generator_of(self, system: System) -> Step | None:
+        """The generator that a system needs trained: it needs nothing of the task."""
+        return self._generator(system, self.pretrained)
+
     def _generator(self, system: System, pretrained: Step) -> Step | None:
         experiment = self.experiment
         if system.generator is None:

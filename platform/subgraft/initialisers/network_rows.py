@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from subgraft.errors import UserError
 from subgraft.generators.description import check_origin
-from subgraft.generators.network import load_network
+from subgraft.generators.network import Network, load_network
 from subgraft.generators.token_pieces import ABSENT, TokenPieces
 from subgraft.initialisers.new_rows import FloatTables, NewRows, Request
+from subgraft.models.sides import Side
 from subgraft.similar_tokens.finder import count_fallbacks
 from subgraft.similar_tokens.parts import subwords
 
@@ -16,7 +18,6 @@ from subgraft.similar_tokens.parts import subwords
 _BLOCK = 1024
 
 
-@torch.no_grad()
 def add_to_mean(request: Request) -> NewRows:
     """Raises UserError without a network, and for one that was trained for another model."""
     if request.generator is None:
@@ -25,14 +26,21 @@ def add_to_mean(request: Request) -> NewRows:
     if not request.origin_checked:
         check_origin(origin, request.side.input.weight, request.source.fingerprint, str(request.generator))
     tokens = TokenPieces.of(request.source, request.entries, request.common, request.others)
-    tables = FloatTables.of(request.side)
+    joined = made(network, request.side, tokens)
+    fallbacks = count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries))
+    return FloatTables.of(request.side).rows(joined, fallbacks)
+
+
+@torch.no_grad()
+def made(network: Network, side: Side, tokens: TokenPieces) -> Tensor:
+    """Rows of n tokens, those of all tables beside one another, as `FloatTables.joined` has them."""
+    tables = FloatTables.of(side)
     network.eval()
     by_length = (tokens.pieces != ABSENT).sum(dim=1).argsort(stable=True)
-    made = []
+    blocks = []
     for places in torch.split(by_length, _BLOCK):
-        rows = network.rows(request.side, tokens.take(places))
+        rows = network.rows(side, tokens.take(places))
         output = None if tables.output is None else rows.of("output", tables.output)
         bias = None if tables.bias is None else rows.of("bias", tables.bias)
-        made.append(torch.cat([t for t in (rows.of("input", tables.input), output, bias) if t is not None], dim=1))
-    joined = torch.cat(made)[by_length.argsort()] if made else tables.joined()[:0]
-    return tables.rows(joined, count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries)))
+        blocks.append(torch.cat([t for t in (rows.of("input", tables.input), output, bias) if t is not None], dim=1))
+    return torch.cat(blocks)[by_length.argsort()] if blocks else tables.joined()[:0]

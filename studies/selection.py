@@ -1,0 +1,140 @@
+"""Which weights of a finetuning are worth keeping: what each rule keeps, and what that is worth on the test set.
+
+    python studies/selection.py configs/domain-text.yaml [key=value …] --test-sentences 300 --out FILE.json
+
+Every system is finetuned as its configuration says, and at each evaluation the dev and the test set are both scored:
+bits per character, and BLEU and chrF of greedy output. What the systems begin with is taken from the store, where
+`subgraft run` has left it. Writes all curves, and prints what each rule keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.config.training import FinetuneSettings
+from subgraft.errors import SubgraftError, UserError
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import tables_of
+from subgraft.objectives.dev_scores import DevScores
+from subgraft.objectives.finetuning import task_text
+from subgraft.objectives.objective import Request
+from subgraft.objectives.text_beside import with_text
+from subgraft.recipes.finetune import FinetuneRecipe
+from subgraft.stages.fitting import fit
+from subgraft.store.step import Step
+from subgraft.store.store import Store, default_home
+from subgraft.text.corpus import Corpus
+from subgraft.training.selection import SELECTIONS
+
+Point = Mapping[str, float]
+TESTED = "test_"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The context of a training that is part of no store."""
+
+    work: Path
+    runtime: Runtime
+    cache: Path | None = None
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        pass
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        pass
+
+    def warn(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
+
+def curve(step: Step[FinetuneRecipe], store: Store, test_sentences: int) -> list[Point]:
+    """The dev and test scores of a finetuning, by step."""
+    recipe, inputs = step.recipe, {role: store.path(source) for role, source in step.inputs.items()}
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.training
+    request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
+    text = task_text(recipe.objective, request, settings)
+    if recipe.text_objective is not None:
+        beside = replace(request, corpus=Corpus.open(inputs[recipe.text_role]))
+        text = with_text(text, recipe.text_objective, beside, settings)
+    dev, tested = text.dev_scores(bundle), _tested(bundle, corpus, recipe, test_sentences)
+    with tempfile.TemporaryDirectory() as work:
+        outcome = fit(
+            text.loss(bundle),
+            {"loss": 1.0},
+            text,
+            settings,
+            Place(Path(work), Runtime()),
+            group="finetune",
+            seed=recipe.seed,
+            evaluate=lambda: {**dev(), **{TESTED + name: value for name, value in tested().items()}},
+            tables=list(tables_of(bundle.model, recipe.fast_tables).values()),
+        )
+    return [{"step": point.step, **point.values} for point in outcome.curve]
+
+
+def _tested(bundle: Bundle, corpus: Corpus, recipe: FinetuneRecipe, sentences: int) -> DevScores:
+    settings: FinetuneSettings = recipe.training.model_copy(update={"dev_sentences": sentences})
+    return DevScores(bundle, list(corpus.pairs("test")), recipe.languages, settings)
+
+
+def kept(points: Sequence[Point]) -> dict[str, Point]:
+    """What each rule keeps."""
+    found: dict[str, Point] = {}
+    for name, rule in SELECTIONS.items():
+        found[name] = points[-1] if rule is None else max(points, key=rule.worth)
+    return found
+
+
+def as_markdown(curves: Mapping[str, Sequence[Point]]) -> str:
+    lines = ["| system | " + " | ".join(f"{rule}: step, test chrF, BLEU" for rule in SELECTIONS) + " |"]
+    lines += ["|---" * (len(SELECTIONS) + 1) + "|"]
+    for system, points in curves.items():
+        told = [
+            f"{point['step']:.0f}, {point[TESTED + 'chrf']:.1f}, {point[TESTED + 'bleu']:.2f}"
+            for point in kept(points).values()
+        ]
+        lines.append(f"| {system} | " + " | ".join(told) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("config", type=Path, metavar="CONFIG")
+    options.add_argument("overrides", nargs="*", metavar="key=value")
+    options.add_argument("--test-sentences", type=int, default=300)
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--out", type=Path, required=True, metavar="FILE")
+    given = options.parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    store, curves = Store(default_home()), dict[str, Any]()
+    try:
+        experiment = load(given.config, Experiment, given.overrides)
+        for steps in Pipeline(experiment, given.config.absolute().parent).systems:
+            lacking = [source.name for source in steps.finetune.inputs.values() if store.find(source) is None]
+            if lacking:
+                raise UserError(f"not in the store: {', '.join(lacking)}", hint="Run the configuration first.")
+            curves[f"{steps.system.name} seed {steps.seed}"] = curve(steps.finetune, store, given.test_sentences)
+            given.out.write_text(json.dumps(curves, indent=1) + "\n")
+    except SubgraftError as error:
+        print(f"selection: {error}", file=sys.stderr)
+        return error.exit_code
+    print(as_markdown(curves))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
