@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from selection import SELECTIONS, kept, main
+from selection import kept, main
 from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
@@ -17,6 +17,7 @@ from subgraft.experiment.pipeline import Pipeline
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
+from subgraft.training.selection import SELECTIONS
 
 CONFIG = tiny(
     pretrain="{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2}",
