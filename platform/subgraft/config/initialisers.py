@@ -82,7 +82,7 @@ class NetworkSettings(Settings):
     vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
     taken_out: tuple[Share, Share] = (0.3, 0.9)
     negatives: Annotated[int, Field(ge=0)] = 1000
-    unknown_commonness: Share = 0.1
+    unknown_commonness: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
     @model_validator(mode="after")
     def _bounds_ordered(self) -> NetworkSettings:
