@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from small_experiments import tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
+from subgraft.errors import UserError
 from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
@@ -90,3 +92,19 @@ def test_the_same_recipe_makes_the_same_bytes(tmp_path: Path) -> None:
         assert step is not None
         made.append((_made(step, tmp_path / home) / "network.safetensors").read_bytes())
     assert made[0] == made[1]
+
+
+def test_a_network_that_was_trained_before_makes_the_same_rows(tmp_path: Path) -> None:
+    """As `subgraft generator train` leaves it: its step needs no upstream text."""
+    config, home = written(tmp_path, CONFIG), tmp_path / "home"
+    trained = _systems(config)["network"]
+    assert trained.generator is not None and trained.transfer is not None
+    rows = _made(trained.transfer, home) / "model.safetensors"
+    shutil.copytree(Store(home).path(trained.generator), tmp_path / "kept")
+    given = _systems(config, "network.trained=kept")["network"]
+    assert given.generator is not None and given.transfer is not None
+    assert given.generator.stage.name == "given-network" and not given.generator.inputs
+    assert (_made(given.transfer, home) / "model.safetensors").read_bytes() == rows.read_bytes()
+    (tmp_path / "kept" / "network.safetensors").unlink()
+    with pytest.raises(UserError, match="no trained network here"):
+        _systems(config, "network.trained=kept")

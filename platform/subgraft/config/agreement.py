@@ -38,7 +38,9 @@ def require_upstream_text(experiment: Comparison) -> None:
         return
     if experiment.upstream.checkpoint is None:
         raise ValueError("upstream needs a corpus to pretrain a model on, or a checkpoint")
-    generators = [f"the generator of system {system.name}" for system in experiment.systems if system.generator]
+    generators = [
+        f"the generator of system {system.name}" for system in experiment.systems if experiment.trains(system)
+    ]
     further = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
     translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
     if readers := [*generators, *further, *translated]:
@@ -263,7 +265,7 @@ def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
 
 
 def require_trainable_network(experiment: Comparison) -> None:
-    named = [system.name for system in experiment.systems if system.trains_network]
+    named = [system.name for system in experiment.systems if system.trains_network and experiment.trains(system)]
     if named and experiment.network_training is None:
         raise ValueError(f"system {named[0]} needs network_training: the training of its network")
 

@@ -142,8 +142,15 @@ class Comparison(Settings):
         trainings = (*others, *learning)
         return max(training.max_length for training in trainings if training is not None)
 
+    def trains(self, system: System) -> bool:
+        """Whether the system's generator is trained here."""
+        given = system.trains_network and self.network.trained is not None
+        return system.generator is not None and not given
+
     def generator_steps(self, system: System) -> int | None:
-        """How long the system's generator is trained."""
+        """How long the system's generator is trained, if it is."""
+        if not self.trains(system):
+            return None
         training = self.network_training if system.trains_network else self.generator_training
         return system.generator_steps or (None if training is None else training.max_steps)
 

@@ -73,6 +73,7 @@ class NetworkSettings(Settings):
     taken_out: bounds of the share of the upstream vocabulary's longer subwords that a pseudo-domain does without.
     negatives: so many new tokens stand in the softmax for all of a pseudo-domain's that a batch does not have.
     unknown_commonness: the share of pseudo-domains whose network is not told how common a token is.
+    trained: the directory of a network that `subgraft generator train` made of this model, in place of training one.
     """
 
     width: Annotated[int, Field(ge=4, multiple_of=4)] = 256
@@ -83,6 +84,7 @@ class NetworkSettings(Settings):
     taken_out: tuple[Share, Share] = (0.3, 0.9)
     negatives: Annotated[int, Field(ge=0)] = 1000
     unknown_commonness: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    trained: str | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @model_validator(mode="after")
     def _bounds_ordered(self) -> NetworkSettings:

@@ -36,6 +36,10 @@ class Beginnings:
         self.experiment = experiment
         self._base = base.absolute()
 
+    def beside(self, path: str) -> Path:
+        """A path of the configuration: relative ones begin where it lies."""
+        return self._base / path
+
     @cached_property
     def upstream_corpus(self) -> Step[CorpusRecipe]:
         """What only steps that read upstream text may ask for: beside a checkpoint there need be none."""
@@ -87,7 +91,7 @@ class Beginnings:
     @cached_property
     def _checkpoint(self) -> Step:
         named = self.experiment.upstream.checkpoint or ""
-        beside = self._base / named
+        beside = self.beside(named)
         model = str(beside) if beside.is_dir() else named
         digest = _checkpoint_digest(require_checkpoint(model, self.experiment))
         return Step(stages.CHECKPOINT, f"checkpoint {named}", CheckpointRecipe(digest=digest, model=model))

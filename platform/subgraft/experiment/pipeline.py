@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import cast
 
 from subgraft import stages
 from subgraft.config.base import SideName, StaticAlgorithm
 from subgraft.config.initialiser_facts import LearningName, facts_of
 from subgraft.config.systems import System
-from subgraft.config.training import TrainingSettings
+from subgraft.experiment.generator_steps import generator_step
 from subgraft.experiment.learnt_rows import vocadt_step
 from subgraft.experiment.manifest import manifest
 from subgraft.experiment.measurements import Measurements
@@ -18,9 +17,7 @@ from subgraft.experiment.system_steps import SystemSteps
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.recipes.gap import GapRecipe
-from subgraft.recipes.generator import GeneratorRecipe, MixingKind
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
-from subgraft.recipes.network import NetworkRecipe
 from subgraft.recipes.report import ReportRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
@@ -63,44 +60,7 @@ class Pipeline(Measurements):
 
     def generator_of(self, system: System) -> Step | None:
         """The generator that a system needs trained: it needs nothing of the task."""
-        return self._generator(system, self.pretrained)
-
-    def _generator(self, system: System, pretrained: Step) -> Step | None:
-        experiment = self.experiment
-        if system.generator is None:
-            return None
-        if system.trains_network:
-            return self._network(system, pretrained)
-        recipe = GeneratorRecipe(
-            objectives=experiment.upstream.objectives,
-            languages=experiment.upstream_languages,
-            sides=experiment.sides,
-            kind=cast(MixingKind, system.generator),  # a network is made above
-            kd_weight=system.kd_weight or 0.0,
-            generator=experiment.generator,
-            training=_training(experiment.generator_training, system),
-            seed=experiment.upstream.seed,
-        )
-        inputs = {"model": pretrained, "corpus": self.upstream_corpus}
-        if experiment.generator.resegmentation.match:
-            vocabularies = self.vocabularies_of(system)
-            inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
-        return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
-
-    def _network(self, system: System, pretrained: Step) -> Step:
-        """The network of the model, which is the same for every task."""
-        experiment = self.experiment
-        assert experiment.network_training is not None
-        recipe = NetworkRecipe(
-            objectives=experiment.upstream.objectives,
-            languages=experiment.upstream_languages,
-            sides=experiment.sides,
-            kd_weight=system.kd_weight or 0.0,
-            network=experiment.network,
-            training=_training(experiment.network_training, system),
-            seed=experiment.upstream.seed,
-        )
-        return Step(stages.NETWORK, "network", recipe, {"model": pretrained, "corpus": self.upstream_corpus})
+        return generator_step(self, system, self.pretrained)
 
     def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""
@@ -170,7 +130,7 @@ class Pipeline(Measurements):
         experiment = self.experiment
         labels = {"system": system.name, "seed": str(seed)}
         model = self.begins_with(system, seed)
-        generator = self._generator(system, model)
+        generator = generator_step(self, system, model)
         whole = self.ready_to_translate(model)
         transfer = self._transfer(system, seed, whole, generator) if system.initialiser else None
         phase = FirstPhase(share=system.tables_first, sides=experiment.sides) if system.tables_first else None
@@ -240,8 +200,3 @@ class Pipeline(Measurements):
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
         return Step(stages.TRANSFER, name, recipe, inputs, labels)
-
-
-def _training(training: TrainingSettings, system: System) -> TrainingSettings:
-    """The generator's training, for as many steps as the system says."""
-    return training.model_copy(update={"max_steps": system.generator_steps}) if system.generator_steps else training

@@ -12,6 +12,7 @@ from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.gap import GapRecipe
 from subgraft.recipes.generator import GeneratorRecipe
+from subgraft.recipes.given_network import GivenNetworkRecipe
 from subgraft.recipes.intrinsic import IntrinsicRecipe
 from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
@@ -38,6 +39,7 @@ PRETRAIN = Stage("pretrain", 3, "pretrain", PretrainRecipe, distributed=True, ac
 ASSEMBLE = Stage("assemble", 1, "assemble", AssembleRecipe)
 GENERATOR = Stage("generator", 3, "generator", GeneratorRecipe, distributed=True, accelerated=True)
 NETWORK = Stage("network", 1, "network", NetworkRecipe, distributed=True, accelerated=True)
+GIVEN_NETWORK = Stage("given-network", 1, "given_network", GivenNetworkRecipe)
 STATIC = Stage("static", 1, "static_embeddings", StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
     "distillation", 2, "token_distillation", TokenDistillationRecipe, distributed=True, accelerated=True
@@ -64,6 +66,7 @@ STAGES = (
     ASSEMBLE,
     GENERATOR,
     NETWORK,
+    GIVEN_NETWORK,
     STATIC,
     DISTILLATION,
     MATCHING,
