@@ -38,6 +38,7 @@ FLOORS = [
     {"execution"},
     {"estimates"},
     {"experiment"},
+    {"fit"},
     {"search"},
     {"cli"},
     {"__main__"},

@@ -26,7 +26,6 @@ def checkpoint(place: Path) -> Path:
     text = tiny(upstream=f"{{checkpoint: {model}}}", corpora="{downstream: {folder: downstream}}", systems=SYSTEMS)
     found = YAML(typ="safe").load(text)
     found["finetune"] |= {"max_length": 40}
-    found["generator_training"] = {"max_length": 40}
     config = written(place, text)
     with config.open("w") as handle:
         YAML(typ="safe").dump(found, handle)

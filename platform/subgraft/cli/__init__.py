@@ -7,11 +7,23 @@ import sys
 from collections.abc import Sequence
 
 from subgraft import __version__
-from subgraft.cli import corpora, doctor, experiments, generators, grafts, models, registry, search, store, vocabularies
+from subgraft.cli import (
+    corpora,
+    doctor,
+    experiments,
+    fit,
+    generators,
+    grafts,
+    models,
+    registry,
+    search,
+    store,
+    vocabularies,
+)
 from subgraft.cli.arguments import Parser
 from subgraft.errors import SubgraftError, Terminated
 
-GROUPS = (experiments, search, corpora, vocabularies, generators, grafts, models, registry, store, doctor)
+GROUPS = (experiments, fit, search, corpora, vocabularies, generators, grafts, models, registry, store, doctor)
 
 
 def parser() -> Parser:

@@ -136,10 +136,19 @@ class Comparison(Settings):
 
     @property
     def longest_after_pretraining(self) -> int:
+<<<<<<< HEAD
         """The longest sequence, in tokens, of the trainings that come after pretraining."""
         learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
         others = (self.generator_training, self.network_training, self.rows_first_training, self.finetune)
         trainings = (*others, *learning)
+=======
+        """The longest sequence, in tokens, of the trainings that come after pretraining and that some system has."""
+        learning = [getattr(self, facts.training) for name, facts in LEARNINGS.items() if self.learns(name)]
+        networks = [self.network_training] if any(system.trains_network for system in self.systems) else []
+        others = (system.generator and not system.trains_network for system in self.systems)
+        generators = [self.generator_training] if any(others) else []
+        trainings: list[TrainingSettings | None] = [*learning, *networks, *generators, self.finetune]
+>>>>>>> cd7b20c (Only trainings that some system has limit the length of a checkpoint's sequences)
         return max(training.max_length for training in trainings if training is not None)
 
     def trains(self, system: System) -> bool:

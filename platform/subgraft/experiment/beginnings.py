@@ -93,7 +93,7 @@ class Beginnings:
         named = self.experiment.upstream.checkpoint or ""
         beside = self.beside(named)
         model = str(beside) if beside.is_dir() else named
-        digest = _checkpoint_digest(require_checkpoint(model, self.experiment))
+        digest = checkpoint_digest(require_checkpoint(model, self.experiment))
         return Step(stages.CHECKPOINT, f"checkpoint {named}", CheckpointRecipe(digest=digest, model=model))
 
     def ready_to_translate(self, model: Step) -> Step:
@@ -264,7 +264,7 @@ def _code(language: str) -> str:
     return language if "_" in language else f"{language}_XX"
 
 
-def _checkpoint_digest(directory: Path) -> str:
+def checkpoint_digest(directory: Path) -> str:
     """SHA-256 over the names and contents of a checkpoint's files."""
     digest = hashlib.sha256()
     for path in sorted(path for path in directory.rglob("*") if path.is_file()):

@@ -45,6 +45,11 @@ class Session:
         self.pipeline = Pipeline(experiment, base)
         self._home = default_home().absolute()
 
+    @property
+    def store(self) -> Store:
+        """The store of this place."""
+        return Store(self._home)
+
     def plan(self) -> Plan:
         """What a run would do now."""
         return make_plan(Store(self._home), [self.pipeline.report])
@@ -81,8 +86,8 @@ class Session:
             raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
         return store.path(self.pipeline.report)
 
-    def run(self, console: Console, address: str | None = None) -> Finished:
-        """Make everything that is not there yet, record it, and register the models."""
+    def run(self, console: Console, address: str | None = None, *, register: bool = True) -> Finished:
+        """Make everything that is not there yet, and record it. register: the best model on dev too."""
         require_libraries(self.experiment)
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written
         display = display_for(console)
@@ -102,7 +107,7 @@ class Session:
             selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.systems])
             if selection.warning:
                 display.say(f"[warning]  {selection.warning}")
-            if selection.chosen:
+            if selection.chosen and register:
                 self._register(selection.chosen, store, tracker)
             status = "FINISHED"
         except (KeyboardInterrupt, SystemExit):  # Ray turns a SIGTERM, as of `ray job stop`, into the second
@@ -111,7 +116,7 @@ class Session:
         finally:
             display.close()
             tracker.close(status)
-        return self._finished(store, tracker, registered=selection.chosen is not None)
+        return self._finished(store, tracker, registered=register and selection.chosen is not None)
 
     def _register(self, best: Finetuned, store: Store, tracker: Tracker) -> None:
         steps = best.steps

@@ -1,0 +1,50 @@
+"""Text of the domain without translations, as the experiment's own stage will clean it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from subgraft.config.corpora import Cleaning
+from subgraft.errors import UserError
+from subgraft.fit.pairs import Pair
+from subgraft.fit.split import Split
+from subgraft.text import reading
+from subgraft.text.cleaning import RULES, clean, digest
+
+
+@dataclass(frozen=True)
+class TargetText:
+    """lines: of the target language, none of which the pairs have.  counts: read, kept, and dropped by rule."""
+
+    lines: tuple[str, ...] = ()
+    counts: Counter[str] | None = None
+
+    @property
+    def told(self) -> str:
+        """What there is of it, in one sentence."""
+        counts = self.counts or Counter()
+        dropped = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in counts.items() if rule in RULES and count)
+        kept = f"text beside the pairs: {counts['kept']:,} of {counts['read']:,} lines"
+        return kept + (f"; dropped: {dropped}" if dropped else "")
+
+
+def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> TargetText:
+    """Lines of the files that are in no split of the pairs. Raises UserError where none is left."""
+    if not paths:
+        return TargetText()
+    counts: Counter[str] = Counter()
+    read = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
+    held_out, known = _digests((*pairs.dev, *pairs.test)), _digests(pairs.train)
+    lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
+    found = TargetText(lines, counts)
+    if not lines:
+        raise UserError(f"nothing is left of the text ({found.told})", where="--text")
+    return found
+
+
+def _digests(pairs: Iterable[Pair]) -> frozenset[int]:
+    return frozenset(digest((target,)) for _, target in pairs)
