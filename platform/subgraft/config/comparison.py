@@ -136,19 +136,15 @@ class Comparison(Settings):
 
     @property
     def longest_after_pretraining(self) -> int:
-<<<<<<< HEAD
-        """The longest sequence, in tokens, of the trainings that come after pretraining."""
-        learning: list[TrainingSettings | None] = [getattr(self, facts.training) for facts in LEARNINGS.values()]
-        others = (self.generator_training, self.network_training, self.rows_first_training, self.finetune)
-        trainings = (*others, *learning)
-=======
         """The longest sequence, in tokens, of the trainings that come after pretraining and that some system has."""
-        learning = [getattr(self, facts.training) for name, facts in LEARNINGS.items() if self.learns(name)]
-        networks = [self.network_training] if any(system.trains_network for system in self.systems) else []
-        others = (system.generator and not system.trains_network for system in self.systems)
-        generators = [self.generator_training] if any(others) else []
-        trainings: list[TrainingSettings | None] = [*learning, *networks, *generators, self.finetune]
->>>>>>> cd7b20c (Only trainings that some system has limit the length of a checkpoint's sequences)
+        has = self.systems
+        trainings: list[TrainingSettings | None] = [
+            self.finetune,
+            *(getattr(self, facts.training) for name, facts in LEARNINGS.items() if self.learns(name)),
+            self.network_training if any(one.trains_network for one in has) else None,
+            self.generator_training if any(one.generator and not one.trains_network for one in has) else None,
+            self.rows_first_training if any(one.rows_first for one in has) else None,
+        ]
         return max(training.max_length for training in trainings if training is not None)
 
     def trains(self, system: System) -> bool:
