@@ -84,11 +84,12 @@ downstream:
 
     def _systems(self) -> str:
         text = f", text: {self.choice.text}" if self.choice.text else ""
+        first = f", rows_first: {self.choice.rows_first}" if self.choice.rows_first else ""
         return f"""
 # Each vocabulary with the learning rate that suits it: under the other's rate either would look worse than it is.
 systems:
   - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}{text}}}
-  - {{name: {OWN}, initialiser: {self.choice.initialiser}{text}}}
+  - {{name: {OWN}, initialiser: {self.choice.initialiser}{first}{text}}}
 """
 
     def _training(self) -> str:
