@@ -78,6 +78,12 @@ class Marian(BartLike):
         self.put_right(model)
         return model
 
+    def put_right(self, model: PreTrainedModel) -> None:
+        """Positions are computed without a gradient, which transformers forgets to say of a loaded model."""
+        super().put_right(model)
+        for name in self.sides:
+            model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
+
     def model_class(self) -> type[PreTrainedModel]:
         from transformers import MarianMTModel
 
