@@ -8,6 +8,13 @@ from subgraft.config.base import VocabularyKind
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_facts import LEARNINGS, facts_of, names_with
 from subgraft.config.models import families_for
+from subgraft.config.new_rows_agreement import (
+    require_layer,
+    require_learnable_rows,
+    require_own_translations,
+    require_trainable_network,
+    require_width_of_table,
+)
 from subgraft.config.search import require_searchable
 from subgraft.config.systems import require_something_trained, require_trained_tables
 from subgraft.config.tasks import TASKS, tasks_with
@@ -224,17 +231,6 @@ def require_measurable(experiment: Comparison) -> None:
         )
 
 
-def require_width_of_table(experiment: Comparison) -> None:
-    """A checkpoint's width is not known before it is there."""
-    width = experiment.static_embeddings.dimensions
-    unmapped = [system.name for system in experiment.systems if facts_of(system.initialiser).as_they_are]
-    if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.d_model):
-        raise ValueError(
-            f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
-            f"model.d_model {experiment.model.d_model}"
-        )
-
-
 def require_trainable_model(experiment: Comparison) -> None:
     """A model that is made here must support its objectives, vocabularies, sides and lengths."""
     if experiment.upstream.checkpoint is not None:
@@ -262,43 +258,6 @@ def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
     kinds = {"upstream.vocabulary": experiment.upstream.vocabulary.kind}
     kinds |= {"downstream.vocabulary": experiment.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
     return kinds | ({"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
-
-
-def require_trainable_network(experiment: Comparison) -> None:
-    named = [system.name for system in experiment.systems if system.trains_network and experiment.trains(system)]
-    if named and experiment.network_training is None:
-        raise ValueError(f"system {named[0]} needs network_training: the training of its network")
-
-
-def require_learnable_rows(experiment: Comparison) -> None:
-    """Learnt rows need their training's settings, and sides that they can be learnt for."""
-    for name in filter(experiment.learns, LEARNINGS):
-        facts = LEARNINGS[name]
-        if getattr(experiment, facts.training) is None:
-            raise ValueError(f"systems of {name} need {facts.training}")
-        if facts.decoder_alone and experiment.sides != ("decoder",):
-            raise ValueError(f"{name} learns what a decoder predicts: its systems need `sides: [decoder]`")
-
-
-def require_layer(experiment: Comparison) -> None:
-    """A checkpoint's depth is not known before it is there."""
-    depth = min(experiment.model.depth(side) for side in experiment.sides)
-    here = experiment.learns("token-distillation") and experiment.upstream.checkpoint is None
-    if here and (experiment.token_distillation.layer or 1) > depth:
-        raise ValueError(
-            f"token_distillation.layer {experiment.token_distillation.layer} is beyond the {depth} layers of a side"
-        )
-
-
-def require_own_translations(experiment: Comparison) -> None:
-    """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
-    if not experiment.learns("likelihood-matching"):
-        return
-    if experiment.likelihood_matching.text == "own-translations" and not experiment.upstream.translates:
-        raise ValueError(
-            "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
-            "translation must be among upstream.objectives"
-        )
 
 
 # In the order in which mistakes are told.
