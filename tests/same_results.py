@@ -115,7 +115,8 @@ def _digest(path: Path, sha256: str) -> str:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _timeless(inner) for key, inner in value.items() if "second" not in key and key != "speed"}
+        measured = ("speed", "peak_memory")
+        return {key: _timeless(inner) for key, inner in value.items() if "second" not in key and key not in measured}
     return [_timeless(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
