@@ -223,3 +223,16 @@ def test_many_systems_are_told_in_groups(wide_data: ReportData, report_data: Rep
 def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
     titles = {section.title for section in build_document(report_data).sections}
     assert not titles & {"Sweeps", "Calibration", "Forgetting", "Intrinsic quality"}
+
+
+def test_what_finetunings_trained_is_told_where_systems_differ_in_it(report_data: ReportData) -> None:
+    said = "Parameters that finetuning trained"
+    alike = [replace(each, trained_parameters=each.parameters, peak_memory=2**30) for each in report_data.systems]
+    assert said not in str(results(replace(report_data, systems=tuple(alike))))
+    alone = [
+        replace(each, trained_parameters=2_000_000, peak_memory=3 * 2**29) if each.name == "AVG" else each
+        for each in alike
+    ]
+    assert "AVG 2.0 M (1.5 GiB)" in str(results(replace(report_data, systems=tuple(alone))))
+    # A store of before does not tell.
+    assert said not in str(results(report_data))

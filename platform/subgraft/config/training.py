@@ -211,6 +211,8 @@ class FinetuneSettings(ModelTrainingSettings):
 
     @model_validator(mode="after")
     def _share_of_a_batch(self) -> Self:
+        if "text_share" not in self.model_fields_set:
+            return self
         smallest = min([self.batch_size, *(each.batch_size for each in self.batch_size_schedule)])
         least = min(self.text_share, 1.0 - self.text_share) or 1.0
         if round(least * smallest) < 1:

@@ -101,6 +101,7 @@ class SystemResult:
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
+    trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None where no record tells.
     transfer: None for a system that keeps the upstream vocabulary.
     family: what the system shares with others of a sweep, in words; they differ by the two fields after it alone.
     variant: that part of it which is not its initialiser's.
@@ -127,6 +128,8 @@ class SystemResult:
     bill: Bill
     inference_ece: float | None = None
     cut_outputs: int = 0
+    trained_parameters: int | None = None
+    peak_memory: int | None = None
     transfer: TransferSummary | None = None
     family: str = ""
     variant: str = ""

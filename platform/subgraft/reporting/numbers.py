@@ -51,6 +51,11 @@ def millions(value: int) -> str:
     return f"{value / 1e6:.1f} M" if value >= 1e5 else count(value)
 
 
+def gibibytes(number: int) -> str:
+    """Bytes, as in 1.2 GiB."""
+    return f"{number / 2**30:.1f} GiB"
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them: 8.4 s, 3 min 05 s, 2 h 07 min."""
     if seconds < 59.95:

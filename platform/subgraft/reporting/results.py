@@ -15,6 +15,7 @@ from subgraft.reporting.numbers import (
     count,
     duration,
     fixed,
+    gibibytes,
     interval,
     millions,
     probability,
@@ -158,9 +159,23 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
         f"× is how many times the figure of {data.baseline}; systems were timed one after another.",
         "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
+        *_trained(data),
         *_left_out(data),
         *_cut_outputs(data),
     )
+
+
+def _trained(data: ReportData) -> list[str]:
+    """What each finetuning trained, and the memory it took, where not all systems train as much of their model."""
+    firsts = {name: data.results(name)[0] for name in data.system_names}
+    shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
+    if len(shares) < 2 or not all(first.trained_parameters for first in firsts.values()):
+        return []
+    told = ", ".join(
+        f"{name} {millions(first.trained_parameters or 0)} ({gibibytes(first.peak_memory or 0)})"
+        for name, first in firsts.items()
+    )
+    return [f"Parameters that finetuning trained (peak memory of one worker): {told}."]
 
 
 def _left_out(data: ReportData) -> list[str]:

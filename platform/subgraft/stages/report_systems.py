@@ -51,6 +51,7 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
         bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
         cut_outputs=evaluation["cut_outputs"],
+        **_trained(finetuned),
         transfer=_transfer(_given(keys.transfer, inputs)),
         family=design.family,
         variant=design.variant,
@@ -83,6 +84,7 @@ def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> Syst
         parameters=evaluation["parameters"],
         bill=_bill(system, inputs),
         cut_outputs=evaluation["cut_outputs"],
+        **_trained(finetuned),
         transfer=_transfer(_given(keys.transfer, inputs)),
         family=design.family,
         variant=design.variant,
@@ -92,6 +94,12 @@ def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> Syst
         line_bits=np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1),
         continuations=read_lines(evaluated / "continuations.txt"),
     )
+
+
+def _trained(finetuned: Path) -> dict[str, int | None]:
+    """What a finetuning's record tells of its size."""
+    summary = read_record(finetuned)["summary"]
+    return {name: summary.get(name) for name in ("trained_parameters", "peak_memory")}
 
 
 def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
