@@ -43,9 +43,7 @@ class AsLongAsReferences(Translator):
         generated: Tensor = self._model.generate(  # type: ignore[operator]
             input_ids=input_ids,
             attention_mask=attention_mask,
-            num_beams=self._beam,
-            do_sample=False,
-            early_stopping=True,
+            **self._search,
             decoder_start_token_id=self._sequence_format.start,
             forced_bos_token_id=None,
             forced_eos_token_id=None,

@@ -22,7 +22,7 @@ from subgraft.config.models import ModelSettings
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
-from subgraft.config.synthetic import CopiedTextSettings
+from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, TaskName
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, RowsFirstSettings, TrainingSettings
@@ -57,6 +57,7 @@ class Comparison(Settings):
     likelihood_matching_training: the training of these rows; needed if there is such a system.
     vocadt_training: the training of the rows of systems of `vocadt`; needed if there is such a system.
     copied_text: how pairs are made for systems of `text: copied`.
+    back_translation: the model of the other direction, for systems of `text: back-translated`, and how it translates.
     rows_first_training: of systems with `rows_first`; needed if there is such a system.
     finetune: the finetuning of all systems.
     systems: what is compared.
@@ -98,6 +99,9 @@ class Comparison(Settings):
     vocadt_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     copied_text: CopiedTextSettings = Field(
         default=CopiedTextSettings(), exclude_if=lambda given: given == CopiedTextSettings()
+    )
+    back_translation: BackTranslationSettings = Field(
+        default=BackTranslationSettings(), exclude_if=lambda given: given == BackTranslationSettings()
     )
     rows_first_training: RowsFirstSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     finetune: FinetuneSettings

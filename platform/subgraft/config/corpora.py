@@ -20,6 +20,11 @@ class Languages(Settings):
     source: str
     target: str
 
+    @property
+    def reversed(self) -> Languages:
+        """Of a task that reads what this one writes."""
+        return Languages(source=self.target, target=self.source)
+
 
 SourceKind = Literal[
     "generated",

@@ -47,8 +47,8 @@ class System(Settings):
     rows_first: what the new rows alone are trained on before the finetuning, the body as it is (rows_first_training):
     the domain's text, as in `text`.
     text: what the finetuning reads of downstream.text beside the task's own text: copied, target text with copies of
-    itself as its source; denoised, target text from its noised self, for models that were pretrained so; or lines, more
-    of what `task: continuation` reads.
+    itself as its source; back-translated, with translations of it (back_translation); denoised, target text from its
+    noised self, for models that were pretrained so; or lines, more of what `task: continuation` reads.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]

@@ -20,6 +20,8 @@ def require_text_to_read(experiment: Comparison) -> None:
         if continues != (use == "lines"):
             why = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read mere lines"
             raise ValueError(f"{where} does not go with {experiment.task}, which {why}")
+        if use == "back-translated":
+            _require_reverse_model(experiment, where)
         if use == "denoised" and not any(each.denoises for each in experiment.upstream.objectives):
             raise ValueError(f"{where} is for models that were pretrained so: upstream.objectives has no denoising")
         if not continues and not text.target:
@@ -27,6 +29,16 @@ def require_text_to_read(experiment: Comparison) -> None:
                 f"{where} reads text in the language that is written, and downstream.text has a source alone, whose "
                 "target a machine would have to write; give downstream.text.target"
             )
+
+
+def _require_reverse_model(experiment: Comparison, where: str) -> None:
+    """One is given, or can be trained here."""
+    upstream = experiment.upstream
+    if experiment.back_translation.model is None and upstream.checkpoint is not None and upstream.translates:
+        raise ValueError(
+            f"{where} needs a model of the other direction, which a checkpoint that translates is not: give "
+            "back_translation: {model: …}"
+        )
 
 
 def _readings(experiment: Comparison) -> Iterator[tuple[str, TextUse]]:

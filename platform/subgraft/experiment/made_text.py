@@ -8,15 +8,18 @@ from subgraft import stages
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
 from subgraft.config.systems import System
-from subgraft.experiment.beginnings import Beginnings
+from subgraft.experiment.reverse_model import ReverseModel
+from subgraft.models.tokenizers import load_tokenizers
+from subgraft.recipes.back_translated import BackTranslatedRecipe
 from subgraft.recipes.copied import CopiedRecipe
 from subgraft.recipes.finetune import NewRows
 from subgraft.recipes.rows_first import RowsFirstRecipe
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.store.step import Step
+from subgraft.synthetic.tag import require_tag
 
 
-class MadeText(Beginnings):
+class MadeText(ReverseModel):
     """Builds these steps; systems that read the same text share them."""
 
     def learnt_by(self, use: TextUse | None) -> ObjectiveSettings | None:
@@ -33,7 +36,7 @@ class MadeText(Beginnings):
         if use is None:
             return {}
         if use in MADE_PAIRS:
-            return {"synthetic": self._copied}
+            return {"synthetic": self._copied if use == "copied" else self._back_translated}
         assert self.text is not None  # as `agreement` has it
         return {"text": self.text}
 
@@ -71,3 +74,29 @@ class MadeText(Beginnings):
             languages=experiment.languages, copied=experiment.copied_text, seed=experiment.upstream.seed
         )
         return Step(stages.COPIED, "copied text", recipe, {"text": text})
+
+    def _require_tag(self) -> None:
+        """Of a checkpoint whose encoder keeps its vocabulary; others are learnt first, and asked when they read it."""
+        experiment, named = self.experiment, self.experiment.upstream.checkpoint
+        if experiment.back_translation.tag and named is not None and "encoder" not in experiment.sides:
+            beside = self.beside(named)
+            tokenizers = load_tokenizers(beside if beside.is_dir() else named)
+            require_tag(tokenizers["encoder"], f"upstream.checkpoint: {named}")
+
+    @cached_property
+    def _back_translated(self) -> Step[BackTranslatedRecipe]:
+        experiment, text = self.experiment, self.text
+        assert text is not None  # as `agreement` has it
+        settings = experiment.back_translation
+        self._require_tag()
+        model = self.reverse_model
+        recipe = BackTranslatedRecipe(
+            languages=experiment.languages,
+            beam=None if settings.sample else settings.beam,
+            seed=experiment.upstream.seed if settings.sample else None,
+            max_length_ratio=settings.max_length_ratio,
+            tag=settings.tag,
+            model=settings.model or model.name,
+            batch_size=settings.batch_size,
+        )
+        return Step(stages.BACK_TRANSLATED, "back-translated text", recipe, {"text": text, "model": model})

@@ -76,6 +76,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
         rows_first=key("rows_first", steps.rows_first),
+        made_text=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.made_text),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),

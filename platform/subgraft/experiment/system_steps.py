@@ -8,11 +8,13 @@ from typing import Literal
 
 from subgraft.config.base import SideName
 from subgraft.config.systems import System
+from subgraft.recipes.back_translated import BackTranslatedRecipe
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.rows_first import RowsFirstRecipe
+from subgraft.recipes.trained import TrainedRecipe
 from subgraft.recipes.transfer import TransferRecipe
-from subgraft.store.step import Step, made_by
+from subgraft.store.step import Step, in_order, made_by
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]
@@ -47,6 +49,20 @@ class SystemSteps:
     def rows_first(self) -> Step[RowsFirstRecipe] | None:
         """The training of the new rows alone that the finetuning begins with."""
         return next(iter(made_by(RowsFirstRecipe, [self.finetune.inputs["model"]])), None)
+
+    @property
+    def made_text(self) -> list[Step]:
+        """What was trained and translated for back-translated text that the system reads, inputs first.
+
+        Not what the system begins with anyway.
+        """
+        readers = [step for step in (self.finetune, self.rows_first) if step]
+        made = made_by(
+            BackTranslatedRecipe, (step.inputs["synthetic"] for step in readers if "synthetic" in step.inputs)
+        )
+        begun = {step.fingerprint for step in in_order([self.pretrained] if self.pretrained else [])}
+        costly = (BackTranslatedRecipe, TrainedRecipe)
+        return [step for step in in_order(made) if isinstance(step.recipe, costly) and step.fingerprint not in begun]
 
     @property
     def distilled(self) -> Step | None:

@@ -1,9 +1,10 @@
-"""Text in, text out: beam search through transformers, batched by length."""
+"""Text in, text out: beam search through transformers, or sampling, batched by length."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ class Output:
 class Translator:
     """Generates target texts with an encoder-decoder model; the output is in the order of the input.
 
+    beam: hypotheses that search keeps; None: tokens are drawn from the whole distribution, by torch's generator.
     max_length_ratio: bytes of output for each byte of source at which an output is ended.
     cut: how many outputs of the last call did not end of themselves.
     """
@@ -41,7 +43,7 @@ class Translator:
         target: Tokenizer,
         sequence_format: SequenceFormat,
         *,
-        beam: int,
+        beam: int | None,
         max_length_ratio: float,
         max_positions: int,
     ) -> None:
@@ -50,7 +52,7 @@ class Translator:
         self._target = target
         self._sequence_format = sequence_format
         self._begins = 1 + sequence_format.target_begins
-        self._beam = beam
+        self._search = _search(beam)
         self._ratio = max_length_ratio
         self._max_positions = max_positions
         self._lengths = piece_bytes(target)
@@ -121,9 +123,7 @@ class Translator:
         generated: Tensor = self._model.generate(  # type: ignore[operator]
             input_ids=input_ids,
             attention_mask=attention_mask,
-            num_beams=self._beam,
-            do_sample=False,
-            early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
+            **self._search,
             decoder_start_token_id=self._sequence_format.start,
             forced_bos_token_id=self._sequence_format.target_beginning,
             forced_eos_token_id=None,
@@ -132,3 +132,11 @@ class Translator:
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
         return generated
+
+
+def _search(beam: int | None) -> dict[str, Any]:
+    """As `generate` is told."""
+    if beam is None:
+        return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    # Greedy search warns that it knows no early stopping.
+    return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1}

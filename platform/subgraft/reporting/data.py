@@ -41,7 +41,8 @@ class CurvePoint:
 class Bill:
     """Seconds spent so that one model of a system exists, by what they were spent on.
 
-    generator: on whatever its new rows were made with: a generator, static embeddings, or distillation.
+    generator: on whatever its new rows were made with: a generator, static embeddings, or distillation; and on text
+    that was translated for it, with the training of the model that did.
     """
 
     upstream: float

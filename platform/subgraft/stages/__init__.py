@@ -4,6 +4,7 @@ The table below is every stage there is. A revision is raised by hand when a sta
 """
 
 from subgraft.recipes.assemble import AssembleRecipe
+from subgraft.recipes.back_translated import BackTranslatedRecipe
 from subgraft.recipes.build import BuildRecipe
 from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.copied import CopiedRecipe
@@ -19,6 +20,7 @@ from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.network import NetworkRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.report import ReportRecipe
+from subgraft.recipes.reversed import ReversedRecipe
 from subgraft.recipes.rows_first import RowsFirstRecipe
 from subgraft.recipes.static_embeddings import StaticEmbeddingsRecipe
 from subgraft.recipes.text import TextRecipe
@@ -31,6 +33,10 @@ from subgraft.stages.stage import Stage
 CORPUS = Stage("corpus", 1, "corpus", CorpusRecipe)
 TEXT = Stage("text", 1, "text", TextRecipe)
 COPIED = Stage("copied", 1, "copied", CopiedRecipe)
+REVERSED = Stage("reversed", 1, "reversed", ReversedRecipe)
+BACK_TRANSLATED = Stage(
+    "back-translated", 1, "back_translated", BackTranslatedRecipe, distributed=True, accelerated=True
+)
 VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
 GAP = Stage("gap", 2, "gap", GapRecipe)
 CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
@@ -58,6 +64,8 @@ STAGES = (
     CORPUS,
     TEXT,
     COPIED,
+    REVERSED,
+    BACK_TRANSLATED,
     VOCABULARY,
     GAP,
     CHECKPOINT,

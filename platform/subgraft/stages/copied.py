@@ -19,6 +19,6 @@ def run(recipe: CopiedRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     lines = text.lines(SPLIT, "target")
     pairs = copied(lines, drop, recipe.seed)
     identity = {"kind": "copied", "drop": drop, "seed": recipe.seed, "text": dict(text.identity)}
-    corpus = write_pairs(pairs, Languages(source=written, target=written), identity, out)
+    corpus = write_pairs({SPLIT: pairs}, Languages(source=written, target=written), identity, out)
     context.progress(corpus.size(SPLIT), size, "sentences")
     return {"sizes": {SPLIT: corpus.size(SPLIT)}}

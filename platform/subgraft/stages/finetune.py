@@ -24,6 +24,7 @@ from subgraft.stages.fitting import fit, is_writer, peak_memory, write_curve
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.phases import join_outcomes, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
+from subgraft.synthetic.tag import is_tagged, require_tag
 from subgraft.text.corpus import Corpus
 from subgraft.training.adapters import Adapters
 from subgraft.training.progress import Outcome
@@ -45,6 +46,8 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     text = task_text(recipe.objective, request, settings)
     if recipe.text_objective is not None:
         beside = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
+        if is_tagged(beside.corpus.identity):
+            require_tag(bundle.encoder, "back_translation.tag")
         text = with_text(text, recipe.text_objective, beside, settings)
     rare = _rare_rows(recipe, bundle, inputs, text)
     finetuning = _Finetuning(recipe, text, context, rare)
