@@ -96,7 +96,7 @@ def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> Syst
     )
 
 
-def _trained(finetuned: Path) -> dict[str, int | None]:
+def _trained(finetuned: Path) -> dict[str, Any]:
     """What a finetuning's record tells of its size."""
     summary = read_record(finetuned)["summary"]
     return {name: summary.get(name) for name in ("trained_parameters", "peak_memory")}
