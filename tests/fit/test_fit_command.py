@@ -100,7 +100,7 @@ def test_text_without_translations_is_counted_and_used(here: Path, capsys: pytes
     assert "text beside the pairs: " in said and "in dev or test" in said and "in the task's training pairs" in said
     experiment = load(here / "fitted" / "fit.yaml", Experiment)
     assert experiment.downstream.text is not None and experiment.downstream.text.target == (str(here / "more.de"),)
-    assert {system.text for system in experiment.systems} == {"copied"}, "the old vocabulary has the same text"
+    assert len({system.text for system in experiment.systems}) == 1, "the old vocabulary has the same text"
     assert main([*FIT, "--plan"]) == 2 and "another text" in capsys.readouterr().err
     (here / "more.de").write_text("\n".join(held_out))
     assert main([*FIT, "--out", "other", "--text", "more.de"]) == 2

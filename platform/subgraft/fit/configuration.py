@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.config.corpora import Languages
 from subgraft.config.tasks import TaskName
-from subgraft.fit.choices import Choice
+from subgraft.fit.choices import SELECT, Choice
 from subgraft.fit.model import GivenModel
 
 # The systems' names. The first is what the other is compared with.
@@ -105,6 +105,7 @@ finetune:
   learning_rate: {_rate(choice.learning_rate)}
   embedding_learning_rate: {_rate(choice.embedding_learning_rate)}   # of the tables, where new rows have far to go
   warmup_steps: {choice.warmup_steps}{length}{sentences}
+  select: {SELECT}   # the dev score that picks the weights
 """
 
     def _evaluation(self) -> str:
