@@ -456,7 +456,7 @@ CONFIGURED = [
     (
         "finetune: {epochs: 1}",
         "generator_training: {layer_decay: 0.9}",
-        ["generator_training.layer_decay: unknown field; only pretrain and finetune can have it"],
+        ["generator_training.layer_decay: unknown field; only pretrain, rows_first_training and finetune can have it"],
     ),
     ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
     (

@@ -139,7 +139,7 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
     if kind == "extra_forbidden":
         owners = _richer_groups(model, around, str(last))
         if owners:
-            return Mistake(path, place, f"unknown field; only {' and '.join(owners)} can have it")
+            return Mistake(path, place, f"unknown field; only {_listed(owners)} can have it")
         return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
     found = f", found {_shown(details['input'])}" if kind != "value_error" else ""
     return Mistake(path, place, _expected(details) + found + _nearest_choice(details))
@@ -183,6 +183,12 @@ def _richer_groups(model: type[BaseModel], location: Iterable[str | int], name: 
         for group, field in fields
         if any(issubclass(found, here) and name in found.model_fields for found in _models(field.annotation))
     ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """As `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[type[BaseModel]]:

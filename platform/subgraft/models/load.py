@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,13 +64,19 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """No progress bars, and no reports on weights: what matters is raised as an error of ours."""
+    """No progress bars, and no reports on weights: what matters is raised as an error of ours.
+
+    Where accelerate is installed, saving imports DeepSpeed, which tells standard output what machine this is.
+    """
     enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    disabled = logging.root.manager.disable
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
+    logging.disable(logging.WARNING)
     try:
         yield
     finally:
+        logging.disable(disabled)
         transformers_logging.set_verbosity(verbosity)
         if enabled:
             transformers_logging.enable_progress_bar()
