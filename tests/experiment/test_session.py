@@ -26,9 +26,7 @@ def test_a_missing_library_is_told_before_anything_runs(monkeypatch: pytest.Monk
     require_libraries(plain)
     with pytest.raises(UserError, match=r"runtime\.zero_stage: DeepSpeed is not installed"):
         require_libraries(split)
-    with pytest.raises(
-        UserError, match=r"(?s)adapters needs peft, which is not installed.*subgraft\[adapters\]"
-    ):
+    with pytest.raises(UserError, match=r"(?s)adapters needs peft, which is not installed.*subgraft\[adapters\]"):
         require_libraries(adapted)
 
 

@@ -66,10 +66,10 @@ SIZES = (
 LARGE, LARGE_RATE = 30_000_000, 0.2
 
 # What finetunings of either vocabulary read of text without translations; the own one is learnt on it in any case. With
-# 500 and 2,000 pairs half of each batch so made costs 3 chrF, and brings bits: "Few pairs and a domain's text".
+# 500 and 2,000 pairs chrF was 1 to 3 lower with half of each batch so made: "Few pairs and a domain's text".
 TEXT: TextUse | None = None
 # What the own vocabulary's new rows alone are trained on before that. With trained tables it is worth nothing that can
-# be seen (the same section); with frozen ones it is worth 3 chrF, but nothing here freezes them.
+# be seen (the same section); with frozen ones it is, but nothing here freezes them.
 ROWS_FIRST: TextUse | None = None
 # The dev score that picks the weights: with few pairs bits are best long before translations are.
 SELECT: SelectName = "chrf"
