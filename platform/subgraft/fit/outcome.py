@@ -50,17 +50,19 @@ class Outcome:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        sentences = count(len(self.data.references))
+        sentences, seeds = count(len(self.data.references)), len(self.data.seeds)
+        over = f"means over {seeds} seeds" if seeds > 1 else "one seed"
         caption = "\n".join(
             [
-                f"{sentences} test sentences, means over {len(self.data.seeds)} seeds, 95 % intervals; bits per "
+                f"{sentences} test sentences, {over}, 95 % intervals; bits per "
                 f"character of dev; tokens of a target sentence{unspelled_caption(self.data)}",
                 *remarks(self.data),
             ]
         )
-        shown = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD)
-        for heading in ("vocabulary", *MAIN_METRICS, "bits/char", "tokens/sent.", "seconds/sent."):
-            shown.add_column(heading, justify="left" if heading == "vocabulary" else "right", no_wrap=True)
+        shown = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        # In two lines, for a terminal of eighty columns.
+        for heading in ("", *MAIN_METRICS, "bits/\nchar", "tokens/\nsent.", "s/\nsent."):
+            shown.add_column(heading, justify="right" if shown.columns else "left", no_wrap=True)
         for system in summarise(self.data):
             shown.add_row(*_cells(system))
         return shown
