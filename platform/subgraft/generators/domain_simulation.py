@@ -57,9 +57,10 @@ class DomainSimulator(SimulatedBatches):
         return PseudoDomain.learnt(lines, self._tokenizer, self._settings, rng)
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        """Which of the domain's new tokens one of its vocabulary is."""
-        return {token: place for place, token in enumerate(self.domain.new)}
+    def _places(self) -> dict[SimulatedToken, int]:
+        """Which of the domain's new tokens a simulated one is."""
+        entries = (self.domain.vocabulary.entries[token] for token in self.domain.new)
+        return {SimulatedToken(entry): place for place, entry in enumerate(entries) if entry is not None}
 
     def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
         """The sentence in the domain's vocabulary; special tokens stay, and so does what follows them inside a word."""
@@ -98,13 +99,12 @@ class DomainSimulator(SimulatedBatches):
         self, results: Sequence[Resegmentation], rng: np.random.Generator
     ) -> tuple[list[list[int]], TokenPieces, Rivals]:
         """Beside the batch's own new tokens others of the domain, which stand for all the rest of them."""
-        domain, size = self.domain, len(self._tokenizer)
-        by_entry = {SimulatedToken(domain.vocabulary.entries[token]): p for token, p in self._places.items()}  # type: ignore[arg-type]
-        own = sorted({by_entry[token] for result in results for token in result.new})
+        domain, size, known = self.domain, len(self._tokenizer), self._places
+        own = sorted({known[token] for result in results for token in result.new})
         rest = np.setdiff1d(np.arange(len(domain.new)), own)
         others = rng.choice(rest, min(self._settings.negatives, len(rest)), replace=False)
         numbers = {place: number for number, place in enumerate(own)}
-        changed = [[t if t < size else size + numbers[by_entry[r.new[t - size]]] for t in r.tokens] for r in results]
+        changed = [[t if t < size else size + numbers[known[r.new[t - size]]] for t in r.tokens] for r in results]
         places = torch.from_numpy(np.concatenate([np.array(own, dtype=np.int64), others]))
         weights = torch.zeros(len(places))
         if len(others):
