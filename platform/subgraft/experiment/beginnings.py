@@ -40,6 +40,11 @@ class Beginnings:
         """A path of the configuration: relative ones begin where it lies."""
         return self._base / path
 
+    def model_named(self, named: str) -> str:
+        """A model of the configuration: a directory beside it, or else a hub id."""
+        beside = self.beside(named)
+        return str(beside) if beside.is_dir() else named
+
     @cached_property
     def upstream_corpus(self) -> Step[CorpusRecipe]:
         """What only steps that read upstream text may ask for: beside a checkpoint there need be none."""
@@ -91,8 +96,7 @@ class Beginnings:
     @cached_property
     def _checkpoint(self) -> Step:
         named = self.experiment.upstream.checkpoint or ""
-        beside = self.beside(named)
-        model = str(beside) if beside.is_dir() else named
+        model = self.model_named(named)
         digest = checkpoint_digest(require_checkpoint(model, self.experiment))
         return Step(stages.CHECKPOINT, f"checkpoint {named}", CheckpointRecipe(digest=digest, model=model))
 

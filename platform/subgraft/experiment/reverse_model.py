@@ -35,8 +35,7 @@ class ReverseModel(Beginnings):
         return self._finetuned_back if named is None else self._given(named)
 
     def _given(self, named: str) -> Step:
-        beside = self.beside(named)
-        model = str(beside) if beside.is_dir() else named
+        model = self.model_named(named)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
         recipe = CheckpointRecipe(digest=checkpoint_digest(directory), model=model)
