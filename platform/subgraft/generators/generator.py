@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.generators.description import GeneratorOrigin, origin_of, read_description
 from subgraft.models.sides import Side
@@ -166,7 +167,9 @@ def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
     return F.embedding_bag(ordinary[None], table, mode="mean")[0]
 
 
-def save_generators(generators: dict[str, Generator], origins: dict[str, GeneratorOrigin], directory: Path) -> None:
+def save_generators(
+    generators: dict[SideName, Generator], origins: dict[SideName, GeneratorOrigin], directory: Path
+) -> None:
     """Write one generator per side: generator.safetensors and generator.json."""
     first = next(iter(generators.values()))
     config = {

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from subgraft.config.base import SideName
-from subgraft.generators.description import GeneratorOrigin, table_digest
 from subgraft.generators.generator import Generator, save_generators
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.simulation import Simulator
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import side as side_of
 from subgraft.objectives.mixture import MixedLoss, Mixture
-from subgraft.objectives.objective import GeneratorView, Request
-from subgraft.objectives.table import objectives_of
 from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import fit, is_writer, write_curve
+from subgraft.stages.fitting import is_writer
+from subgraft.stages.generators_by_side import Views, train_by_side
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -27,40 +24,32 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     targets = _targets(recipe, inputs)
-    request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
-    objectives = objectives_of(recipe.objectives, request)
-    made: dict[SideName, Generator] = {}
-    generators: dict[str, Generator] = {}
-    origins: dict[str, GeneratorOrigin] = {}
-    summary: dict[str, Json] = {}
-    for name in recipe.sides:
-        table = side_of(bundle.model, name).input.weight
-        tokenizer = bundle.tokenizers[name]
-        origins[name] = GeneratorOrigin(table_digest(table), tokenizer.fingerprint, recipe.generator.max_similar)
-        views = {kind: objective.view(name) for kind, objective in objectives.items()}
-        # A model that has one table for both sides gets one generator, whichever side it is asked for.
-        (of_table,) = {view.side for view in views.values()}
-        if of_table not in made:
-            generator = made[of_table] = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
-            if recipe.generator.initial_weights == "normal":
-                # The two sides must not get the same numbers.
-                generator.draw(2 * recipe.seed + (name == "decoder"))
-            loss, data = _training(recipe, bundle, generator, views, tokenizer, targets.get(name))
-            outcome = fit(
-                loss,
-                loss.weights,
-                data,
-                recipe.training,
-                context,
-                group="generator_training",
-                seed=recipe.seed,
-                part=name,
-            )
-            summary[name] = write_curve(outcome, out, f"curve.{name}.json")
-        generators[name] = made[of_table]
+
+    def begin(name: SideName, of_table: SideName) -> Generator:
+        table = side_of(bundle.model, of_table).input.weight
+        generator = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
+        if recipe.generator.initial_weights == "normal":
+            # The two sides must not get the same numbers.
+            generator.draw(2 * recipe.seed + (name == "decoder"))
+        return generator
+
+    def training(generator: Generator, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
+        return _training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
+
+    found = train_by_side(
+        recipe,
+        bundle,
+        corpus,
+        out,
+        context,
+        group="generator_training",
+        max_similar=recipe.generator.max_similar,
+        begin=begin,
+        training=training,
+    )
     if is_writer():
-        save_generators(generators, origins, out)
-    return summary
+        save_generators(found.generators, found.origins, out)
+    return found.summary
 
 
 def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideName, Tokenizer]:
@@ -74,7 +63,7 @@ def _training(
     recipe: GeneratorRecipe,
     bundle: Bundle,
     generator: Generator,
-    views: Mapping[str, GeneratorView[Any]],
+    views: Views,
     tokenizer: Tokenizer,
     target: Tokenizer | None,
 ) -> tuple[GeneratorLoss | MixedLoss, Data]:
