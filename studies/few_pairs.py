@@ -55,7 +55,7 @@ def cells(
 def _reached(store: Store, steps: SystemSteps) -> dict[str, float]:
     evaluated = json.loads((store.artifact(steps.evaluate) / "evaluation.json").read_text())["scores"]
     kept = kept_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
-    return {"bits": kept.dev_bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
+    return {"bits": kept.bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
 
 
 def _cell(system: str, pairs: int, rate: float, values: Sequence[dict[str, float]]) -> Cell:

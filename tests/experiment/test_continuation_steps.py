@@ -83,11 +83,11 @@ def told(pipeline: Pipeline, store: Store) -> None:
     found = [Finetuned.read(steps, store) for steps in pipeline.systems]
     best = Selection.of(found).chosen
     assert best is not None
-    trained = [one.kept.dev_bits for one in found if one.kept.step > 0]
-    assert best.kept.dev_bits == min(trained)
+    trained = [one.kept.bits for one in found if one.kept.step > 0]
+    assert best.kept.bits == min(trained)
     chosen = Chosen.of("model", pipeline, best.steps, best.kept, store)
     assert "best by dev bits per character" in chosen.card() and "BLEU" not in chosen.card()
-    assert chosen.tags()["dev.bits per character"] == f"{best.kept.dev_bits:.4f}"
+    assert chosen.tags()["dev.bits per character"] == f"{best.kept.bits:.4f}"
 
 
 def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:

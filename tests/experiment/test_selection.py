@@ -11,6 +11,7 @@ import pytest
 from small_experiments import TINY, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.training import SelectName
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.stages.kept_weights import CURVE, kept_weights
@@ -39,7 +40,7 @@ def test_the_best_on_dev_is_registered(pipeline: Pipeline, tmp_path: Path) -> No
     found = selected(pipeline, tmp_path, [1, 2, 1], [0, 5, 5], [1, 4, 3], [2, 1, 1])
     assert found.chosen is not None and found.warning is None
     assert (found.chosen.steps.system.name, found.chosen.steps.seed) == ("plain", 2)
-    assert (found.chosen.kept.step, found.chosen.kept.dev_bleu) == (10, 5.0)
+    assert (found.chosen.kept.step, found.chosen.kept.bleu) == (10, 5.0)
 
 
 def test_a_model_that_finetuning_made_worse_is_passed_over_and_named(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -56,3 +57,19 @@ def test_nothing_is_registered_where_no_finetuning_brought_anything(pipeline: Pi
     found = selected(pipeline, tmp_path, [1, 1, 1], [2, 1, 1], [0, 0, 0], [2, 1, 0])
     assert found.chosen is None
     assert found.warning is not None and found.warning.startswith("no model is registered: no finetuning reached")
+
+
+@pytest.mark.parametrize(("select", "system"), [("bleu", "plain"), ("chrf", "mean"), ("likelihood", "mean")])
+def test_systems_are_compared_by_what_chose_their_weights(
+    select: SelectName, system: str, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    curves = {"plain": {"bleu": 9.0, "chrf": 20.0, "bits_per_character": 2.0}}
+    curves["mean"] = {"bleu": 8.0, "chrf": 25.0, "bits_per_character": 1.5}
+    found = []
+    for steps in pipeline.systems:
+        folder = tmp_path / f"{steps.system.name}-{steps.seed}"
+        folder.mkdir()
+        (folder / CURVE).write_text(json.dumps([{"step": 10, "values": curves[steps.system.name]}]))
+        found.append(Finetuned(steps, kept_weights(folder, select)))
+    chosen = Selection.of(found).chosen
+    assert chosen is not None and chosen.steps.system.name == system

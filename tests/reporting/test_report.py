@@ -16,6 +16,7 @@ from PIL import Image
 from subgraft.reporting.data import ReportData, SegmentationExample, TextFacts
 from subgraft.reporting.document import Bullets
 from subgraft.reporting.numbers import signed
+from subgraft.reporting.plots import dev_score, plot_learning_curves
 from subgraft.reporting.report import GENERATED_NOTICE, build_document, write_report
 from subgraft.reporting.results import results
 
@@ -174,6 +175,17 @@ def test_text_beside_the_pairs_is_counted(report_data: ReportData, written: Path
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["target, de", "1,500", "1,200", "34,567", "40 in dev or test, 260 a second time"]
     assert "Text beside the pairs" not in (written / "report.md").read_text(encoding="utf-8")
+
+
+def test_curves_show_the_score_that_chose_the_weights(report_data: ReportData) -> None:
+    systems = tuple(
+        replace(system, curve=tuple(replace(point, dev_chrf=30.0 + point.step / 10) for point in system.curve))
+        for system in report_data.systems
+    )
+    by_bleu, by_chrf = replace(report_data, systems=systems), replace(report_data, systems=systems, select="chrf")
+    assert (dev_score(by_bleu).name, dev_score(by_chrf).name) == ("BLEU", "chrF")
+    assert plot_learning_curves(by_bleu) == plot_learning_curves(report_data)
+    assert plot_learning_curves(by_chrf) != plot_learning_curves(by_bleu)
 
 
 def test_a_sparse_comparison_is_reported_too(report_data: ReportData, tmp_path: Path) -> None:

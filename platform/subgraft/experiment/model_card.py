@@ -25,7 +25,7 @@ from subgraft.stages.kept_weights import KeptWeights
 from subgraft.store.record import Record
 from subgraft.store.step import A, Step, in_order, made_by
 from subgraft.store.store import Store
-from subgraft.tracking.promotion import BY_DEV, CHOSEN_BY, DECODING, TARGET_LANGUAGE
+from subgraft.tracking.promotion import CHOSEN_BY, DECODING, ON_DEV, TARGET_LANGUAGE
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,9 @@ class Chosen:
             "source_language": experiment.languages.source,
             TARGET_LANGUAGE: experiment.languages.target,
             "recipe": json.dumps(self.steps.system.model_dump(mode="json", exclude_defaults=True)),
-            CHOSEN_BY: BY_DEV,
+            CHOSEN_BY: f"{ON_DEV}{self.kept.score}",
             f"dev.{self.kept.score}": f"{self.kept.value:.4f}",
+            **({} if self.kept.bleu is None else {"dev.BLEU": f"{self.kept.bleu:.4f}"}),
             "dev.step": str(self.kept.step),
             **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
             **{f"signature.{name}": told for name, told in self._signatures.items()},

@@ -53,7 +53,7 @@ class Selection:
             return None
         if self.chosen is None:
             kept = self.passed_over[0].kept
-            beyond = "below" if kept.dev_bleu is None else "above"
+            beyond = "above" if kept.worth == kept.value else "below"
             return (
                 f"no model is registered: no finetuning reached a dev {kept.score} {beyond} that of the model that it "
                 "began with (train longer, or with another finetune.learning_rate)"

@@ -33,6 +33,7 @@ class CurvePoint:
     seconds: float
     dev_bits_per_character: float
     dev_bleu: float | None = None
+    dev_chrf: float | None = None
     train_loss: float | None = None
     references_left_out: int = 0
 

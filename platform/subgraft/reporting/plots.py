@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.reporting.data import CurvePoint, ReportData, SystemResult
@@ -20,32 +20,47 @@ _BILL_COLOURS = {"upstream": "#d3d8df", "generator": "#8c9fb2", "finetuning": "#
 _CURVES_HEIGHT = 4.2  # inches
 
 
+class DevScore(NamedTuple):
+    """What translations of dev are scored by during finetuning, and where a curve's point has it."""
+
+    name: str
+    of: Callable[[CurvePoint], float | None]
+
+
+def dev_score(data: ReportData) -> DevScore:
+    """chrF where it chose the weights, else BLEU."""
+    if data.select == "chrf":
+        return DevScore("chrF", lambda point: point.dev_chrf)
+    return DevScore("BLEU", lambda point: point.dev_bleu)
+
+
 def system_looks(data: ReportData) -> dict[str, Look]:
     """How each system is drawn. With many systems, the best on dev stand out; they are judged on test."""
-    ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data.results(name)))
+    ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data, name))
     return looks(data.system_names, data.baseline, [name for name in ranked if name != data.baseline][:MOST_COLOURED])
 
 
-def _best_on_dev(results: Sequence[SystemResult]) -> float:
-    """The mean over seeds of the best dev BLEU; where there is none, minus the least bits per character."""
-    best = []
-    for result in results:
-        scores = [point.dev_bleu for point in result.curve if point.dev_bleu is not None]
+def _best_on_dev(data: ReportData, name: str) -> float:
+    """The mean over seeds of the best dev score; where there is none, minus the least bits per character."""
+    best, score = [], dev_score(data)
+    for result in data.results(name):
+        scores = [value for point in result.curve if (value := score.of(point)) is not None]
         bits = [-point.dev_bits_per_character for point in result.curve]
         best.append(max(scores or bits, default=0.0))
     return sum(best) / len(best)
 
 
 def plot_learning_curves(data: ReportData) -> bytes:
-    """Bits per character and BLEU on dev over finetuning steps: the mean as a line, the range of seeds as a band."""
-    has_bleu = any(point.dev_bleu is not None for system in data.systems for point in system.curve)
+    """Bits per character and a score on dev by finetuning step: a line for the mean, a band for the range of seeds."""
+    score = dev_score(data)
+    is_scored = any(score.of(point) is not None for system in data.systems for point in system.curve)
     with drawing(10, _CURVES_HEIGHT) as figure:
-        panels = figure.subplots(1, 2 if has_bleu else 1, squeeze=False)[0]
+        panels = figure.subplots(1, 2 if is_scored else 1, squeeze=False)[0]
         _draw_curves(panels[0], data, lambda point: point.dev_bits_per_character)
         panels[0].set(title="Bits per character on dev (low is good)", xlabel="finetuning step")
-        if has_bleu:
-            _draw_curves(panels[1], data, lambda point: point.dev_bleu)
-            panels[1].set(title="BLEU on dev", xlabel="finetuning step")
+        if is_scored:
+            _draw_curves(panels[1], data, score.of)
+            panels[1].set(title=f"{score.name} on dev", xlabel="finetuning step")
         return png(figure)
 
 

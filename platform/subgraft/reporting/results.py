@@ -22,7 +22,7 @@ from subgraft.reporting.numbers import (
     signed,
 )
 from subgraft.reporting.palette import MOST_COLOURED
-from subgraft.reporting.plots import plot_costs, plot_learning_curves, plot_scores
+from subgraft.reporting.plots import dev_score, plot_costs, plot_learning_curves, plot_scores
 from subgraft.reporting.remarks import remarks
 from subgraft.reporting.spelled import spelled_by_all
 from subgraft.reporting.summary import SystemSummary, summarise, summarise_spelled
@@ -232,7 +232,6 @@ def learning(data: ReportData) -> Section:
     """Dev curves during finetuning."""
     caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
     if len(data.system_names) - (data.baseline in data.system_names) > MOST_COLOURED:
-        caption += (
-            f" In colour, here and elsewhere, are the {MOST_COLOURED} systems with the best dev BLEU; others are grey."
-        )
+        best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
+        caption += f" In colour, here and elsewhere, are {best}; others are grey."
     return Section("Learning curves", (Figure("learning_curves", plot_learning_curves(data), caption),))

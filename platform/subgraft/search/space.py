@@ -15,6 +15,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_facts import facts_of
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
+from subgraft.errors import OperationalError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
@@ -90,7 +91,10 @@ class TrialSteps:
 
     def objectives(self, store: Store) -> dict[str, float]:
         """Its results: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
-        found = {"dev_bleu": self._kept(store).value}
+        kept = self._kept(store)
+        if kept.bleu is None:
+            raise OperationalError("a finetuning without dev BLEU", where=str(store.path(self.finetune)))
+        found = {"dev_bleu": kept.bleu}
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
             found["sentences_per_second"] = float(evaluation["speed"]["median"])

@@ -11,33 +11,28 @@ from subgraft.errors import OperationalError
 from subgraft.training.selection import SELECTIONS
 
 CURVE = "curve.json"
+# The dev scores of a curve, as they are told.
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "bits_per_character": "bits per character"}
 
 
 @dataclass(frozen=True)
 class KeptWeights:
     """Which weights a finetuning kept: the first of equally good ones; step 0 is those it began with.
 
-    dev_bleu: None of a model that has no source; such models are compared by dev_bits, per character.
+    score: what systems are compared by on dev: the score that chose the weights, or BLEU where none did; bits per
+    character for a model that has no source.  value: its value.  bleu: None without a source.  bits: per character.
     """
 
     step: int
-    dev_bleu: float | None
-    dev_bits: float
+    score: str
+    value: float
+    bleu: float | None
+    bits: float
 
     @property
     def worth(self) -> float:
         """The higher, the better."""
-        return -self.dev_bits if self.dev_bleu is None else self.dev_bleu
-
-    @property
-    def score(self) -> str:
-        """What that goes by."""
-        return "bits per character" if self.dev_bleu is None else "BLEU"
-
-    @property
-    def value(self) -> float:
-        """Of that score."""
-        return self.dev_bits if self.dev_bleu is None else self.dev_bleu
+        return -self.value if self.score == SCORES["bits_per_character"] else self.value
 
 
 def kept_weights(finetuned: Path, select: SelectName | None = None) -> KeptWeights:
@@ -50,5 +45,6 @@ def kept_weights(finetuned: Path, select: SelectName | None = None) -> KeptWeigh
         raise OperationalError("a finetuning without dev scores", where=str(finetuned))
     selection = SELECTIONS[select or "bleu"]
     best = curve[-1] if selection is None else max(curve, key=lambda point: selection.worth(point["values"]))
-    bleu, bits = best["values"].get("bleu"), best["values"]["bits_per_character"]
-    return KeptWeights(int(best["step"]), None if bleu is None else float(bleu), float(bits))
+    values: dict[str, float] = best["values"]
+    score = selection.score if selection else "bleu" if "bleu" in values else "bits_per_character"
+    return KeptWeights(best["step"], SCORES[score], values[score], values.get("bleu"), values["bits_per_character"])

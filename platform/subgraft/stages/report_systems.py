@@ -167,6 +167,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
             point["seconds"],
             point["values"]["bits_per_character"],
             point["values"].get("bleu"),
+            point["values"].get("chrf"),
             references_left_out=int(point["values"].get(LEFT_OUT, 0)),
         )
         for point in json.loads(path.read_text())

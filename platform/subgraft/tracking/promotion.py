@@ -16,7 +16,8 @@ from subgraft.text import reading
 from subgraft.tracking.registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 
 # What chose a registered model, as its tags say: the test set may judge it only if dev chose it.
-CHOSEN_BY, BY_DEV = "chosen_by", "dev BLEU"
+# Which score of which split chose a version: `dev BLEU`, `dev chrF`.
+CHOSEN_BY, ON_DEV = "chosen_by", "dev "
 TARGET_LANGUAGE = "target_language"
 # How its test set was translated: between two ways of decoding, a difference is not the models'.
 DECODING = ("beam", "max_length_ratio")
@@ -77,7 +78,7 @@ def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict
 
 def _require_same_choice(candidate: RegisteredVersion, champion: RegisteredVersion) -> None:
     for version in (candidate, champion):
-        if version.tags.get(CHOSEN_BY) != BY_DEV:
+        if not version.tags.get(CHOSEN_BY, "").startswith(ON_DEV):
             raise UserError(
                 f"nothing says that dev scores chose it (tag {CHOSEN_BY}), so the test set may have done so",
                 where=version.uri,
