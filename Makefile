@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES := 2
 
-.PHONY: setup demo test test-all lint bench clean
+.PHONY: setup demo test test-all fuzz lint bench clean
 
 setup: $(VENV)/.complete
 
@@ -26,6 +26,12 @@ test: setup
 test-all: setup
 	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest $(BESIDE) -m "not ray"
 	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest -m ray
+
+# How many times 10,000 inputs, anew each time; `make test-all` tries a hundredth, always the same.
+FUZZ := 1
+
+fuzz: setup
+	SUBGRAFT_FUZZ=$(FUZZ) $(BIN)/python -m pytest $(BESIDE) --timeout 7200 tests/fuzz
 
 lint: setup
 	$(BIN)/ruff check platform jobs tests benchmarks studies docs

@@ -1,0 +1,30 @@
+"""Every test here is counted; what was tried is told at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import fuzzing
+
+
+@pytest.fixture(autouse=True)
+def _tallied(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Properties of a test reach the process that reports, wherever the test ran."""
+    fuzzing.tally.inputs, fuzzing.tally.slowest = 0, 0.0
+    yield
+    request.node.user_properties.append(("fuzzed", (fuzzing.tally.inputs, fuzzing.tally.slowest)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    by_test = {
+        report.nodeid.rpartition("/")[-1]: value
+        for report in terminalreporter.getreports("")  # of what was torn down
+        for key, value in report.user_properties
+        if key == "fuzzed"
+    }
+    for test, (inputs, slowest) in sorted(by_test.items()):
+        terminalreporter.write_line(f"{inputs:7,} inputs, the slowest {slowest:5.2f} s: {test}")
+    if by_test:
+        terminalreporter.write_line(f"{sum(inputs for inputs, _ in by_test.values()):7,} inputs tried")
