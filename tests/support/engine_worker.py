@@ -5,6 +5,7 @@ the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a d
 without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
 generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
 micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
+network, a generator with capacity, on pseudo-domains; or
 joint, with copied text beside the pairs in every batch; or memory, which trains nothing and writes how many bytes each
 worker's states take to OUT/bytes-RANK.json; or heads, a mixture of two objectives that each have parameters of their
 own. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
@@ -29,13 +30,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
-from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
+from subgraft.generators.domain_simulation import PseudoDomains
 from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
+from subgraft.generators.network import Network, NetworkShape
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.sequence_format import sequence_format
-from subgraft.models.sides import tables_of
+from subgraft.models.sides import side, tables_of
 from subgraft.objectives.mixture import MixedLoss, Mixture
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
@@ -112,7 +115,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     if task.startswith("generator"):
         return _generator(task)
-    return {"heads": _heads, "joint": _joint}.get(task, _pretraining)()
+    return {"heads": _heads, "joint": _joint, "network": _network}.get(task, _pretraining)()
 
 
 def _measure(out: Path, engine: Engine, batch: Batch) -> None:
@@ -137,6 +140,16 @@ def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
 def _pretraining() -> tuple[nn.Module, dict[str, float], Data]:
     model, examples, padding = _examples()
     return Seq2SeqLoss(model, 0.1), {"loss": 1.0}, Seq2SeqData(examples, *padding)
+
+
+def _network() -> tuple[nn.Module, dict[str, float], Data]:
+    model, examples, padding = _examples()
+    view = Seq2SeqView(examples, "decoder", padding)
+    settings = NetworkSettings(width=8, layers=1, domains=2, sentences=60, vocabulary_size=(1.0, 2.0), negatives=20)
+    network, tokenizer = Network(NetworkShape.of(side(model, "decoder"), 8, 1)), german_tokenizer()
+    network.begin(side(model, "decoder"), torch.from_numpy(tokenizer.ordinary_ids), 1)
+    loss = GeneratorLoss(model, network, view, 0.0, 0.0, "input")
+    return loss, loss.weights, PseudoDomains.drawn(view, tokenizer, settings, 1, 40)
 
 
 class _Joint:

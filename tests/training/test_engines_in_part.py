@@ -46,6 +46,19 @@ def test_a_generator_is_trained_where_a_worker_has_no_new_token_or_nothing_at_al
 
 
 @pytest.mark.parametrize(
+    "kind", ["zero2", *[pytest.param(kind, marks=pytest.mark.slow) for kind in ("zero0", "zero1", "zero3")]]
+)
+def test_a_network_is_trained_alike_by_every_engine(tmp_path: Path, kind: str) -> None:
+    """By as many workers: the negatives of a micro-batch are drawn for its own sentences."""
+    losses = run_workers("plain", 2, tmp_path / "plain", task="network")
+    assert run_workers(kind, 2, tmp_path / kind, task="network") == pytest.approx(losses, rel=1e-4)
+    plain, found = (load_file(tmp_path / name / "final.safetensors") for name in ("plain", kind))
+    name = "parameter.generator.heads.input.weight"
+    assert plain[name].any()
+    torch.testing.assert_close(found[name], plain[name], rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize(
     ("kind", "workers"),
     [
         ("plain", 1),

@@ -9,6 +9,7 @@ which tells something of a task that none of the task's text is needed for.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,7 +72,7 @@ class Network(nn.Module):
             "bias": 1 if shape.bias else None,
         }
         self.heads = nn.ModuleDict({name: nn.Linear(width, size) for name, size in sizes.items() if size})
-        self.spread = nn.ParameterDict({name: nn.Parameter(torch.ones(()), False) for name in self.heads})
+        self.spread = _Spread(self.heads)
 
     def begin(self, side: Side, ordinary: Tensor, seed: int) -> None:
         """Draw the weights, and take the spread of a side's tables over its ordinary tokens [m]."""
@@ -84,14 +85,14 @@ class Network(nn.Module):
             elif parameter.ndim > 1:
                 nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5, generator=drawn)
         with torch.no_grad():
-            self.spread["input"].copy_(side.input.weight[ordinary].float().std())
-            if "output" in self.spread and side.output is not None:
-                self.spread["output"].copy_(side.output.weight[ordinary].float().std())
+            self.spread.of("input").copy_(side.input.weight[ordinary].float().std())
+            if "output" in self.heads and side.output is not None:
+                self.spread.of("output").copy_(side.output.weight[ordinary].float().std())
 
     def rows(self, side: Side, tokens: TokenPieces) -> NetworkRows:
         """The rows of n tokens in each of a side's tables, computed together."""
         table, there = side.input.weight, tokens.pieces != ABSENT
-        read = table[tokens.pieces.clamp(min=0)].float() / self.spread["input"]
+        read = table[tokens.pieces.clamp(min=0)].float() / self.spread.of("input")
         pieces = self.reads(read) + self.places[: tokens.pieces.shape[1]]
         token = self.features(tokens.features) + self.places[-1]
         whole = torch.cat([there.new_ones(len(there), 1), there], dim=1)
@@ -99,8 +100,20 @@ class Network(nn.Module):
         states = self.norm(states) * whole[..., None]
         # A token without pieces is the mean row and no more.
         pooled = states.sum(dim=1) / whole.sum(dim=1, keepdim=True) * there.any(dim=1, keepdim=True)
-        added = {name: (head(pooled) * self.spread[name]).float() for name, head in self.heads.items()}
+        added = {name: (head(pooled) * self.spread.of(name)).float() for name, head in self.heads.items()}
         return NetworkRows(tokens, added)
+
+
+class _Spread(nn.Module):
+    """One number for each table. Buffers: nothing trains them, and DeepSpeed takes no parameter without a dimension."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        super().__init__()
+        for name in tables:
+            self.register_buffer(name, torch.ones(()))
+
+    def of(self, name: str) -> Tensor:
+        return self.get_buffer(name)
 
 
 @dataclass(frozen=True)
