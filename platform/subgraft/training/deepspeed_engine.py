@@ -35,6 +35,10 @@ _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
     "optimizer": {"offload_optimizer": _TO_CPU},
     "parameters": {"offload_optimizer": _TO_CPU, "offload_param": _TO_CPU},
 }
+# No operator of DeepSpeed's own is to be compiled. On CPUs one would be whenever a process joins its group, for
+# inference alone, and PyTorch has everybody else wait for a file that the compiling process makes: for ever, if that
+# is killed. DeepSpeed takes these answers in place of probing for a compiler.
+deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
 class DeepSpeedEngine:
