@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 
 from subgraft.cli import parser
 from subgraft.config.experiment import Experiment
+from subgraft.limits import LARGEST_COUNT
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by docs/reference.py: change the code, then run it. -->\n"
@@ -187,15 +188,17 @@ def _range(metadata: Iterable[Any], annotation: Any) -> str:
     """The bounds of a number, or that a list may not be empty, in words behind the type."""
     bounds = {name: getattr(mark, name) for mark in metadata for name in _BOUNDS if hasattr(mark, name)}
     if "min_length" in bounds:
-        return ", at least one"
+        return ", at least one" + (f" and at most {bounds['max_length']:,}" if "max_length" in bounds else "")
     if isinstance(bounds.get("lt"), int) and annotation is int:
         bounds["le"] = bounds.pop("lt") - 1
+    if bounds.get("le") == LARGEST_COUNT:
+        del bounds["le"]  # which nobody meets who means what is written
     if bounds.keys() == {"ge", "le"}:
         return f" {bounds['ge']:g} to {bounds['le']:.10g}"
     return ",".join(f" {_BOUNDS[name]} {bound:.10g}" for name, bound in bounds.items())
 
 
-_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": ""}
+_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "", "max_length": ""}
 
 
 def _default(field: FieldInfo) -> str:

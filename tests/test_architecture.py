@@ -13,7 +13,7 @@ import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"errors", "files", "jsonlines", "locks"},
+    {"errors", "files", "jsonlines", "limits", "locks"},
     {"config"},
     {"text"},
     {"sources"},

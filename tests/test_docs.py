@@ -99,7 +99,7 @@ def test_a_type_says_its_bounds_and_kinds() -> None:
     types = {tuple(row.split(" | ")[:2]) for row in reference.settings().splitlines() if row.startswith("| `")}
     assert ("| `patience`", "whole number ≥ 1 or null") in types
     assert ("| `label_smoothing`", "number 0 to 1") in types
-    assert ("| `seeds`", "list of whole number 0 to 2147483647, at least one") in types
+    assert ("| `seeds`", "list of whole number ≥ 0, at least one and at most 1,000") in types
     assert any(name == "| `model`" and "[`llama`](#model-llama)" in kind for name, kind in types)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -201,3 +202,53 @@ def test_mistakes_in_overrides(tmp_path: Path, override: str, message: str) -> N
     found = mistakes(write(tmp_path, GOOD + "corpora:\n- generated: law\n"), override)
     assert len(found) == 1
     assert found[0].startswith(f"override {override}: {message}")
+
+
+# Each was a traceback, or work without end.
+ABSURD = {
+    "!!bool maybe": "cannot be read: 'maybe'",
+    "!!int many": "cannot be read: 'many'",
+    ".inf": "cannot be read: '.inf'",
+    "1e400": "cannot be read: '1e400'",
+    "0x" + "f" * 4300: "cannot be read: '0xfff",
+    "9" * 4301: "cannot be read: '999",
+    "-9999999999999999999": "cannot be read: '-9999999999999999999'",
+}
+
+
+@pytest.mark.parametrize(("value", "message"), ABSURD.items(), ids=[value[:20] for value in ABSURD])
+def test_a_number_that_nobody_means_is_refused_with_its_line(value: str, message: str, tmp_path: Path) -> None:
+    (told,) = mistakes(write(tmp_path, GOOD.replace("steps: 5", f"steps: {value}")))
+    assert told.startswith(f"4: training.steps: {message}")
+    assert len(told) < 120
+    (told,) = mistakes(write(tmp_path, GOOD), f"training.steps={value}")
+    assert message in told
+
+
+ALIASES = "".join(f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 9)}]\n" for at in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 5000, "1: not YAML: values nested more than 64 deep"),
+        ("{a: " * 5000, "1: not YAML: values nested more than 64 deep"),
+        ("- " * 5000, "1: not YAML: values nested more than 64 deep"),
+        ("l0: &l0 [x]\n" + ALIASES, "more than 100,000 values, with every alias (*) written out"),
+        ("".join(f"l{at}: &l{at} [*l{at - 1}]\n" for at in range(1, 99)).replace("*l0", "x"), "nested more than 64"),
+        ("# " + "x" * 1024**2, "a configuration of more than 1,048,576 bytes"),
+    ],
+    ids=["flow lists", "flow mappings", "lists", "aliases of aliases", "aliases in aliases", "long"],
+)
+def test_yaml_that_would_take_for_ever_is_refused_at_once(text: str, message: str, tmp_path: Path) -> None:
+    config = write(tmp_path, text)
+    began = time.process_time()
+    (told,) = mistakes(config)
+    assert message in told
+    assert time.process_time() - began < 2
+
+
+def test_an_alias_that_is_used_honestly_is_read(tmp_path: Path) -> None:
+    text = GOOD + "corpora:\n- files: &files {train: [a, b]}\n- files: *files\n"
+    one, other = load(write(tmp_path, text), Whole).corpora
+    assert one == other

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from subgraft.limits import LARGEST_COUNT
+
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 # Of a pair.
@@ -16,9 +18,11 @@ StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # Of as many bits as everything that draws from one takes.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+# Of anything; what is held in memory at once has less.
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 
 
 class Settings(BaseModel):
-    """Base of every group of settings: frozen, and unknown fields are errors."""
+    """Base of every group of settings: frozen; unknown fields and infinite numbers are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -74,7 +74,7 @@ class Comparison(Settings):
         default=QuestionGenerationSettings(), exclude_if=lambda given: given == QuestionGenerationSettings()
     )
     languages: Languages
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (1,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
     corpora: dict[str, CorpusSource]
     cleaning: Cleaning = Cleaning()
@@ -105,7 +105,7 @@ class Comparison(Settings):
     )
     rows_first_training: RowsFirstSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     finetune: FinetuneSettings
-    systems: Annotated[tuple[System, ...], Field(min_length=1)]
+    systems: Annotated[tuple[System, ...], Field(min_length=1, max_length=1000)]
     evaluation: EvaluationSettings = EvaluationSettings()
     intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     search: SearchSettings | None = Field(default=None, exclude_if=lambda given: given is None)

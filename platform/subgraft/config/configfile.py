@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from subgraft.config.renamed import renamed
 from subgraft.config.yamltree import Mistake, PathTo, Tree, parse
 from subgraft.errors import UserError
+from subgraft.limits import CONFIGURATION_BYTES
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -58,11 +59,14 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
 
 def _read(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as stream:
+            raw = stream.read(CONFIGURATION_BYTES + 1)
     except FileNotFoundError:
         raise UserError("no such configuration file", where=str(path)) from None
     except IsADirectoryError:
         raise UserError("a configuration file was expected, this is a folder", where=str(path)) from None
+    if len(raw) > CONFIGURATION_BYTES:
+        raise UserError(f"a configuration of more than {CONFIGURATION_BYTES:,} bytes", where=str(path))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

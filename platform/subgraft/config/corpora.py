@@ -6,8 +6,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings, Split
-from subgraft.config.source_files import ColumnFiles, Count, PlainTexts, RecordFiles, UrlFile, VerseFiles, is_absent
+from subgraft.config.base import Count, Settings, Split
+from subgraft.config.source_files import ColumnFiles, PlainTexts, RecordFiles, UrlFile, VerseFiles, is_absent
 
 
 class Languages(Settings):
@@ -119,8 +119,8 @@ class Cleaning(Settings):
     drop_held_out: whether pairs that dev or test has as well are dropped.
     """
 
-    min_characters: Annotated[int, Field(ge=1)] = 1
-    max_characters: Annotated[int, Field(ge=1)] | None = 1000
+    min_characters: Count = 1
+    max_characters: Count | None = 1000
     max_ratio: Annotated[float, Field(ge=1.0)] | None = 5.0
     drop_identical: bool = False
     deduplicate: bool = True
@@ -134,5 +134,5 @@ class QuestionGenerationSettings(Settings):
     marks: what is written before and after the answer; text, which the encoder's vocabulary must be able to spell.
     """
 
-    window: Annotated[int, Field(ge=1)] = 600
+    window: Count = 600
     marks: tuple[Annotated[str, Field(pattern=r"^\S+$")], Annotated[str, Field(pattern=r"^\S+$")]] = ('"-', '-"')

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from subgraft.config.base import Seed, Settings
+from subgraft.config.base import Count, Seed, Settings
 
 
 class MeasurementSettings(Settings):
@@ -21,12 +21,12 @@ class MeasurementSettings(Settings):
     calibration: whether the inference ECE is measured, which reads every output once more.
     """
 
-    beam: Annotated[int, Field(ge=1)] = 4
-    batch_size: Annotated[int, Field(ge=1)] = 32
+    beam: Annotated[int, Field(ge=1, le=1000)] = 4
+    batch_size: Count = 32
     max_length_ratio: Annotated[float, Field(gt=0)] = 2.5
-    test_sentences: Annotated[int, Field(ge=1)] | None = None
-    speed_sentences: Annotated[int, Field(ge=1)] = 128
-    speed_repeats: Annotated[int, Field(ge=1)] = 3
+    test_sentences: Count | None = None
+    speed_sentences: Count = 128
+    speed_repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     calibration: bool = True
 
 
@@ -40,9 +40,9 @@ class EvaluationSettings(MeasurementSettings):
     finetuning, to measure what was forgotten; none where not given.
     """
 
-    bootstrap_samples: Annotated[int, Field(ge=1)] = 1000
+    bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     by_token_count: bool = True
-    upstream_sentences: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    upstream_sentences: Count | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def measurement(self) -> MeasurementSettings:
@@ -57,5 +57,5 @@ class IntrinsicSettings(Settings):
     seed: draws these tokens.
     """
 
-    tokens: Annotated[int, Field(ge=1)] = 500
+    tokens: Count = 500
     seed: Seed = 1

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings, Share
+from subgraft.config.base import Count, Seed, Settings, Share
 
 MATCH_RATE = 0.25
 Negatives = Literal["sentence", "batch"]
@@ -25,7 +25,7 @@ class ResegmentationSettings(Settings):
 
     merge_rate: Share = 0.35
     split_rate: Share = 0.15
-    max_merge: Annotated[int, Field(ge=2)] = 4
+    max_merge: Annotated[int, Field(ge=2, le=1000)] = 4
     match: Literal["downstream"] | None = Field(default=None, exclude_if=lambda given: given is None)
     match_rate: Share = Field(default=MATCH_RATE, exclude_if=lambda given: given == MATCH_RATE)
 
@@ -54,7 +54,7 @@ class GeneratorSettings(Settings):
     or are drawn from N(0, 1).
     """
 
-    max_similar: Annotated[int, Field(ge=1)] = 10
+    max_similar: Count = 10
     literal_equation: bool = False
     distillation_position: Literal["input", "prediction"] = "input"
     resegmentation: ResegmentationSettings = ResegmentationSettings()
@@ -76,13 +76,13 @@ class NetworkSettings(Settings):
     trained: the directory of a network that `subgraft generator train` made of this model, in place of training one.
     """
 
-    width: Annotated[int, Field(ge=4, multiple_of=4)] = 256
-    layers: Annotated[int, Field(ge=1)] = 2
-    domains: Annotated[int, Field(ge=1)] = 16
-    sentences: Annotated[int, Field(ge=1)] = 8000
+    width: Annotated[int, Field(ge=4, le=65_536, multiple_of=4)] = 256
+    layers: Annotated[int, Field(ge=1, le=1000)] = 2
+    domains: Count = 16
+    sentences: Count = 8000
     vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
     taken_out: tuple[Share, Share] = (0.3, 0.9)
-    negatives: Annotated[int, Field(ge=0)] = 1000
+    negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     unknown_commonness: Annotated[float, Field(ge=0, lt=1)] = 0.1
     trained: str | None = Field(default=None, exclude_if=lambda given: given is None)
 
@@ -111,15 +111,15 @@ class StaticEmbeddingSettings(Settings):
     seed: of the training.
     """
 
-    dimensions: Annotated[int, Field(ge=1)] | None = None
-    window: Annotated[int, Field(ge=1)] = 5
-    epochs: Annotated[int, Field(ge=1)] = 5
-    min_count: Annotated[int, Field(ge=1)] = 5
-    negative_samples: Annotated[int, Field(ge=1)] = 5
+    dimensions: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    window: Count = 5
+    epochs: Count = 5
+    min_count: Count = 5
+    negative_samples: Count = 5
     learning_rate: Annotated[float, Field(gt=0)] = 0.025
-    min_ngram: Annotated[int, Field(ge=1)] = 3
-    max_ngram: Annotated[int, Field(ge=1)] = 6
-    ngram_buckets: Annotated[int, Field(ge=1)] = 50_000
+    min_ngram: Count = 3
+    max_ngram: Count = 6
+    ngram_buckets: Annotated[int, Field(ge=1, le=100_000_000)] = 50_000
     seed: Seed = 1
 
     @model_validator(mode="after")
@@ -137,8 +137,8 @@ class TokenDistillationSettings(Settings):
     distance: how two states are compared: by their mean squared difference, or the Euclidean distance.
     """
 
-    sentences_per_token: Annotated[int, Field(ge=1)] = 100
-    layer: Annotated[int, Field(ge=1)] | None = None
+    sentences_per_token: Count = 100
+    layer: Count | None = None
     distance: Literal["squared", "euclidean"] = "squared"
 
 
@@ -154,8 +154,8 @@ class LikelihoodMatchingSettings(Settings):
     debiasing); null for the smallest spans.
     """
 
-    sentences_per_token: Annotated[int, Field(ge=1)] = 100
+    sentences_per_token: Count = 100
     text: Literal["references", "own-translations"] = "references"
-    beam: Annotated[int, Field(ge=1)] = 1
+    beam: Annotated[int, Field(ge=1, le=1000)] = 1
     temperature: Annotated[float, Field(gt=0)] = 100.0
     boundary_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings, Share, SideName, VocabularyKind
 
-Layers = Annotated[int, Field(ge=1)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
 class TransformerSettings(Settings):
@@ -41,11 +41,11 @@ class TransformerSettings(Settings):
     needs_language_codes: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
-    d_model: Annotated[int, Field(ge=8)]
-    attention_heads: Annotated[int, Field(ge=1)]
-    ffn_dim: Annotated[int, Field(ge=8)]
+    d_model: Annotated[int, Field(ge=8, le=65_536)]
+    attention_heads: Annotated[int, Field(ge=1, le=1024)]
+    ffn_dim: Annotated[int, Field(ge=8, le=1_048_576)]
     attention_dropout: Share = 0.0
-    max_positions: Annotated[int, Field(ge=16)] = 512
+    max_positions: Annotated[int, Field(ge=16, le=1_048_576)] = 512
 
     @model_validator(mode="after")
     def _heads_divide(self) -> TransformerSettings:
@@ -142,7 +142,7 @@ class LlamaSettings(OneStackSettings):
     sides = ("decoder",)
 
     family: Literal["llama"] = "llama"
-    key_value_heads: Annotated[int, Field(ge=1)] | None = None
+    key_value_heads: Annotated[int, Field(ge=1, le=1024)] | None = None
     tied: bool = False
 
     @model_validator(mode="after")

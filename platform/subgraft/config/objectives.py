@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings, Share, SideName
+from subgraft.config.base import Count, Settings, Share, SideName
 
 
 class AnyObjective(Settings):
@@ -83,7 +83,7 @@ class DenoisingSettings(AnyObjective):
     mask_share: Share = 0.35
     poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
     permute_sentences: bool = True
-    block_tokens: Annotated[int, Field(ge=4)] | None = None
+    block_tokens: Annotated[int, Field(ge=4, le=1_048_576)] | None = None
 
     needs_language_codes = True
     needs_mask = True
@@ -119,7 +119,7 @@ class MaskedSettings(AnyObjective):
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
     masked: Share = 0.8
     random: Share = 0.1
-    sentences_per_document: Annotated[int, Field(ge=1)] = 1
+    sentences_per_document: Count = 1
 
     needs_mask = True
     writes = False
@@ -142,7 +142,7 @@ class CausalSettings(AnyObjective):
 
     kind: Literal["causal"] = "causal"
     packed: bool = True
-    block_tokens: Annotated[int, Field(ge=4)] | None = None
+    block_tokens: Annotated[int, Field(ge=4, le=1_048_576)] | None = None
     separator: Literal["eos", "bos"] = "eos"
 
     continues = True

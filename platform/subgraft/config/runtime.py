@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings
+from subgraft.limits import LARGEST_COUNT
 
 ZeroStage = Literal[0, 1, 2, 3]
+Cores = Annotated[int, Field(ge=1, le=10_000)]
 Offload = Literal["none", "optimizer", "parameters"]
 
 
@@ -37,16 +39,16 @@ class Runtime(Settings):
     before anything was run.
     """
 
-    workers: Annotated[int, Field(ge=1)] = 1
-    gpus_per_worker: Annotated[float, Field(ge=0)] = 0
-    cpus_per_step: Annotated[int, Field(ge=1)] = 1
-    pretrain_cpus: Annotated[int, Field(ge=1)] | None = None
-    evaluate_cpus: Annotated[int, Field(ge=1)] | None = None
+    workers: Annotated[int, Field(ge=1, le=10_000)] = 1
+    gpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 0
+    cpus_per_step: Cores = 1
+    pretrain_cpus: Cores | None = None
+    evaluate_cpus: Cores | None = None
     zero_stage: ZeroStage | None = None
     offload: Offload = "none"
     activation_checkpointing: bool = False
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
-    max_failures: Annotated[int, Field(ge=0)] = 0
+    max_failures: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
     tracking_uri: str | None = None
     dashboard: bool = False
     price_per_device_hour: Annotated[float, Field(ge=0)] | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from subgraft.config.base import Seed, Settings
+from subgraft.config.base import Count, Seed, Settings
 from subgraft.config.initialiser_facts import GeneratorName, facts_of, names_with
 from subgraft.config.systems import System, require_something_trained, require_trained_tables
 from subgraft.config.training import FinetuneSettings
@@ -78,8 +78,8 @@ class SearchSpace(Settings):
 
     initialiser: Choices[GeneratorName] | None = None
     kd_weight: Weights | None = None
-    vocabulary_size: Choices[Annotated[int, Field(ge=50)]] | None = None
-    generator_steps: Choices[Annotated[int, Field(ge=1)]] | None = None
+    vocabulary_size: Choices[Annotated[int, Field(ge=50, le=1_000_000)]] | None = None
+    generator_steps: Choices[Count] | None = None
     learning_rate: Rates | None = Field(default=None, exclude_if=lambda given: given is None)
     embedding_learning_rate: Weights | None = Field(default=None, exclude_if=lambda given: given is None)
 
@@ -102,7 +102,7 @@ class HalvingSettings(Settings):
     reduction_factor: about one trial in so many goes on.
     """
 
-    grace_evaluations: Annotated[int, Field(ge=1)] = 1
+    grace_evaluations: Count = 1
     reduction_factor: Annotated[float, Field(gt=1)] = 3.0
 
 
@@ -123,10 +123,10 @@ class SearchSettings(Settings):
     system: str | None = None
     systems: Choices[str] | None = Field(default=None, exclude_if=lambda given: given is None)
     space: SearchSpace
-    trials: Annotated[int, Field(ge=1)] | None = None
+    trials: Count | None = None
     sampler: Literal["tpe", "random", "grid"] = "tpe"
     seed: Seed = 1
-    concurrent: Annotated[int, Field(ge=1)] = 2
+    concurrent: Count = 2
     objectives: Choices[Objective] = ("dev_bleu", "sentences_per_second")
     asha: HalvingSettings | None = HalvingSettings()
 

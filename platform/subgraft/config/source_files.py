@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings, Split
+from subgraft.config.base import Count, Seed, Settings, Split
 
 FieldKind = Literal["text", "label", "span", "tensor"]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
-Count = Annotated[int, Field(gt=0)]
 
 
 def is_absent(given: object) -> bool:

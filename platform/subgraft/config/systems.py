@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings
+from subgraft.config.base import Count, Settings
 from subgraft.config.initialiser_facts import (
     LEARNINGS,
     InitialiserName,
@@ -59,11 +59,11 @@ class System(Settings):
     keep_seen: bool = True
     tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
     attached: bool = False
-    vocabulary_size: Annotated[int, Field(ge=50)] | None = Field(default=None, exclude_if=lambda given: given is None)
-    vocabulary_min_count: Annotated[int, Field(ge=1)] | None = Field(
+    vocabulary_size: Annotated[int, Field(ge=50, le=1_000_000)] | None = Field(
         default=None, exclude_if=lambda given: given is None
     )
-    generator_steps: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    vocabulary_min_count: Count | None = Field(default=None, exclude_if=lambda given: given is None)
+    generator_steps: Count | None = Field(default=None, exclude_if=lambda given: given is None)
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     starts_from: StartName | None = Field(default=None, exclude_if=lambda given: given is None)
     learning_rate: Annotated[float, Field(gt=0)] | None = Field(default=None, exclude_if=lambda given: given is None)

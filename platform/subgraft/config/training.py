@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings, Share
+from subgraft.config.base import Count, Settings, Share
+from subgraft.limits import LARGEST_COUNT
 
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
@@ -27,7 +28,7 @@ class RareTokenSettings(Settings):
     to zero for one that it has `below` times.
     """
 
-    below: Annotated[int, Field(ge=1)] = 10
+    below: Count = 10
     learning_rate_factor: Share = 1.0
     pull: Annotated[float, Field(ge=0)] = 0.0
 
@@ -44,7 +45,7 @@ class DropoutFrom(Settings):
     dropout: the probability.
     """
 
-    step: Annotated[int, Field(ge=0)]
+    step: Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -55,8 +56,8 @@ class BatchSizeFrom(Settings):
     batch_size: in units of `batch_unit`.
     """
 
-    step: Annotated[int, Field(ge=1)]
-    batch_size: Annotated[int, Field(ge=1)]
+    step: Count
+    batch_size: Count
 
 
 class TrainingSettings(Settings):
@@ -90,18 +91,18 @@ class TrainingSettings(Settings):
     dev_sentences: the first so many sentences of the dev split are scored.
     """
 
-    epochs: Annotated[int, Field(ge=1)] | None = None
-    max_steps: Annotated[int, Field(ge=1)] | None = None
-    batch_size: Annotated[int, Field(ge=1)]
+    epochs: Count | None = None
+    max_steps: Count | None = None
+    batch_size: Count
     batch_size_schedule: tuple[BatchSizeFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
     batch_unit: Literal["tokens", "characters"] = "tokens"
-    micro_batch_size: Annotated[int, Field(ge=1)] | None = None
-    max_length: Annotated[int, Field(ge=4)] = 256
+    micro_batch_size: Count | None = None
+    max_length: Annotated[int, Field(ge=4, le=1_048_576)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
     schedule: ScheduleName = Field(
         default="inverse-square-root", exclude_if=lambda given: given == "inverse-square-root"
     )
-    warmup_steps: Annotated[int, Field(ge=1)]
+    warmup_steps: Count
     optimizer: OptimizerName = Field(default="adamw", exclude_if=lambda given: given == "adamw")
     adam_beta1: Share = 0.9
     adam_beta2: Share = 0.98
@@ -110,10 +111,10 @@ class TrainingSettings(Settings):
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
     label_smoothing: Share = 0.1
     precision: Literal["fp32", "bf16"] = "fp32"
-    evaluations_per_epoch: Annotated[int, Field(ge=1)] = 1
-    evaluate_at: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(), exclude_if=lambda given: not given)
-    patience: Annotated[int, Field(ge=1)] | None = None
-    dev_sentences: Annotated[int, Field(ge=1)] = 200
+    evaluations_per_epoch: Count = 1
+    evaluate_at: tuple[Count, ...] = Field(default=(), exclude_if=lambda given: not given)
+    patience: Count | None = None
+    dev_sentences: Count = 200
 
     @property
     def largest_batch_size(self) -> int:
@@ -182,7 +183,7 @@ class AdapterSettings(Settings):
     dropout: of what A reads.
     """
 
-    rank: Annotated[int, Field(ge=1)] = 8
+    rank: Annotated[int, Field(ge=1, le=65_536)] = 8
     alpha: Annotated[float, Field(gt=0)] = 16.0
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
@@ -206,7 +207,7 @@ class FinetuneSettings(ModelTrainingSettings):
     adapters: AdapterSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
-    pairs: Annotated[int, Field(ge=1)] | None = Field(default=None, exclude_if=lambda given: given is None)
+    pairs: Count | None = Field(default=None, exclude_if=lambda given: given is None)
     text_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.5, exclude_if=lambda given: given == 0.5)
 
     @model_validator(mode="after")
@@ -241,7 +242,7 @@ class RowsFirstSettings(ModelTrainingSettings):
     steps, in place of evaluations_per_epoch.
     """
 
-    evaluations: Annotated[int, Field(ge=1)] = 6
+    evaluations: Count = 6
 
     @property
     def finetuning(self) -> FinetuneSettings:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings, Share, SideName, VocabularyKind
+from subgraft.limits import LARGEST_COUNT
 
 
 class VocabularySettings(Settings):
@@ -23,10 +24,10 @@ class VocabularySettings(Settings):
     """
 
     kind: VocabularyKind = "unigram"
-    size: Annotated[int, Field(ge=50)] = 8000
+    size: Annotated[int, Field(ge=50, le=1_000_000)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") != "wordpiece")
-    min_count: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
+    min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
 
     @model_validator(mode="after")

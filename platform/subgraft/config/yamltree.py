@@ -8,13 +8,18 @@ from functools import reduce
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from subgraft.limits import CONFIGURATION_VALUES, LARGEST_NUMBER, NESTING
 
 PathTo = tuple[str | int, ...]
 
 _TEXT_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "timestamp", "merge"))
 _SCALAR_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
+
+_TOO_DEEP = f"values nested more than {NESTING} deep"
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ def _holds(container: Any, part: str | int) -> bool:
 def parse(text: str, origin: str, *, numbered: bool = True) -> Tree:
     """Read one YAML 1.2 document; mistakes of syntax, repeated keys and foreign tags are listed, not raised.
 
+    Values that contain others, written out or by aliases, end at the bounds of `limits`: so does the work.
     `origin` names the text in places, followed by the line number where `numbered`.
     """
     reader = _Reader(origin, numbered)
@@ -101,12 +107,28 @@ def parse(text: str, origin: str, *, numbered: bool = True) -> Tree:
         return reader.tree
     reader.tree.places[()] = reader.place(0)
     if root is not None:
-        reader.tree.data = reader.convert(root, (), ())
+        try:
+            reader.tree.data = reader.convert(root, (), ())
+        except _LimitError as error:
+            return Tree(mistakes=[Mistake((), origin, f"{error}, with every alias (*) written out")])
     return reader.tree
 
 
+class _LimitError(ValueError):
+    """A document becomes larger than anybody means."""
+
+
 def _explain(error: MarkedYAMLError) -> str:
+    if isinstance(error, MaxDepthExceededError):
+        return _TOO_DEEP
     return " ".join(part for part in (error.context, error.problem) if part)
+
+
+def _bounded(value: Any) -> Any:
+    """Raises ValueError for a number that is none, or beyond what any setting means."""
+    if isinstance(value, int | float) and not abs(value) <= LARGEST_NUMBER:
+        raise ValueError
+    return value
 
 
 class _Reader:
@@ -115,6 +137,8 @@ class _Reader:
     def __init__(self, origin: str, numbered: bool) -> None:
         self.origin, self.numbered = origin, numbered
         self.yaml = YAML(typ="safe", pure=True)
+        self.yaml.max_depth = NESTING
+        self.values = 0
         self.tree = Tree()
 
     def place(self, line: int) -> str:
@@ -124,6 +148,11 @@ class _Reader:
         self.tree.mistakes.append(Mistake(path, place, message))
 
     def convert(self, node: Node, path: PathTo, around: Sequence[Node]) -> Any:
+        self.values += 1
+        if self.values > CONFIGURATION_VALUES:
+            raise _LimitError(f"more than {CONFIGURATION_VALUES:,} values")
+        if len(around) > NESTING:
+            raise _LimitError(_TOO_DEEP)
         self.tree.places.setdefault(path, self.place(node.start_mark.line))
         if any(node is outer for outer in around):
             self.report(path, self.tree.places[path], "an alias to a value that contains it")
@@ -158,9 +187,10 @@ class _Reader:
             return node.value
         if node.tag in _SCALAR_TAGS:
             try:
-                return self.yaml.constructor.construct_object(node)
-            except (YAMLError, ValueError):
-                self.report(path, self.tree.places[path], f"cannot be read: {node.value!r}")
+                return _bounded(self.yaml.constructor.construct_object(node))
+            except (YAMLError, LookupError, ValueError, OverflowError):  # of a tag that does not fit, as !!bool maybe
+                shown = node.value if len(node.value) <= 40 else f"{node.value[:37]}..."
+                self.report(path, self.tree.places[path], f"cannot be read: {shown!r}")
                 return None
         self.report(path, self.tree.places[path], f"the tag {node.tag} is not allowed")
         return None
