@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from subgraft.redaction import redacted
+
 
 class SubgraftError(Exception):
-    """An error that the user sees as one message: where, what, and how to mend it."""
+    """An error that the user sees as one message, without secrets: where, what, and how to mend it."""
 
     exit_code = 1
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        super().__init__(what, where, hint)
-        self.what = what
-        self.where = where
-        self.hint = hint
+        self.what, self.where, self.hint = redacted(what), redacted(where), redacted(hint)
+        super().__init__(self.what, self.where, self.hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by the default pickling, and errors travel between Ray processes.

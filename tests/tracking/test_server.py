@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,10 +27,10 @@ from subgraft.tracking.compare import compare, table
 from subgraft.tracking.delivery import Delivery
 from subgraft.tracking.outbox import Outbox, StartRun
 from subgraft.tracking.registry import CARD, TEXTS, Registry
-from subgraft.tracking.server import Server, serve, tracking_uri
+from subgraft.tracking.server import Server, tracking_uri
 from subgraft.tracking.tracker import Tracker
 from toy_steps import nothing, record_of
-from tracking_servers import TrackingServer, closed_port, wait_for
+from tracking_servers import TrackingServer, closed_port
 
 
 class Inner(Settings):
@@ -318,25 +316,3 @@ def test_where_runs_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 def test_the_registry_over_http(tracking_server: TrackingServer, tmp_path: Path) -> None:
     check_registry(Store(tmp_path / "home"), tracking_server.uri)
-
-
-@pytest.mark.slow
-def test_the_page_of_the_runs_is_served_here_only(store: Store) -> None:
-    port = closed_port()
-    program = "import sys; from pathlib import Path; from subgraft.tracking.server import serve; "
-    program += "serve(Path(sys.argv[1]), int(sys.argv[2]))"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(store.home), str(port)], stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        wait_for(port)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
-            assert b"MLflow" in page.read()
-    finally:
-        os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=60) == 0
-
-
-def test_a_server_has_a_page_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="a page of its own"):
-        serve(tmp_path, 5000, "http://elsewhere:5000")

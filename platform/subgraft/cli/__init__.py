@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from subgraft import __version__
@@ -22,6 +23,7 @@ from subgraft.cli import (
 )
 from subgraft.cli.arguments import Parser
 from subgraft.errors import SubgraftError, Terminated
+from subgraft.redaction import redacted
 
 GROUPS = (experiments, fit, search, corpora, vocabularies, generators, grafts, models, registry, store, doctor)
 
@@ -54,5 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"subgraft: {where}{error.strerror or error}", file=sys.stderr)
+        print(redacted(f"subgraft: {where}{error.strerror or error}"), file=sys.stderr)
+        return 1
+    except Exception:  # a mistake of ours, told in full but for secrets
+        print(redacted(traceback.format_exc()), file=sys.stderr)
         return 1

@@ -41,7 +41,7 @@ def add_to(commands: Commands) -> None:
     report.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     report.set_defaults(command=copy_report)
 
-    tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine only")
+    tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine, for you alone")
     tracking.add_argument("--port", type=whole(1, 65535), default=5000, help="default: 5000")
     tracking.set_defaults(command=serve_tracking)
 
@@ -147,7 +147,7 @@ def _report_of(run: str) -> Path:
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.store.store import default_home
-    from subgraft.tracking.server import serve
+    from subgraft.tracking.page import serve
 
     _require_recorded()
-    serve(default_home(), arguments.port)
+    serve(default_home(), arguments.port, lambda line: print(line, flush=True))

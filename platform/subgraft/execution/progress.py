@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from subgraft.redaction import redacted
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.observer import Observer
 from subgraft.store.record import Record
@@ -132,7 +133,7 @@ class RichDisplay:
             self._bars.remove_task(task)
 
     def _print(self, line: str) -> None:
-        self._bars.console.print(line, markup=False, highlight=False)
+        self._bars.console.print(redacted(line), markup=False, highlight=False)
 
 
 class Pace:
@@ -175,4 +176,4 @@ def display_for(console: Console) -> Display:
     """Bars where the console is a terminal, lines otherwise."""
     if console.is_terminal and not console.is_dumb_terminal:
         return RichDisplay(console)
-    return PlainDisplay(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+    return PlainDisplay(lambda line: console.print(redacted(line), markup=False, highlight=False, soft_wrap=True))

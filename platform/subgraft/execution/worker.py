@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
 from subgraft.locks import Lock
+from subgraft.redaction import redacted
 from subgraft.store.disk import space_needed
 from subgraft.store.events import EVENTS, EventLog, StageContext
 from subgraft.store.provenance import Provenance
@@ -69,7 +70,7 @@ def _publish(job: Job, store: Store, work: Path) -> Record:
     except SubgraftError:
         raise
     except Exception as error:
-        (work / TRACEBACK).write_text(traceback.format_exc(), encoding="utf-8")
+        (work / TRACEBACK).write_text(redacted(traceback.format_exc()), encoding="utf-8")
         raise OperationalError(
             f"{type(error).__name__}: {error}", where=job.step.name, hint=f"the traceback is in {work / TRACEBACK}"
         ) from None

@@ -18,6 +18,7 @@ from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.selection import Finetuned, Selection
+from subgraft.redaction import redacted
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
@@ -143,8 +144,9 @@ class Session:
 def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
     """What to look at next. uri: the tracking server, for commands that read no configuration, if only that names it.
 
-    model: the registered one, if there is one to generate with.
+    model: the registered one, if there is one to generate with. A password in the address is not shown.
     """
+    uri = uri and redacted(uri)
     subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"
     pair = f"{languages.source}-{languages.target}"
     generate = f'echo "…" | {subgraft} generate --model models:/{model}@champion --languages {pair}'

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from subgraft import jsonlines
 from subgraft.config.runtime import Runtime
+from subgraft.redaction import redacted
 
 EVENTS = "events.jsonl"
 PROGRESS_SECONDS = 0.5
@@ -117,7 +118,7 @@ class StageContext:
 
     def warn(self, line: str) -> None:
         """One line."""
-        self.log.append("warned", line=line)
+        self.log.append("warned", line=redacted(line))
 
 
 def _event(fields: dict[str, Any]) -> Event | None:

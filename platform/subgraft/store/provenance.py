@@ -11,13 +11,17 @@ from importlib import metadata
 from pathlib import Path
 
 import subgraft
+from subgraft.redaction import redacted_words
 
 LIBRARIES = ("subgraft", "torch", "transformers", "tokenizers", "sentencepiece", "numpy", "ray", "deepspeed")
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The command line, the checkout's commit (with `+` if changed; None for an installed copy), versions, device."""
+    """The command line, the checkout's commit (with `+` if changed; None for an installed copy), versions, device.
+
+    argv: without the secrets in it.
+    """
 
     argv: tuple[str, ...] = ()
     git_commit: str | None = None
@@ -27,7 +31,7 @@ class Provenance:
     @classmethod
     def here(cls) -> Provenance:
         """Of this process, on the CPU."""
-        return cls(tuple(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
+        return cls(redacted_words(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
 
     def on(self, device: str) -> Provenance:
         """The same on another device."""

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from subgraft import jsonlines
 from subgraft.locks import Lock
+from subgraft.redaction import redacted_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ Operation: TypeAlias = StartRun | LogMetrics | SetTags | LogArtifacts | Register
 OPERATIONS: Mapping[str, type[Operation]] = {
     kind.__name__: kind for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, RegisterModel, EndRun)
 }
+# What people read of an operation; the rest are names and places, by which things are found again.
+TOLD = ("tags", "params", "card")
 
 
 @dataclass(slots=True)
@@ -133,9 +136,11 @@ class Outbox:
                     claim.release()
 
     def append(self, operation: Operation) -> None:
-        """Add an operation at the end."""
+        """Add an operation at the end, without the secrets in what it tells."""
+        fields = asdict(operation)
+        told = {name: redacted_values(value) for name, value in fields.items() if name in TOLD}
         with self._appending:
-            jsonlines.append(self.path, {"kind": type(operation).__name__, **asdict(operation)})
+            jsonlines.append(self.path, {"kind": type(operation).__name__, **fields, **told})
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
         """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""

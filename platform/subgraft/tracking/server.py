@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,11 +26,13 @@ BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
 SQLITE = "sqlite:///"
+ARTIFACTS = "mlartifacts"
 MAKING = ".making-mlflow-"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # of every run that ends, with the server's password
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
@@ -172,7 +172,7 @@ class Server:
             if found is not None:
                 self._experiments[name] = found.experiment_id
             else:
-                location = (self.home / "mlartifacts").as_uri() if self.is_file else None
+                location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
                 self._experiments[name] = self.client.create_experiment(name, artifact_location=location)
         return self._experiments[name]
 
@@ -201,24 +201,6 @@ class Server:
     def end(self, run_id: str, status: str, time: int) -> None:
         """status: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status, time)
-
-
-def serve(home: Path, port: int, uri: str | None = None) -> None:
-    """Show MLflow's page of the runs under `home` on this machine's `port`, until interrupted.
-
-    Raises UserError where runs are recorded on a server, which has a page of its own.
-    """
-    where = tracking_uri(home, uri)
-    if not where.startswith("sqlite:"):
-        raise UserError("runs are recorded on a server, which has a page of its own", where=where)
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    with contextlib.suppress(KeyboardInterrupt):
-        ended = subprocess.run([*command, "--backend-store-uri", where], env={**ENVIRONMENT, **os.environ}, check=False)
-        raise OperationalError(
-            f"MLflow's page ended with exit code {ended.returncode}",
-            where=f"127.0.0.1:{port}",
-            hint="Where the port is taken, give another --port.",
-        )
 
 
 def _make_tables(database: Path) -> None:
