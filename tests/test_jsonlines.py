@@ -23,6 +23,9 @@ def test_a_users_lines_become_objects() -> None:
         ('{"a": 1', "not JSON: Expecting ',' delimiter"),
         ("[1]", "not a JSON object"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"a": ' * 70 + "1" + "}" * 70, "nested too deeply"),
+        ('{"a": "\\ud800"}', "ud800 is half a character"),
+        ('{"a": ' + "9" * 4301 + "}", "Exceeds the limit"),
     ],
 )
 def test_a_line_that_is_no_object_is_told_with_its_place(line: str, complaint: str) -> None:

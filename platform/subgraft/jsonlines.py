@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from subgraft import jsontext
 from subgraft.errors import UserError
 
 
@@ -19,11 +20,12 @@ def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
         try:
-            found = json.loads(line)
+            found = jsontext.parse(line)
+            jsontext.require_characters(found, line)
         except json.JSONDecodeError as error:
             raise UserError(f"not JSON: {error.msg}", where=where, hint="One JSON object a line is expected.") from None
-        except RecursionError:
-            raise UserError("not JSON that can be read: nested too deeply", where=where) from None
+        except ValueError as error:
+            raise UserError(f"not JSON that can be read: {error}", where=where) from None
         if not isinstance(found, dict):
             raise UserError("not a JSON object with named fields", where=where)
         yield found
@@ -45,11 +47,9 @@ def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]
         offset += len(line)
         if line.endswith(b"\n"):
             try:
-                found = json.loads(line)
-            except (ValueError, RecursionError):
+                yield jsontext.parse_object(line), offset
+            except ValueError:
                 continue
-            if isinstance(found, dict):
-                yield found, offset
 
 
 def append(path: Path, fields: Mapping[str, Any], *, lasting: bool = False) -> None:

@@ -10,6 +10,9 @@ CONFIGURATION_BYTES = 1024**2
 CONFIGURATION_VALUES = 100_000
 # Values inside of values, in YAML and JSON. Whoever reads them calls itself for each.
 NESTING = 64
+# Of SQuAD's JSON: every question of a passage reads all of it.
+PASSAGE_CHARACTERS = 200_000
+PASSAGE_QUESTIONS = 1000
 # No number in a configuration means more; floats hold all counts up to the second one, and indices of tensors too.
 LARGEST_NUMBER = 10**18
 LARGEST_COUNT = 2**31 - 1

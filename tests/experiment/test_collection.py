@@ -164,6 +164,29 @@ def test_a_damaged_record_is_listed_and_removed(store: Store) -> None:
     assert remove(store.home, surplus(store.home, {"0" * 64})) > 1000
 
 
+FOREIGN = [
+    b"[1]\n",
+    b"[" * 100_000 + b"\n",
+    b'{"kind": [1]}\n{"kind": "SetTags", "run": 1, "tags": [1]}\n{"run": {"\\ud800": 1}, "directory": [1]}\n\xff\n',
+    b'{"text": [1], "tokenizer": {}}',
+    b'{"stage": 1, "name": [1], "record_sha256": ""}',
+]
+
+
+@pytest.mark.parametrize("content", FOREIGN, ids=["list", "nested", "operations", "encoded", "record"])
+def test_foreign_content_of_any_file_holds_no_collection_up(store: Store, content: bytes) -> None:
+    made = step(store, "made")
+    files = ("tracking/a.jsonl", "tracking/a.sent", "encoded/a/record.json", "store/toy/0123/record.json")
+    for file in (*files, f"work/{made.fingerprint}/events.jsonl"):
+        (store.home / file).parent.mkdir(parents=True, exist_ok=True)
+        (store.home / file).write_bytes(content)
+    assert made.fingerprint in {one.fingerprint for one in surplus(store.home, set()).artifacts}
+    (left_behind,) = Outbox.left_behind(store.home / "tracking")
+    assert left_behind.delivered().offset == 0
+    assert [type(operation) for operation, _ in left_behind.read(0)] == []
+    left_behind.keep()
+
+
 def test_a_removal_that_was_killed_is_swept(store: Store) -> None:
     away = store.home / "store" / ".partial" / "removed-0123-4567"
     away.mkdir(parents=True)

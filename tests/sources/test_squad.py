@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,30 @@ def test_broken_json_is_told_with_its_line(tmp_path: Path) -> None:
 def test_the_mirrors_questions_all_have_their_answers_where_they_say(mirror: Path) -> None:
     found, counts = read(mirror / "qg-en" / "squad-v1.1-dev48" / "dev.json.gz")
     assert (len(found), counts) == (617, {})
+
+
+@pytest.mark.parametrize("told", [150_000, -(10**18), 10**18])
+def test_an_answer_that_occurs_everywhere_is_soon_found(tmp_path: Path, told: int) -> None:
+    passage = "ab" + "a" * 199_000
+    file = write(tmp_path / "a.json", *[asked(f"{number}?", ("aa", told)) for number in range(1000)], passage=passage)
+    began = time.process_time()
+    found, _ = read(file)
+    assert {question.start for question in found} == {min(max(told, 2), len(passage) - 2)}
+    assert time.process_time() - began < 2
+
+
+def test_work_that_grows_with_questions_times_passages_is_bounded(tmp_path: Path) -> None:
+    long = write(tmp_path / "a.json", asked("?", ("a", 0)), passage="a" * 200_001)
+    with pytest.raises(UserError, match=r"a passage of 200,001 characters, where at most 200,000 .*\n.*several parag"):
+        read(long)
+    many = write(tmp_path / "b.json", *[asked("?", ("Bo", 8))] * 1001)
+    with pytest.raises(UserError, match=r"paragraphs\[0\]: 1,001 questions about one passage, where at most 1,000"):
+        read(many)
+
+
+def test_json_that_cannot_be_held_as_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="nested too deeply"):
+        read(tmp_path / "a.json")
+    with pytest.raises(UserError, match="ud800 is half a character"):
+        read(write(tmp_path / "b.json", asked("\ud800?", ("Bo", 8))))

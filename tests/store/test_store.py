@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from subgraft.stages.context import Json
 from subgraft.stages.stage import Stage
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import RECORD, Record
-from subgraft.store.step import Step
+from subgraft.store.step import Step, sha256_of
 from subgraft.store.store import Store, default_home
 from toy_steps import nothing
 
@@ -150,6 +151,32 @@ def take_another_steps_record(artifact: Path) -> None:
     (artifact / RECORD).write_text(replace(record, fingerprint="0" * 64).to_json())
 
 
+def nest_the_record(artifact: Path) -> None:
+    """Its digest is right, and whoever reads it would call itself too often."""
+    content = json.loads((artifact / RECORD).read_text())
+    del content["record_sha256"]
+    for _ in range(400):
+        content["summary"] = {"in": content["summary"]}
+    content["record_sha256"] = sha256_of(content)
+    (artifact / RECORD).write_text(json.dumps(content))
+
+
+def bury_the_record(artifact: Path) -> None:
+    (artifact / RECORD).write_text('{"recipe": ' * 100_000)
+
+
+def make_the_record_a_list(artifact: Path) -> None:
+    (artifact / RECORD).write_text("[1]")
+
+
+def give_the_record_other_types(artifact: Path) -> None:
+    content = json.loads((artifact / RECORD).read_text())
+    del content["record_sha256"]
+    content["finished"] = [1]
+    content["record_sha256"] = sha256_of(content)
+    (artifact / RECORD).write_text(json.dumps(content))
+
+
 def put_a_link_in_its_place(artifact: Path) -> None:
     (artifact / "text.txt").rename(artifact.parent.parent / "elsewhere")
     (artifact / "text.txt").symlink_to(artifact.parent.parent / "elsewhere")
@@ -162,6 +189,10 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "its own digest does not match": change_the_summary,
     "utf-8": put_garbage_in_the_record,
     "the record is of another step": take_another_steps_record,
+    "nested too deeply": nest_the_record,
+    "nested too deeply ": bury_the_record,
+    "not a JSON object": make_the_record_a_list,
+    "finished": give_the_record_other_types,
     "record.json is missing": lambda artifact: (artifact / RECORD).unlink(),
     "inner/empty is not as recorded": lambda artifact: (artifact / "inner" / "empty").unlink(),
     "extra is not as recorded": lambda artifact: (artifact / "extra").touch(),
@@ -176,7 +207,7 @@ def test_a_damaged_artifact_is_quarantined_and_made_again(
     DAMAGE[message](store.path(STEP))
     assert later.find(STEP) is None
     (line,) = said
-    assert message in line and "moved to" in line and "\n" not in line
+    assert message.strip() in line and "moved to" in line and "\n" not in line
     assert len(list((store.home / "quarantine").iterdir())) == 1
     later.publish(STEP, write)
     assert Store(store.home).find(STEP) is not None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from subgraft import stages
 from subgraft.config.corpora import Languages
@@ -14,6 +12,7 @@ from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.errors import UserError
 from subgraft.experiment.beginnings import Beginnings, checkpoint_digest
+from subgraft.jsontext import object_in
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
@@ -102,10 +101,11 @@ def _require_reverse(directory: Path, wanted: Languages, learnt: ObjectiveSettin
 
 def _told(directory: Path) -> tuple[str, str] | None:
     """From which language to which a model translates, where a record or the tokenizer's settings beside it say so."""
-    record, settings = _read(directory / "record.json"), _read(directory / "tokenizer_config.json")
-    languages = record.get("recipe", {}).get("languages")
-    if isinstance(languages, dict):
-        return languages["source"], languages["target"]
+    record, settings = (object_in(directory / name) for name in ("record.json", "tokenizer_config.json"))
+    recipe = record.get("recipe")
+    languages = recipe.get("languages") if isinstance(recipe, dict) else None
+    if isinstance(languages, dict) and {"source", "target"} <= languages.keys():
+        return str(languages["source"]), str(languages["target"])
     # Of a model of many languages they are only what its tokenizer begins with, or the name of a group.
     told = str(settings.get("source_lang")), str(settings.get("target_lang"))
     single = settings.get("tokenizer_class") in (None, "MarianTokenizer")
@@ -115,11 +115,3 @@ def _told(directory: Path) -> tuple[str, str] | None:
 def _plain(code: str) -> str:
     """A language's code without a script or country: en_XX is en."""
     return code.replace("-", "_").split("_")[0]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from subgraft.errors import UserError
 from subgraft.fit.pairs import Pair
+from subgraft.jsontext import object_in
 from subgraft.store.disk import space_needed
 
 IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "model", "report"
@@ -43,20 +44,13 @@ class Folder:
             raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another --out.")
         if not self.out.exists() or all(path.name.startswith(UNFINISHED) for path in self.out.iterdir()):
             return
-        found = self._identity()
-        if found is None:
+        found = object_in(self.out / IDENTITY)
+        if not found:
             hint = "Give another --out: an absent or empty folder, or that of the same fit."
             raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)
         if differing := [name for name, value in identity.items() if found.get(name) != value]:
             what = f"holds another fit, with another {' and '.join(differing)}"
             raise UserError(what, where=str(self.out), hint="Give another --out, or what that fit was begun with.")
-
-    def _identity(self) -> Mapping[str, object] | None:
-        try:
-            found = json.loads((self.out / IDENTITY).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
 
     def claim(self, identity: Mapping[str, object]) -> None:
         """Make the folder this fit's."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from subgraft import jsontext
 from subgraft.config.base import SideName, VocabularyKind
 from subgraft.config.corpora import Languages
 from subgraft.config.models import has_one_table
@@ -81,20 +81,15 @@ class GivenModel:
 
 def _of_record(directory: Path) -> Languages | None:
     """Of a model that was made here."""
-    found = _json(directory / RECORD).get("recipe", {}).get("languages")
-    return Languages(**found) if isinstance(found, dict) else None
+    recipe = jsontext.object_in(directory / RECORD).get("recipe")
+    try:
+        return Languages.model_validate(recipe.get("languages")) if isinstance(recipe, dict) else None
+    except ValueError:
+        return None
 
 
 def _of_tokenizer(directory: Path) -> Languages | None:
     """Of a published Marian."""
-    found = _json(directory / "tokenizer_config.json")
+    found = jsontext.object_in(directory / "tokenizer_config.json")
     pair = found.get("source_lang"), found.get("target_lang")
     return Languages(source=str(pair[0]), target=str(pair[1])) if all(pair) else None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from subgraft import jsontext
 from subgraft.errors import UserError
 
 _TRAIN_AGAIN = "Train the generator again."
@@ -39,10 +39,10 @@ def read_description(directory: Path, side: str) -> dict[str, Any]:
             "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
         )
     try:
-        config = json.loads(described.read_text())
+        config = jsontext.parse_object(described.read_bytes())
     except ValueError as error:
         raise UserError(f"not JSON: {error}", where=str(described), hint=_TRAIN_AGAIN) from error
-    if not isinstance(config, dict) or not isinstance(config.get("sides"), dict):
+    if not isinstance(config.get("sides"), dict):
         raise UserError("no description of a generator", where=str(described), hint=_TRAIN_AGAIN)
     if side not in config["sides"]:
         raise UserError(

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from subgraft import jsontext
 from subgraft.errors import UserError
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -38,7 +39,7 @@ def load_beside(
     Raises UserError where there are none, or none that this version can read.
     """
     try:
-        record = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+        record = jsontext.parse_object((directory / f"{name}.json").read_bytes())
         tensors = load_file(directory / f"{name}.safetensors")
     except (OSError, ValueError, SafetensorError):
         raise UserError(f"no {what} here", where=str(directory), hint=hint) from None

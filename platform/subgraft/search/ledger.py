@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from subgraft import jsonlines
+from subgraft import jsonlines, jsontext
 from subgraft.search.results import TrialResult, ended
 from subgraft.store.disk import space_needed
 
@@ -39,8 +39,8 @@ def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
     return [trial for number, trial in sorted(trials.items()) if number not in done]
 
 
-def _trial(fields: Mapping[str, Any]) -> TrialResult | None:
+def _trial(fields: dict[str, Any]) -> TrialResult | None:
     try:
-        return TrialResult(**{**fields, "curve": tuple((int(at), float(bleu)) for at, bleu in fields["curve"])})
-    except (ValueError, KeyError, TypeError):
+        return jsontext.build(TrialResult, fields)
+    except ValueError:
         return None

@@ -27,7 +27,7 @@ class TrialResult:
     values: Mapping[str, Value]
     state: State = "running"
     objectives: Mapping[str, float] = field(default_factory=dict)
-    curve: Sequence[tuple[int, float]] = ()
+    curve: tuple[tuple[int, float], ...] = ()
     seconds: float = 0.0
     made: Mapping[str, float] = field(default_factory=dict)
     shared: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from subgraft import jsontext
 from subgraft.config.base import Split
 from subgraft.config.corpora import CorpusSource
 from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
@@ -117,10 +117,9 @@ def _records(folder: Path) -> Folder | None:
 def _first_record(paths: Iterable[Path]) -> dict[str, Any]:
     line = next((line for path in paths for line in _first_lines(path, 1)), "{}")
     try:
-        found = json.loads(line)
+        return jsontext.parse_object(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _is_text(name: str, value: object) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from subgraft import jsontext
 from subgraft.config.base import Split
 from subgraft.errors import UserError
+from subgraft.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
 from subgraft.sources.resolved import PairFilesSource
 from subgraft.text import reading
 from subgraft.text.cleaning import Sides
@@ -42,6 +44,7 @@ def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
     for article, at in _items(_parsed(path), "data", str(path)):
         for paragraph, beneath in _items(article, "paragraphs", at):
             passage = _field(paragraph, "context", str, beneath)
+            _require_bounded(passage, _field(paragraph, "qas", list, beneath), beneath)
             for asked, place in _items(paragraph, "qas", beneath):
                 text = _field(asked, "question", str, place)
                 span = _span(passage, asked, place, counts)
@@ -64,21 +67,32 @@ def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tupl
     return start, start + len(text)
 
 
+def _require_bounded(passage: str, asked: Sequence[object], where: str) -> None:
+    if len(passage) > PASSAGE_CHARACTERS:
+        what = f"a passage of {len(passage):,} characters, where at most {PASSAGE_CHARACTERS:,} are read"
+        raise UserError(what, where=where, hint="Cut it into several paragraphs, each with its own questions.")
+    if len(asked) > PASSAGE_QUESTIONS:
+        what = f"{len(asked):,} questions about one passage, where at most {PASSAGE_QUESTIONS:,} are read"
+        raise UserError(what, where=where, hint="Give the passage again, as a paragraph with the others.")
+
+
 def _nearest(passage: str, answer: str, told: int) -> int | None:
-    """Where the occurrence of the answer begins that is nearest to the given place."""
-    starts: list[int] = []
-    at = passage.find(answer)
-    while at >= 0:
-        starts.append(at)
-        at = passage.find(answer, at + 1)
-    return min(starts, key=lambda start: abs(start - told), default=None)
+    """Where the occurrence of the answer begins that is nearest to the given place; of two, the earlier one."""
+    told = min(max(told, 0), len(passage))
+    around = passage.rfind(answer, 0, told + len(answer)), passage.find(answer, told)
+    return min((start for start in around if start >= 0), key=lambda start: abs(start - told), default=None)
 
 
 def _parsed(path: Path) -> object:
     try:
-        return json.loads("\n".join(reading.lines(path)))
+        text = "\n".join(reading.lines(path))
+        found = jsontext.parse(text)
+        jsontext.require_characters(found, text)
+        return found
     except json.JSONDecodeError as error:
         raise UserError(f"not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None
+    except ValueError as error:
+        raise UserError(f"not JSON that can be read: {error}", where=str(path)) from None
 
 
 def _field(holder: object, name: str, kind: type[T], where: str) -> T:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from subgraft import jsonlines
+from subgraft import jsonlines, jsontext
 from subgraft.config.runtime import Runtime
 from subgraft.redaction import redacted
 
@@ -123,6 +123,7 @@ class StageContext:
 
 def _event(fields: dict[str, Any]) -> Event | None:
     try:
-        return KINDS[fields.pop("kind")](**fields)
-    except (KeyError, TypeError):
+        kind = KINDS[fields.pop("kind")]
+        return jsontext.build(kind, fields)
+    except (KeyError, TypeError, ValueError):
         return None

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from subgraft import jsontext
 from subgraft.files import file_digest
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import canonical_json, sha256_of
@@ -53,17 +54,16 @@ class Record:
     def from_json(cls, text: str) -> Record:
         """Raises ValueError (with what is wrong) for a truncated, damaged or foreign record."""
         try:
-            content = json.loads(text)
+            content = jsontext.parse_object(text)
             declared = content.pop("record_sha256")
             if sha256_of(content) != declared:
                 raise ValueError("its own digest does not match")
-            content["files"] = tuple(FileEntry(**entry) for entry in content["files"])
-            provenance = content["provenance"]
-            content["provenance"] = Provenance(**{**provenance, "argv": tuple(provenance["argv"])})
-            return cls(**content)
+            content["files"] = tuple(jsontext.build(FileEntry, entry) for entry in content["files"])
+            content["provenance"] = jsontext.build(Provenance, content["provenance"])
+            return jsontext.build(cls, content)
         except json.JSONDecodeError as error:
             raise ValueError(f"{RECORD} is not whole") from error
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not a record ({error!r})") from error
 
 

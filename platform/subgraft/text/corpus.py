@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from subgraft import jsontext
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
@@ -56,14 +57,19 @@ class Corpus:
     def open(cls, directory: Path, cache: Path | None = None) -> Corpus:
         """Raises UserError where `directory` holds no corpus that this version can read."""
         try:
-            record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+            record = jsontext.parse_object((directory / RECORD).read_bytes())
         except (OSError, ValueError):
             raise UserError(f"not a corpus: it holds no readable {RECORD}", where=str(directory)) from None
-        form = record.pop("format", None) if isinstance(record, dict) else None
+        form = record.pop("format", None)
         if form not in (_PAIR, _FIELDS):
             raise UserError("a corpus of another version", where=str(directory / RECORD), hint="Build it again.")
-        known = _pair_from(record) if form == _PAIR else _fields_from(record)
-        return cls(directory=directory, cache=cache, **known)
+        try:
+            known = _pair_from(record) if form == _PAIR else _fields_from(record)
+            return cls(directory=directory, cache=cache, **known)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(
+                "not the record of a corpus", where=str(directory / RECORD), hint="Build it again."
+            ) from None
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from typing import Protocol
 import numpy as np
 import tokenizers
 
+from subgraft import jsontext
 from subgraft.files import file_digest, sync_tree
 from subgraft.locks import Lock
 from subgraft.text.segments import Text
@@ -86,10 +87,10 @@ class Entry:
 def entries(cache: Path) -> Iterator[Entry]:
     """What a cache holds; anything unreadable in it is left to `encode`."""
     for record in sorted(cache.glob(f"*/{RECORD}")):
-        with suppress(OSError, ValueError, KeyError):
-            told = json.loads(record.read_text(encoding="utf-8"))
+        told = jsontext.object_in(record)
+        with suppress(OSError, KeyError):
             size = sum(path.stat().st_size for path in record.parent.iterdir())
-            yield Entry(record.parent, told["text"], told["tokenizer"], size, record.stat().st_mtime)
+            yield Entry(record.parent, str(told["text"]), str(told["tokenizer"]), size, record.stat().st_mtime)
 
 
 def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
@@ -122,7 +123,7 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
 def _opened(directory: Path) -> Encoded | None:
     """What lies there, if its files' digests are right; otherwise None."""
     try:
-        told = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+        told = jsontext.object_in(directory / RECORD)
         if any(file_digest(_file(directory, name)) != told["files"][name] for name in _ARRAYS):
             return None
         os.utime(directory / RECORD)
@@ -149,7 +150,7 @@ def _make(directory: Path, text: Text, encoder: Encoder, made_by: dict[str, obje
         (beside / RECORD).write_text(json.dumps({**made_by, "files": files}, indent=1) + "\n", encoding="utf-8")
         sync_tree(beside)
         shutil.rmtree(directory, ignore_errors=True)  # what is there does not verify
-        with suppress(OSError):  # another machine was quicker, where locks do not reach
+        with suppress(OSError, KeyError):  # another machine was quicker, where locks do not reach
             beside.rename(directory)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from subgraft import jsonlines
+from subgraft import jsonlines, jsontext
 from subgraft.locks import Lock
 from subgraft.redaction import redacted_values
 
@@ -150,8 +150,9 @@ class Outbox:
     def delivered(self) -> Delivered:
         """As last noted."""
         try:
-            return Delivered(**json.loads(self.path.with_suffix(".sent").read_text(encoding="utf-8")))
-        except (FileNotFoundError, ValueError, TypeError):
+            sent = self.path.with_suffix(".sent").read_text(encoding="utf-8")
+            return jsontext.build(Delivered, jsontext.parse(sent))
+        except (FileNotFoundError, ValueError):
             return Delivered()
 
     def note(self, delivered: Delivered) -> None:
@@ -174,6 +175,7 @@ class Outbox:
 
 def _operation(fields: dict[str, Any]) -> Operation | None:
     try:
-        return OPERATIONS[fields.pop("kind")](**fields)
-    except (KeyError, TypeError):
+        kind = OPERATIONS[fields.pop("kind")]
+        return jsontext.build(kind, fields)
+    except (KeyError, TypeError, ValueError):
         return None

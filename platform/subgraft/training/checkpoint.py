@@ -14,6 +14,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from subgraft import jsontext
 from subgraft.errors import OperationalError
 from subgraft.files import file_digest, sync
 
@@ -98,11 +99,11 @@ def _write(directory: Path, tensors: Mapping[str, Tensor], state: Mapping[str, A
 
 
 def _read(directory: Path) -> Checkpoint:
-    envelope = json.loads((directory / STATE).read_text())
+    envelope = jsontext.parse_object((directory / STATE).read_bytes())
     text = envelope["payload"]
     if hashlib.sha256(text.encode()).hexdigest() != envelope["sha256"]:
         raise ValueError(f"{STATE} is damaged")
-    described = json.loads(text)
+    described = jsontext.parse_object(text)
     if file_digest(directory / TENSORS) != described["sha256"]:
         raise ValueError(f"{TENSORS} is damaged")
     state = described["state"]

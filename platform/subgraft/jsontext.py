@@ -1,0 +1,88 @@
+"""JSON that others have written, or damaged: whatever is wrong with it is a ValueError that says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from subgraft.limits import NESTING
+
+T = TypeVar("T")
+# Each is worth keeping: logs are read line by line.
+_adapters: dict[type, TypeAdapter[Any]] = {}
+
+
+def parse(text: str | bytes) -> Any:
+    """The value that a text holds.
+
+    Raises ValueError for what is not JSON (JSONDecodeError, with the place) or not UTF-8, for a number of thousands of
+    digits, and for values nested deeper than anybody means: whoever reads them calls itself for each.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    _require_shallow(found)
+    return found
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """The object that a text holds. Raises ValueError as `parse` does, and for another value."""
+    found = parse(text)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object with named fields")
+    return found
+
+
+def object_in(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where there is no such file, or none that can be read."""
+    try:
+        return parse_object(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+
+
+def build(kind: type[T], found: Any) -> T:
+    """A dataclass from an object of its fields. Raises ValueError where one is missing, unknown or of another type."""
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object with named fields")
+    if unknown := found.keys() - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
+        raise ValueError(f"unknown fields {sorted(unknown)}")
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    try:
+        built: T = _adapters[kind].validate_python(found)
+        return built
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def require_characters(found: Any, text: str) -> None:
+    """Raises ValueError where a value has half a character, which JSON can escape and no file of text can hold."""
+    if "\\u" in text:
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ord(error.object[error.start])
+            raise ValueError(f"\\u{half:04x} is half a character, without its other half") from None
+
+
+def _require_shallow(found: Any) -> None:
+    level, depth = [found], 0
+    while level:
+        depth += 1
+        if depth > NESTING:
+            raise ValueError("nested too deeply")
+        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, list | dict)]
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
