@@ -19,7 +19,10 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    *(f"docs/{name}.md" for name in ("cluster", "design", "extending", "guide", "results", "settings", "tree")),
+    *(
+        f"docs/{name}.md"
+        for name in ("cluster", "design", "extending", "guide", "results", "security", "settings", "tree")
+    ),
 )
 NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "studies/", "configs/", "docs/", "k8s/", "slurm/")
 

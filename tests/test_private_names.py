@@ -29,8 +29,10 @@ class Name:
         return f"{self.module}.{self.attribute}"
 
 
+JOINING = ("backend", "world_rank", "world_size", "init_method", "timeout_s")
 RAY, SACREBLEU, DEEPSPEED = "ray 2.60", "sacrebleu 2.6", "deepspeed 0.19"
 UPLOAD, TER, MEMORY = "execution/upload.py", "metrics/ter_alignment.py", "faults/test_memory.py"
+LOCAL, RENDEZVOUS, TRAIN = "execution/local_ray.py", "execution/rendezvous.py", "ray.train.torch.config"
 PACKAGE = ("target_path", "include_gitignore", "excludes", "logger")
 ALIGNMENT = "sacrebleu.metrics.lib_ter"
 NODES = "ray.autoscaler._private.fake_multi_node.node_provider"
@@ -38,6 +40,11 @@ ZERO = "deepspeed.runtime.zero.stage_1_and_2"
 NAMES = (
     Name(UPLOAD, RAY, "ray._private.runtime_env.packaging", "create_package", PACKAGE),
     Name(UPLOAD, RAY, "ray._private.ray_constants", "get_runtime_env_default_excludes"),
+    Name(LOCAL, RAY, "ray._private", "ray_constants"),
+    Name(LOCAL, RAY, "ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
+    Name(RENDEZVOUS, RAY, TRAIN, "_TorchBackend"),
+    Name(RENDEZVOUS, RAY, TRAIN, "_set_torch_distributed_env_vars"),
+    Name(RENDEZVOUS, RAY, TRAIN, "_setup_torch_process_group", JOINING),
     Name(TER, SACREBLEU, ALIGNMENT, "BeamEditDistance", ("words_ref",)),
     Name(TER, SACREBLEU, ALIGNMENT, "trace_to_alignment", ("trace",)),
     Name(TER, SACREBLEU, ALIGNMENT, "_shift", ("words_h", "words_r", "cached_ed", "checked_candidates")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError, UserError
 from subgraft.execution.cluster import ENVIRONMENT
+from subgraft.execution.local_ray import start
+from subgraft.execution.ray_folder import ray_folder
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.locks import Lock
 from subgraft.search.ledger import Ledger
@@ -40,12 +41,14 @@ def one_core() -> Iterator[None]:
         environment.delenv("MLFLOW_TRACKING_URI", raising=False)
         for name, value in ENVIRONMENT.items():
             environment.setenv(name, value)
-        os.environ.setdefault("RAY_AUTH_TOKEN", "0" * 64)  # for good: Ray keeps the first that a process has
-        ray.init("local", num_cpus=1, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False)
-        yield
-        assert ray.available_resources()["CPU"] == 1.0, "a step of a search that is over holds the core"
-        assert ray.available_resources()["node:__internal_head__"] == 1.0, "a trial of a search that is over is left"
-        ray.shutdown()
+        with ray_folder(print) as folder:
+            start(folder, cpus=1)
+            yield
+            assert ray.available_resources()["CPU"] == 1.0, "a step of a search that is over holds the core"
+            assert ray.available_resources()["node:__internal_head__"] == 1.0, (
+                "a trial of a search that is over is left"
+            )
+            ray.shutdown()
 
 
 @pytest.fixture

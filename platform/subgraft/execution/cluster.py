@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import signal
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from subgraft.config.runtime import Runtime
-from subgraft.errors import OperationalError, Terminated
+from subgraft.errors import OperationalError, SubgraftError, Terminated
+from subgraft.execution.local_ray import start
+from subgraft.execution.ray_folder import ray_folder
 
-OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -33,15 +35,22 @@ ENVIRONMENT = {
 }
 
 
+def _to_standard_error(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 @contextmanager
-def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
+def cluster(
+    runtime: Runtime, address: str | None = None, say: Callable[[str], None] = _to_standard_error
+) -> Iterator[str]:
     """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
 
-    What it yields is where the dashboard is, as host:port, if this process knows of one.
+    What it yields is where the dashboard is, as host:port, if this process knows of one. `say` is told of what killed
+    runs left, and where Ray's logs are if this one fails.
 
-    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on this machine
-    only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError when no
-    cluster is to be had. While it is up, SIGTERM raises Terminated in the main thread.
+    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on the loopback
+    address only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError
+    when no cluster is to be had. While it is up, SIGTERM raises Terminated in the main thread.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -54,16 +63,23 @@ def cluster(runtime: Runtime, address: str | None = None) -> Iterator[str]:
         yield ""
         return
     before = signal.getsignal(signal.SIGTERM)
+    with ray_folder(say) if not address else nullcontext() as folder:
+        dashboard = _up(runtime, address, folder)
+        with _terminated(before):
+            try:
+                yield dashboard
+            finally:
+                ray.shutdown()
+
+
+def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
     try:
-        dashboard = _connect(address) if address else _start(runtime)
+        return start(folder, dashboard=runtime.dashboard) if folder else _connect(address)
+    except SubgraftError:
+        raise
     except Exception as error:  # a node that does not come up in time is no more than an Exception
         hint = "Run the same command again; a busy machine may have been too slow."
         raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", hint=hint) from error
-    with _terminated(before):
-        try:
-            yield dashboard
-        finally:
-            ray.shutdown()
 
 
 @contextmanager
@@ -94,25 +110,7 @@ def _terminated(before: Any) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _connect(address: str) -> str:
+def _connect(address: str | None) -> str:
     import ray
 
     return ray.init(address, log_to_driver=False, logging_level=logging.ERROR).dashboard_url or ""
-
-
-def _start(runtime: Runtime) -> str:
-    import ray
-
-    # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
-    # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it.
-    if not runtime.dashboard:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    context = ray.init(
-        "local",
-        include_dashboard=runtime.dashboard,
-        dashboard_host="127.0.0.1",
-        object_store_memory=OBJECT_STORE_BYTES,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-    )
-    return context.dashboard_url or ""

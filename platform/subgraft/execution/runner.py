@@ -49,7 +49,7 @@ def run(
                 observer.cached(entry.step, records[entry.step.fingerprint])
     if plan.to_run:
         store.sweep()
-        with cluster(runtime, address):
+        with cluster(runtime, address, store.say):
             if address is None and "RAY_ADDRESS" not in os.environ:  # a cluster elsewhere may grow
                 _check_local(plan, store, runtime)
             records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here()).run())

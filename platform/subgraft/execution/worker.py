@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
+from subgraft.execution.local_ray import local_folder
 from subgraft.locks import Lock
 from subgraft.redaction import redacted
 from subgraft.store.disk import space_needed
@@ -100,15 +101,18 @@ def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
     from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
     from ray.train.torch import TorchConfig, TorchTrainer
 
+    from subgraft.execution.rendezvous import FileTorchConfig
+
     # Ray Train would load what it wrote in an earlier attempt, and die of it where that is damaged.
     own = job.home / "work" / job.step.fingerprint / RAY_TRAIN
     shutil.rmtree(own, ignore_errors=True)
     resources = {"CPU": job.cpus, **({"GPU": job.gpus} if job.gpus else {})}
+    backend, folder = "nccl" if job.gpus else "gloo", local_folder()
     on_worker: Any = _on_worker  # returns a value, which Ray's annotation leaves out
     trainer: Any = TorchTrainer(
         on_worker,
         train_loop_config={"job": job, "out": out},
-        torch_config=TorchConfig(backend="nccl" if job.gpus else "gloo"),
+        torch_config=FileTorchConfig(backend, folder=str(folder)) if folder else TorchConfig(backend),
         scaling_config=ScalingConfig(
             num_workers=job.runtime.workers, use_gpu=bool(job.gpus), resources_per_worker=resources
         ),

@@ -107,7 +107,7 @@ class SearchSession:
             recorder.earlier()
             page.write(recorder.trials)
             if len(ended(tuple(recorder.trials.values()))) < wanted(self._pipeline):
-                with cluster(runtime, address) as page.dashboard:
+                with cluster(runtime, address, display.say) as page.dashboard:
                     self._prepare(store, recorder, display, tracker, address)
                     self._try_out(recorder, address)
             status = "FINISHED"

@@ -60,7 +60,7 @@ class Store:
 
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()
-        self._say = say or (lambda line: print(line, file=sys.stderr))
+        self.say = say or (lambda line: print(line, file=sys.stderr))
         self._verified: dict[str, tuple[object, Record]] = {}
 
     def path(self, step: Step) -> Path:
@@ -210,7 +210,7 @@ class Store:
         if identity is not None and grave.stat().st_ino != identity:
             grave.rename(directory)  # a good one had just taken its place
             return
-        self._say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {grave}")
+        self.say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {grave}")
 
 
 def _verify(directory: Path, step: Step) -> Record:

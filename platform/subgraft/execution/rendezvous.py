@@ -1,0 +1,52 @@
+"""How the workers of a training find each other.
+
+PyTorch's way is a store on a TCP port of the first worker. It listens on every address of the machine, and whoever
+reaches it can change what the workers agree on. On one machine a file does as well.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.train.torch.config import (
+    TorchConfig,
+    _set_torch_distributed_env_vars,
+    _setup_torch_process_group,
+    _TorchBackend,
+)
+
+
+@dataclass
+class FileTorchConfig(TorchConfig):
+    """A process group of workers on one machine, which meet in a file below `folder`."""
+
+    folder: str = ""
+
+    @property
+    def backend_cls(self) -> type[_TorchBackend]:
+        return _FileBackend
+
+
+class _FileBackend(_TorchBackend):
+    """Ray's own, but for how it begins; backend_config is a FileTorchConfig."""
+
+    def on_start(self, worker_group: Any, backend_config: Any) -> None:
+        meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=backend_config.folder)) / "store"
+        worker_group.execute(_set_torch_distributed_env_vars)
+        joining = [
+            worker_group.execute_single_async(
+                rank,
+                _setup_torch_process_group,
+                backend=backend_config.backend,
+                world_rank=rank,
+                world_size=len(worker_group),
+                init_method=meeting.as_uri(),
+                timeout_s=backend_config.timeout_s,
+            )
+            for rank in range(len(worker_group))
+        ]
+        ray.get(joining)

@@ -1,0 +1,152 @@
+"""A local Ray is this user's alone: none of its processes answers elsewhere, and nobody else enters its folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+from listening import answering_elsewhere, listening
+from small_searches import searchable
+from subgraft.cli import main
+from subgraft.config.runtime import Runtime
+from subgraft.errors import OperationalError
+from subgraft.execution.cluster import cluster
+from subgraft.execution.ray_folder import PREFIX
+from subgraft.execution.runner import run
+from subgraft.recipes.recipe import Recipe
+from subgraft.stages.context import Context, Json
+from subgraft.stages.stage import Stage
+from subgraft.store.step import Step
+from subgraft.store.store import Store
+
+pytestmark = pytest.mark.ray
+
+
+class Waiting(Recipe):
+    until: str
+
+
+def wait_together(recipe: Waiting, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Join the group's other workers, and wait until a file is there."""
+    import torch
+    import torch.distributed as distributed
+
+    total = torch.ones(1)
+    distributed.all_reduce(total)
+    context.metrics(1, {"workers": float(total)})
+    deadline = time.monotonic() + 60
+    while not Path(recipe.until).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return {"workers": distributed.get_world_size()}
+
+
+class Look:
+    """What was seen of this process and those below it: what they listen on, what answered, modes of Ray's folder."""
+
+    def __init__(self) -> None:
+        self.sockets: set[tuple[str, int]] = set()
+        self.answering: list[str] = []
+        self.modes: set[int] = set()
+
+    def once(self) -> None:
+        new = listening(psutil.Process()) - self.sockets
+        self.sockets |= new
+        self.answering += answering_elsewhere(new)
+        self.modes |= {stat.S_IMODE(folder.stat().st_mode) for folder in ray_folders()}
+
+    @contextmanager
+    def repeatedly(self) -> Iterator[None]:
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(0.2):
+                self.once()
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looking.join()
+
+    def check(self) -> None:
+        assert len(self.sockets) > 5, "Ray was not looked at"
+        assert {address for address, _ in self.sockets} <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+        assert self.answering == []
+        assert self.modes == {0o700}
+
+
+class Looking:
+    """An observer that looks when a step reports, and lets it end."""
+
+    def __init__(self, look: Look, until: Path) -> None:
+        self._look = look
+        self._until = until
+
+    def metrics(self, *_: object) -> None:
+        self._look.once()
+        self._until.touch()
+
+    def ignored(self, *_: object) -> None:
+        pass
+
+    cached = started = progress = warned = finished = failed = ignored
+
+
+def ray_folders() -> set[Path]:
+    """Those of runs of this process."""
+    mine = f"{os.getpid()}/"
+    return {path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if any(path.glob(f"ray/session_*_{mine}"))}
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    # Ray's processes import this module's stage; pytest's own path does not reach them.
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent / 'support'}", prepend=os.pathsep)
+
+
+@pytest.mark.parametrize("dashboard", [False, True])
+def test_two_workers_of_a_run_answer_on_this_machine_only(tmp_path: Path, dashboard: bool) -> None:
+    step = Step(Stage("wait", 1, wait_together, distributed=True), "waiting", Waiting(until=str(tmp_path / "seen")))
+    look, said = Look(), list[str]()
+    store = Store(tmp_path / "home", said.append)
+    records = run(
+        store, [step], Runtime(workers=2, zero_stage=0, dashboard=dashboard), [Looking(look, tmp_path / "seen")]
+    )
+    assert records[step.fingerprint].summary == {"workers": 2}
+    look.check()
+    assert not ray_folders() and not said, "nothing is left"
+
+
+def test_a_search_answers_on_this_machine_only(tmp_path: Path) -> None:
+    look = Look()
+    with look.repeatedly():
+        assert main(["search", str(searchable(tmp_path)), "search.trials=1", "search.concurrent=1"]) == 0
+    look.check()
+
+
+def test_logs_of_a_run_that_failed_are_kept_and_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(OperationalError, match="the disk"), cluster(Runtime(), say=said.append):
+        raise OperationalError("the disk failed")
+    assert not ray.is_initialized()
+    (line,) = said
+    logs = Path(line.rpartition(": ")[2])
+    assert (logs / "raylet.out").is_file()
