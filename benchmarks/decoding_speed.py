@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
+from subgraft.terminal import Terminal
 from rich.table import Table
 from torch import Tensor
 
@@ -73,7 +73,7 @@ def main() -> None:
         cells += [f"{lengths[name]:.1f} ×{lengths[name] / lengths[first]:.2f}"]
         cells += [_ratio(rates[name], rates[first]) for rates in speeds]
         table.add_row(name, *cells)
-    Console().print(table, f"{len(sources)} sentences, beam {given.beam}, batches of {BATCH}, {given.rounds} rounds")
+    Terminal().print(table, f"{len(sources)} sentences, beam {given.beam}, batches of {BATCH}, {given.rounds} rounds")
 
 
 def _arguments() -> argparse.Namespace:

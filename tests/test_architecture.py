@@ -13,7 +13,7 @@ import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"redaction", "errors", "files", "jsonlines", "jsontext", "limits", "locks"},
+    {"redaction", "errors", "files", "jsonlines", "jsontext", "limits", "locks", "printed", "terminal"},
     {"config"},
     {"text"},
     {"sources"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from small_experiments import tiny, written
 from subgraft.config.configfile import load
@@ -20,6 +19,7 @@ from subgraft.store.events import EVENTS, EventLog
 from subgraft.store.provenance import Provenance
 from subgraft.store.step import in_order
 from subgraft.store.store import Store
+from subgraft.terminal import Terminal
 
 CONFIG = tiny(
     corpora="{everyday: {folder: upstream}, law: {folder: downstream}}",
@@ -119,7 +119,7 @@ def test_arithmetic_where_nothing_was_measured(
     assert found.pace is not None
     assert found.pace.seconds == pytest.approx(6 * found.parameters.total * 500 / (2 * 1e9))
     assert found.device_hours == pytest.approx(3 * found.pace.seconds * 2 / 3600)
-    console = Console(width=200, record=True, file=(place / "printed").open("w"))
+    console = Terminal(width=200, record=True, file=(place / "printed").open("w"))
     console.print(table([found], GPU))
     line = console.export_text().splitlines()[1]
     assert f"{3.0 * (found.device_hours or 0):.2f} USD" in line and "runtime.device_flops" in line

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from subgraft.config.base import Settings
 from subgraft.execution.plan import State, make_plan, table
@@ -14,6 +13,7 @@ from subgraft.stages.stage import Stage
 from subgraft.store.events import EVENTS, EventLog
 from subgraft.store.step import Step
 from subgraft.store.store import Store
+from subgraft.terminal import Terminal
 from toy_steps import nothing
 
 
@@ -109,7 +109,7 @@ def test_the_table_reads_well(store: Store) -> None:
     step = vocabulary(size=20)
     store.work(step).mkdir(parents=True)
     EventLog(store.work(step) / EVENTS).append("started")
-    console = Console(width=120, record=True, quiet=False, file=(store.home / "printed").open("w"))
+    console = Terminal(width=120, record=True, quiet=False, file=(store.home / "printed").open("w"))
     console.print(table(make_plan(store, [step])))
     corpus, below = console.export_text().splitlines()[1:]
     assert "cached" in corpus and "made in 0 s" in corpus

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from rich.console import Console
-
 from subgraft.errors import UserError
 from subgraft.execution.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
 from subgraft.recipes.recipe import Recipe
@@ -14,6 +12,7 @@ from subgraft.stages.stage import Stage
 from subgraft.store.events import Progress, Warned
 from subgraft.store.step import Step
 from subgraft.store.store import Store
+from subgraft.terminal import Terminal
 from toy_steps import nothing
 
 
@@ -84,7 +83,7 @@ def test_a_failure_or_a_stop_is_one_line() -> None:
 def test_bars_on_a_terminal_and_names_as_they_are(tmp_path: Path) -> None:
     record = Store(tmp_path).publish(STEP, lambda out: {})
     shown = io.StringIO()
-    console = Console(file=shown, force_terminal=True, width=100, _environ={"TERM": "xterm"})
+    console = Terminal(file=shown, force_terminal=True, width=100, _environ={"TERM": "xterm"})
     display = display_for(console)
     assert isinstance(display, RichDisplay)
     display.started(STEP)
@@ -98,7 +97,7 @@ def test_bars_on_a_terminal_and_names_as_they_are(tmp_path: Path) -> None:
 
 def test_lines_elsewhere() -> None:
     shown = io.StringIO()
-    display = display_for(Console(file=shown, width=20))
+    display = display_for(Terminal(file=shown, width=20))
     assert isinstance(display, PlainDisplay)
     display.say("a line that is longer than [twenty] columns")
     assert shown.getvalue() == "a line that is longer than [twenty] columns\n"

@@ -7,11 +7,11 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from subgraft.fit.advice import Advice
 from subgraft.fit.outcome import Outcome
 from subgraft.reporting.data import ReportData
+from subgraft.terminal import Terminal
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -25,7 +25,7 @@ def test_it_fits_a_terminal_of_eighty_columns_and_cuts_no_figure(report_data: Re
     advised: Any = None  # the table is of the report alone
     outcome = Outcome(replace(report_data, systems=systems, baseline="old"), Advice("own", ""), advised)
     printed = StringIO()
-    Console(file=printed, width=80).print(outcome.table())
+    Terminal(file=printed, width=80).print(outcome.table())
     assert "…" not in printed.getvalue()
     assert all(len(line) <= 80 for line in printed.getvalue().splitlines())
     assert ("one seed" if seeds == 1 else "means over 2 seeds") in " ".join(printed.getvalue().split())

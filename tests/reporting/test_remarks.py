@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from subgraft.metrics.significance import Comparison, Interval
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.remarks import group, on_few_seeds, untrained, verdict
 from subgraft.reporting.report import write_report
 from subgraft.reporting.terminal import terminal_table
+from subgraft.terminal import Terminal
 
 UNKNOWN = "whether another seed would agree is not known"
 # Of this word, with a `not` or `nothing` before it in its sentence or without.
@@ -32,7 +32,7 @@ def with_seeds(data: ReportData, seeds: int) -> ReportData:
 
 
 def printed(data: ReportData) -> str:
-    console = Console(file=io.StringIO(), width=300)
+    console = Terminal(file=io.StringIO(), width=300)
     console.print(terminal_table(data))
     assert isinstance(console.file, io.StringIO)
     return " ".join(console.file.getvalue().split())

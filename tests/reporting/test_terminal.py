@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from rich.console import Console
-
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.terminal import terminal_table
+from subgraft.terminal import Terminal
 
 
 def rendered(data: ReportData, width: int = 80) -> str:
-    console = Console(file=io.StringIO(), width=width)
+    console = Terminal(file=io.StringIO(), width=width)
     console.print(terminal_table(data).rich())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

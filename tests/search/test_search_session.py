@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from small_searches import searchable
 from subgraft.cli import main
@@ -24,6 +23,7 @@ from subgraft.search.ledger import Ledger
 from subgraft.search.results import TrialResult, Value
 from subgraft.search.session import Found, SearchSession, last_trial_steps, sessions
 from subgraft.store.store import Store
+from subgraft.terminal import Terminal
 from subgraft.tracking.server import Server
 
 pytestmark = pytest.mark.ray
@@ -65,7 +65,7 @@ def session(place: Path, *changes: str) -> SearchSession:
 
 def searched(place: Path, *changes: str) -> Found:
     with (place / "said").open("a") as said:
-        return session(place, *changes).run(Console(file=said, width=200))
+        return session(place, *changes).run(Terminal(file=said, width=200))
 
 
 def starts(place: Path, stage: str) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from safetensors.numpy import load_file, save_file
 
 from subgraft.config.base import Settings
@@ -23,6 +22,7 @@ from subgraft.stages.stage import Stage
 from subgraft.store.events import Metrics
 from subgraft.store.step import TEST_SET, Step
 from subgraft.store.store import Store
+from subgraft.terminal import Terminal
 from subgraft.tracking.compare import compare, table
 from subgraft.tracking.delivery import Delivery
 from subgraft.tracking.outbox import Outbox, StartRun
@@ -156,7 +156,7 @@ def test_runs_are_compared(store: Store) -> None:
     ]
     found = [system.system for system in compare(server, ["forgetful"])]
     assert found == ["patt", "patt (upstream)", "evaluate bert", "avg"]
-    console = Console(width=100, record=True, file=(store.home / "printed").open("w"))
+    console = Terminal(width=100, record=True, file=(store.home / "printed").open("w"))
     console.print(table(systems))
     shown = console.export_text()
     assert re.search(r"tuesday +patt +1 +21", shown)

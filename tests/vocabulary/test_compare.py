@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+from subgraft.terminal import Terminal
 from subgraft.text import reading
 from subgraft.vocabulary.compare import Oversegmented, compare, render
 from subgraft.vocabulary.learn import learn
@@ -63,7 +63,7 @@ def test_json_and_rendering() -> None:
     values = json.loads(json.dumps(gap.to_json()))
     assert values["unseen_share"] == pytest.approx(0.6)
     assert values["text"]["oversegmented"][0]["upstream"] == ["▁", "dan", "k", "bar"]
-    console = Console(record=True, width=100, file=io.StringIO())
+    console = Terminal(record=True, width=100, file=io.StringIO())
     console.print(render(gap))
     shown = console.export_text()
     for expected in (

@@ -23,6 +23,7 @@ from subgraft.cli import (
 )
 from subgraft.cli.arguments import Parser
 from subgraft.errors import SubgraftError, Terminated
+from subgraft.printed import say
 from subgraft.redaction import redacted
 
 GROUPS = (experiments, fit, search, corpora, vocabularies, generators, grafts, models, registry, store, doctor)
@@ -45,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int | None = chosen.command(chosen)
         return code or 0
     except SubgraftError as error:
-        print(f"subgraft: {error}", file=sys.stderr)
+        say(f"subgraft: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:
-        print("subgraft: stopped; run the same command again and it carries on", file=sys.stderr)
+        say("subgraft: stopped; run the same command again and it carries on", to=sys.stderr)
         return stop.exit_code if isinstance(stop, Terminated) else 130
     except BrokenPipeError:
         # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
@@ -56,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(redacted(f"subgraft: {where}{error.strerror or error}"), file=sys.stderr)
+        say(redacted(f"subgraft: {where}{error.strerror or error}"), to=sys.stderr)
         return 1
     except Exception:  # a mistake of ours, told in full but for secrets
-        print(redacted(traceback.format_exc()), file=sys.stderr)
+        say(redacted(traceback.format_exc()), to=sys.stderr)
         return 1

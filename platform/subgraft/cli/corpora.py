@@ -11,6 +11,7 @@ from subgraft.cli.arguments import corpus_languages
 from subgraft.cli.output import Commands, console
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.errors import UserError
+from subgraft.printed import say
 from subgraft.sources.squad import Pairing
 
 # What the built-in corpus is in, and any folder with both.
@@ -54,7 +55,7 @@ def list_corpora(arguments: argparse.Namespace) -> None:
         table.add_row(found.name, found.kind, _few(found.languages), others, documents, *sizes)
     console().print(table)
     if data_folder() is None:
-        print("Set SUBGRAFT_DATA to a folder of corpora to see those too.")
+        say("Set SUBGRAFT_DATA to a folder of corpora to see those too.")
 
 
 def get(arguments: argparse.Namespace) -> None:
@@ -66,8 +67,8 @@ def get(arguments: argparse.Namespace) -> None:
     )
     for split in corpus.splits:
         counts = ", ".join(f"{rule} {count:,}" for rule, count in corpus.counts[split].items())
-        print(f"{split}: {counts}")
-    print(f"written to {arguments.out}")
+        say(f"{split}: {counts}")
+    say(f"written to {arguments.out}")
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -7,8 +7,13 @@ import os
 import shutil
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from subgraft.cli.output import Commands, console
+from subgraft.printed import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "gensim", "ray", "mlflow", "sacrebleu")
 OPTIONAL = ("deepspeed", "mtdata")
@@ -28,8 +33,15 @@ def examine(arguments: argparse.Namespace) -> int:
     if arguments.upload:
         findings.append(_upload(arguments.upload))
     for good, line in findings:
-        console().print(f"[green]ok[/]       {line}" if good else f"[red]missing[/]  {line}", highlight=False)
+        console().print(_finding(good, line))
     return 0 if all(good for good, _ in findings) else 1
+
+
+def _finding(good: bool, line: str) -> Text:
+    from rich.text import Text
+
+    mark = ("ok       ", "green") if good else ("missing  ", "red")
+    return Text.assemble(mark, printable(line))
 
 
 def _libraries() -> list[tuple[bool, str]]:

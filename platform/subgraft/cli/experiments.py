@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console, new_directory
 from subgraft.errors import UserError
+from subgraft.printed import say
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
@@ -93,9 +94,9 @@ def run(arguments: argparse.Namespace) -> None:
     session = _session(arguments.config, arguments.overrides)
     finished = session.run(console(), arguments.address)
     console().print(finished.table)
-    console().print(f"\nreport       {finished.report}", highlight=False)
+    console().print(f"\nreport       {finished.report}")
     for purpose, command in finished.commands:
-        console().print(f"{purpose:12} {command}", highlight=False, markup=False)
+        console().print(f"{purpose:12} {command}")
 
 
 def plan(arguments: argparse.Namespace) -> None:
@@ -109,7 +110,7 @@ def plan(arguments: argparse.Namespace) -> None:
         console().print(needed)
     warnings = (f"warning: {line}" for line in session.warnings())
     for line in (*session.text_beside(), *session.unspelled(), *warnings):
-        console().print(f"\n{line}", highlight=False, markup=False)
+        console().print(f"\n{line}")
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:
@@ -128,7 +129,7 @@ def copy_report(arguments: argparse.Namespace) -> None:
         source = _report_of(arguments.run)
     with new_directory(arguments.out) as out:
         shutil.copytree(source, out, dirs_exist_ok=True)
-    print(f"{arguments.out / 'report.html'}")
+    say(f"{arguments.out / 'report.html'}")
 
 
 def _report_of(run: str) -> Path:
@@ -150,4 +151,4 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.tracking.page import serve
 
     _require_recorded()
-    serve(default_home(), arguments.port, lambda line: print(line, flush=True))
+    serve(default_home(), arguments.port, say)

@@ -16,6 +16,7 @@ from subgraft.cli.registered import HELP, local_model
 from subgraft.config.initialiser_facts import names_with
 from subgraft.config.tasks import TASKS, TaskName
 from subgraft.errors import UserError
+from subgraft.printed import say
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
@@ -65,7 +66,7 @@ def train_generator(arguments: argparse.Namespace) -> None:
         display.close()
     with new_directory(arguments.out) as out:
         shutil.copytree(store.path(step), out, dirs_exist_ok=True)
-    print(f"written to {arguments.out}; `subgraft transfer --method {arguments.kind} --generator` takes it")
+    say(f"written to {arguments.out}; `subgraft transfer --method {arguments.kind} --generator` takes it")
 
 
 def _experiment(arguments: argparse.Namespace) -> Experiment:

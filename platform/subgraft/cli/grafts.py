@@ -12,6 +12,7 @@ from subgraft.cli.output import Commands, console, new_directory, new_file, requ
 from subgraft.cli.registered import HELP, local_model, require_sound
 from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.errors import UserError
+from subgraft.printed import say
 
 if TYPE_CHECKING:
     from subgraft.vocabulary.entry import Entry
@@ -111,7 +112,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
         with new_file(arguments.out) as out, out.open("w", encoding="utf-8") as file:
             file.write("\t".join(SimilarRow._fields) + "\n")
             file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
-        print(f"{len(entries):,} tokens written to {arguments.out}")
+        say(f"{len(entries):,} tokens written to {arguments.out}")
         return
     table = Table(*SimilarRow._fields)
     for row in rows:
@@ -152,7 +153,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         save_file({"embeddings": rows.input.contiguous()}, out, metadata=metadata)
         out.chmod(0o644)  # safetensors leaves files that only their owner can read
     told = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
-    print(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
+    say(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
 
 
 def assemble_model(arguments: argparse.Namespace) -> None:
@@ -161,7 +162,7 @@ def assemble_model(arguments: argparse.Namespace) -> None:
     with new_directory(arguments.out) as out:
         bundle = assembled(arguments.model, arguments.seed)
         bundle.save(out)
-    print(f"an encoder-decoder of {bundle.model.num_parameters():,} parameters written to {arguments.out}")
+    say(f"an encoder-decoder of {bundle.model.num_parameters():,} parameters written to {arguments.out}")
 
 
 def _check_method(arguments: argparse.Namespace) -> None:
@@ -213,5 +214,5 @@ def transfer_model(arguments: argparse.Namespace) -> None:
         reports = transfer(local_model(arguments.model), target, method, out)
     for side, report in reports.items():
         told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
-        print(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")
-    print(f"written to {arguments.out}")
+        say(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")
+    say(f"written to {arguments.out}")

@@ -12,6 +12,7 @@ from subgraft.cli.output import Commands
 from subgraft.cli.registered import HELP, local_model
 from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
+from subgraft.printed import say, write
 
 
 def add_to(commands: Commands) -> None:
@@ -55,7 +56,7 @@ def generate_text(arguments: argparse.Namespace) -> None:
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
     for line in _outputs(arguments, lines, prompts=True):
-        print(line)
+        write(line)
 
 
 def _outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bool) -> list[str]:
@@ -107,4 +108,4 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
         hypotheses = _outputs(arguments, hypotheses, prompts=False)
     metrics = TASKS[arguments.task].metrics
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
-        print(f"{score.name}\t{score.value:.2f}\t{score.signature}")
+        say(f"{score.name}\t{score.value:.2f}\t{score.signature}")

@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from subgraft.errors import OperationalError, UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from subgraft.terminal import Terminal
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def console() -> Console:
-    """Standard output, as wide as a pipe allows: tables are not cut where there is no terminal."""
-    from rich.console import Console
+def console() -> Terminal:
+    """Standard output."""
+    from subgraft.terminal import Terminal
 
-    class Output(Console):
-        def on_broken_pipe(self) -> None:
-            raise  # to `main`: rich itself would exit with 1, and a reader that has had enough is no failure
-
-    found = Output()
-    return found if found.is_terminal else Output(width=140)
+    return Terminal()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from subgraft.cli.arguments import fraction, whole
 from subgraft.cli.output import Commands, console, new_directory
 from subgraft.errors import UserError
+from subgraft.printed import say
 
 if TYPE_CHECKING:
     from subgraft.tracking.promotion import Requirement, Verdict
@@ -60,9 +61,9 @@ def list_models(arguments: argparse.Namespace) -> None:
         system, seed = system_of(one.tags) or "", one.tags.get("seed", "")
         table.add_row(one.model, str(one.number), aliases, system, seed, *scores, told)
     if not versions:
-        print("no model is registered here")
+        say("no model is registered here")
         return
-    console().print(table, highlight=False)
+    console().print(table)
 
 
 def show_model(arguments: argparse.Namespace) -> None:
@@ -83,9 +84,9 @@ def show_model(arguments: argparse.Namespace) -> None:
     }
     width = max(map(len, told))
     for name, value in told.items():
-        print(f"{name:{width}}  {value}")
+        say(f"{name:{width}}  {value}")
     card = directory / CARD
-    print(f"\n{card.read_text(encoding='utf-8')}" if card.is_file() else "\nIt was registered without a model card.")
+    say(f"\n{card.read_text(encoding='utf-8')}" if card.is_file() else "\nIt was registered without a model card.")
 
 
 def pull_model(arguments: argparse.Namespace) -> None:
@@ -94,7 +95,7 @@ def pull_model(arguments: argparse.Namespace) -> None:
 
     with new_directory(arguments.out) as out, recording_server() as server:
         version = Registry(server).pull(arguments.model, out)
-    print(f"{version.uri} written to {arguments.out}")
+    say(f"{version.uri} written to {arguments.out}")
 
 
 def promote_model(arguments: argparse.Namespace) -> int:
@@ -108,7 +109,7 @@ def promote_model(arguments: argparse.Namespace) -> int:
     requirement = Requirement(arguments.level, arguments.samples, arguments.seed)
     with recording_server() as server:
         verdict = promote(Registry(server), name, requirement)
-    print(_told(name, verdict, requirement))
+    say(_told(name, verdict, requirement))
     return 0 if verdict.promoted or verdict.comparison is None else NOT_BETTER
 
 

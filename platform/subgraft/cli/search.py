@@ -36,13 +36,13 @@ def search(arguments: argparse.Namespace) -> None:
     failed: list[TrialResult] = []
     for number, session in enumerate(searches, 1):
         if len(searches) > 1:
-            console().print(f"system {session.system}, {number} of {len(searches)}", highlight=False, markup=False)
+            console().print(f"system {session.system}, {number} of {len(searches)}")
         found = session.run(console(), arguments.address)
         _tell(found)
         systems += found.systems
         failed += found.failed
     if systems:
-        console().print(f"systems:\n{systems}", highlight=False, markup=False)
+        console().print(f"systems:\n{systems}")
     if failed:
         told = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
         raise OperationalError(told, hint="Run the same command again: it does these again, and no others.")
@@ -52,9 +52,9 @@ def _tell(found: Found) -> None:
     """The best trials of a search, and where there is more to see."""
     data = found.page.data({trial.number: trial for trial in found.trials})
     console().print(_best(data))
-    console().print(f"\npage         {found.page.path}", highlight=False)
+    console().print(f"\npage         {found.page.path}")
     for command in data.commands:
-        console().print(f"{command.purpose.partition(':')[0]:12} {command.line}", highlight=False, markup=False)
+        console().print(f"{command.purpose.partition(':')[0]:12} {command.line}")
     console().print()
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console
 from subgraft.errors import OperationalError, UserError
+from subgraft.printed import say
 
 if TYPE_CHECKING:
     from subgraft.experiment.collection import Surplus
@@ -49,9 +50,9 @@ def list_store(arguments: argparse.Namespace) -> None:
     stored, uses = artifacts(home), _uses()
     _show(stored, uses)
     unfinished = [one for one in work_directories(home) if not one.finished]
-    print(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")
+    say(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")
     if unfinished:
-        print(f"{len(unfinished)} steps were begun and not finished: {_size(sum(one.size for one in unfinished))}")
+        say(f"{len(unfinished)} steps were begun and not finished: {_size(sum(one.size for one in unfinished))}")
 
 
 def collect_garbage(arguments: argparse.Namespace) -> None:
@@ -65,14 +66,14 @@ def collect_garbage(arguments: argparse.Namespace) -> None:
     if not arguments.apply:
         _show(found.artifacts, {})
     for name in found.claimed:
-        print(f"left alone, a process is at it: {name}")
+        say(f"left alone, a process is at it: {name}")
     told = f"{len(found.artifacts)} artifacts and {len(found.work)} finished work directories"
     if found.encoded:
         told = f"{len(found.artifacts)} artifacts, {len(found.work)} finished work directories and {_texts(found)}"
     if arguments.apply:
-        print(f"removed {told}: {_size(remove(home, found))} are free now")
+        say(f"removed {told}: {_size(remove(home, found))} are free now")
     else:
-        print(f"{told} would be removed, which frees {_size(found.size)}; --apply removes them")
+        say(f"{told} would be removed, which frees {_size(found.size)}; --apply removes them")
 
 
 def _configurations(words: Sequence[str]) -> list[tuple[Path, list[str]]]:
@@ -111,7 +112,7 @@ def _uses() -> Mapping[str, list[str]]:
     except UserError:  # nothing was recorded here
         return defaultdict(list)
     except OperationalError as error:
-        print(f"subgraft: which runs used them is not known: {error.where}: {error.what}", file=sys.stderr)
+        say(f"subgraft: which runs used them is not known: {error.where}: {error.what}", to=sys.stderr)
         return defaultdict(list)
 
 
@@ -129,7 +130,7 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
         told = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
         table.add_row(one.stage, one.name, one.fingerprint[:12], _size(one.size), _age(now - one.finished), told)
     if stored:
-        console().print(table, markup=False, highlight=False)
+        console().print(table)
 
 
 def _texts(found: Surplus) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from subgraft.cli.arguments import share, whole
 from subgraft.cli.output import Commands, console, new_directory
 from subgraft.errors import UserError
+from subgraft.printed import say
 
 
 def add_to(commands: Commands) -> None:
@@ -78,7 +79,7 @@ def learn(arguments: argparse.Namespace) -> None:
             min_count=arguments.min_count,
         )
         tokenizer.save(out)
-    print(f"{len(tokenizer):,} pieces written to {arguments.out}")
+    say(f"{len(tokenizer):,} pieces written to {arguments.out}")
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -112,4 +113,4 @@ def embed(arguments: argparse.Namespace) -> None:
         embeddings = train_static(lines, load_vocabulary(arguments.vocab), arguments.algorithm, settings)
         embeddings.save(out)
     known = int(embeddings.known.sum())
-    print(f"{known:,} of {len(embeddings.known):,} tokens have a vector, written to {arguments.out}")
+    say(f"{known:,} of {len(embeddings.known):,} tokens have a vector, written to {arguments.out}")

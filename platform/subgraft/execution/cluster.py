@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from subgraft import printed
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError, Terminated
 from subgraft.execution.local_ray import start
@@ -36,7 +37,7 @@ ENVIRONMENT = {
 
 
 def _to_standard_error(line: str) -> None:
-    print(line, file=sys.stderr)
+    printed.say(line, to=sys.stderr)
 
 
 @contextmanager

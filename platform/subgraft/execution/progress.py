@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from subgraft.printed import printable
 from subgraft.redaction import redacted
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.observer import Observer
@@ -13,8 +15,9 @@ from subgraft.store.record import Record
 from subgraft.store.step import Step
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import TaskID
+
+    from subgraft.terminal import Terminal
 
 LINE_SECONDS = 15.0
 
@@ -78,11 +81,12 @@ class PlainDisplay:
 class RichDisplay:
     """A bar per running step, and the finished ones above."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 
-        columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[shown]}")]
+        text = partial(TextColumn, markup=False)
+        columns = [text("{task.description}"), BarColumn(bar_width=24), text("{task.fields[shown]}")]
         self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._lines = PlainDisplay(self._print, seconds=float("inf"))
         self._tasks: dict[str, TaskID] = {}
@@ -97,7 +101,7 @@ class RichDisplay:
 
     def started(self, step: Step) -> None:
         if step.fingerprint not in self._tasks:
-            self._tasks[step.fingerprint] = self._bars.add_task(step.name, total=None, shown="")
+            self._tasks[step.fingerprint] = self._bars.add_task(printable(step.name), total=None, shown="")
 
     def progress(self, step: Step, event: Progress) -> None:
         self.started(step)
@@ -107,7 +111,7 @@ class RichDisplay:
             self._tasks[step.fingerprint],
             completed=event.done,
             total=event.total or None,
-            shown=f"{counted(event)}{pace.left(event)}",
+            shown=printable(f"{counted(event)}{pace.left(event)}"),
         )
 
     def metrics(self, step: Step, event: Metrics) -> None:
@@ -133,7 +137,7 @@ class RichDisplay:
             self._bars.remove_task(task)
 
     def _print(self, line: str) -> None:
-        self._bars.console.print(redacted(line), markup=False, highlight=False)
+        self._bars.console.print(redacted(line))
 
 
 class Pace:
@@ -172,8 +176,8 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def display_for(console: Console) -> Display:
+def display_for(console: Terminal) -> Display:
     """Bars where the console is a terminal, lines otherwise."""
     if console.is_terminal and not console.is_dumb_terminal:
         return RichDisplay(console)
-    return PlainDisplay(lambda line: console.print(redacted(line), markup=False, highlight=False, soft_wrap=True))
+    return PlainDisplay(lambda line: console.print(redacted(line), soft_wrap=True))

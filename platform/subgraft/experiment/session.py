@@ -25,8 +25,9 @@ from subgraft.tracking.registry import CANDIDATE, CHAMPION
 from subgraft.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
+
+    from subgraft.terminal import Terminal
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Session:
             raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
         return store.path(self.pipeline.report)
 
-    def run(self, console: Console, address: str | None = None, *, register: bool = True) -> Finished:
+    def run(self, console: Terminal, address: str | None = None, *, register: bool = True) -> Finished:
         """Make everything that is not there yet, and record it. register: the best model on dev too."""
         require_libraries(self.experiment)
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written

@@ -32,7 +32,7 @@ from subgraft.fit.text import TargetText, read_text
 from subgraft.reporting.numbers import duration
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from subgraft.terminal import Terminal
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Fit:
     Raises UserError, before anything is written, for files that cannot be used and for a folder of something else.
     """
 
-    def __init__(self, asked: Asked, console: Console) -> None:
+    def __init__(self, asked: Asked, console: Terminal) -> None:
         self._asked = asked
         self._console = console
         self._folder = Folder(asked.out)
@@ -190,10 +190,10 @@ class Fit:
             self._say(f"{what:14} {line}")
 
     def _heading(self, text: str) -> None:
-        self._console.print(f"\n[bold]{text}[/bold]")
+        self._console.print(f"\n{text}", style="bold")
 
     def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
+        self._console.print(line, soft_wrap=not self._console.is_terminal)
 
 
 def _digest(path: Path) -> str:

@@ -36,7 +36,7 @@ from subgraft.store.store import Store, default_home
 from subgraft.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from subgraft.terminal import Terminal
 
 LEDGER = "trials.jsonl"
 ENVIRONMENT = {
@@ -85,7 +85,7 @@ class SearchSession:
         """The name of the system that is searched."""
         return template(self._pipeline).name
 
-    def run(self, console: Console, address: str | None = None) -> Found:
+    def run(self, console: Terminal, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
         self.folder.mkdir(parents=True, exist_ok=True)
         claim = Lock.take(self.folder / "claim")

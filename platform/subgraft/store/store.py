@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft import printed
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import sync, sync_tree
 from subgraft.locks import Lock
@@ -60,7 +61,7 @@ class Store:
 
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()
-        self.say = say or (lambda line: print(line, file=sys.stderr))
+        self.say = say or (lambda line: printed.say(line, to=sys.stderr))
         self._verified: dict[str, tuple[object, Record]] = {}
 
     def path(self, step: Step) -> Path:

@@ -148,12 +148,10 @@ def render(gap: Gap) -> RenderableType:
     """The comparison as tables for a terminal, to be printed with rich."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     subwords = gap.seen + gap.unseen
-    heading = Text(
-        f"{gap.unseen:,} of {subwords:,} downstream subwords ({gap.unseen_share:.1%}) are unseen, {gap.seen:,} seen."
-    )
+    share = f"({gap.unseen_share:.1%})"
+    heading = f"{gap.unseen:,} of {subwords:,} downstream subwords {share} are unseen, {gap.seen:,} seen."
     if gap.text is None:
         return heading
     figures = Table("", "upstream", "downstream", title="On this text")
@@ -162,9 +160,9 @@ def render(gap: Gap) -> RenderableType:
     for name, figure in _FIGURES.items():
         figures.add_row(name, figure(text.upstream), figure(text.downstream))
     lost = (text.upstream_unspelled, text.downstream_unspelled)
-    figures.add_row("characters it cannot spell", *(Text(" ".join(characters) or "none") for characters in lost))
+    figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in lost))
     words = Table("word", "count", "upstream", "downstream", title="Most over-segmented words")
     for found in text.oversegmented:
         cells = (found.word, f"{found.count:,}", " ".join(found.upstream), " ".join(found.downstream))
-        words.add_row(*(Text(cell) for cell in cells))
+        words.add_row(*cells)
     return Group(heading, figures, words)

@@ -1,0 +1,36 @@
+"""Text on its way to a terminal, which obeys what it is shown: names of files and tokens can hold commands to it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NewType, TextIO
+
+# What `printable` has made of a text: it says what it shows.
+Printable = NewType("Printable", str)
+
+# Control characters but ends of lines and tabs, what turns the direction of all that follows, ends of lines that are
+# none to a file, and halves of characters: bytes of a name that are not UTF-8.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+
+
+def printable(text: str) -> Printable:
+    """The text with escapes, as in Python's strings, for what a terminal would obey or cannot show."""
+    return Printable(_OBEYED.sub(_escaped, text))
+
+
+def say(text: str = "", *, to: TextIO | None = None) -> None:
+    """Print to standard output, or to a stream."""
+    print(printable(text), file=to or sys.stdout, flush=True)
+
+
+def write(line: str) -> None:
+    """Print what a command was asked for: to a terminal as `say`, into a file or pipe as it is."""
+    print(printable(line) if sys.stdout.isatty() else line)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that it cannot decode
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
