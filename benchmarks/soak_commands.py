@@ -1,4 +1,4 @@
-"""Commands of a soak: started in a session of their own, killed in several ways, and what became of them."""
+"""Commands of a soak: started in a process group of their own, killed in several ways, and what became of them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def subgraft(home: Path, *words: str, death: Death | None = None, longest: float
             stdin=subprocess.DEVNULL,
             stdout=said,  # a pipe would be held open by whatever outlives a driver
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            process_group=0,  # Ctrl-C is for the soak alone
         )
         killed = death is not None and _waited_and_killed(process, death)
         hung = not _is_over(process, longest)
