@@ -35,7 +35,7 @@ CONFIG = Path(__file__).resolve().with_name("soak.yaml")
 MODEL = "soak-en-de"
 # Of a turn: the share that does what a turn before did, and of an attempt: the share that is killed.
 REPEATED, KILLED = 0.25, 0.5
-MOST_KILLS, MOST_FAILURES = 3, 3
+MOST_KILLS, MOST_FAILURES, MOST_EXCUSES = 3, 3, 20
 LONGEST_LIFE = 40.0
 ERRANDS = {"collect": 5, "search": 2, "promote": 3, "list": 1}
 ANCHORS, RECENT = 2, 2
@@ -75,6 +75,11 @@ def _changes(seed: int, number: int) -> tuple[str, ...]:
     return f"upstream.seed={number}", f"seeds=[{number}]", f"corpora.law.limit.train={pairs}"
 
 
+def _excuse(ended: Ended) -> str | None:
+    """Why a command could not do its work, where that is no mistake."""
+    return next((told for said, told in EXCUSED.items() if said in ended.said), None)
+
+
 @dataclass
 class Soak:
     """What has been done and found so far; turns are in threads of their own."""
@@ -109,8 +114,8 @@ class Soak:
             print(f"{minutes:6.1f} min  turn {turn.number} done; {dict(sorted(self.counts.items()))}", flush=True)
 
     def _run(self, turn: Turn) -> bool:
-        deaths, failures = list(turn.deaths), 0
-        while failures < MOST_FAILURES:
+        deaths, failures, excuses = list(turn.deaths), 0, 0
+        while failures < MOST_FAILURES and excuses < MOST_EXCUSES:
             death = deaths.pop(0) if deaths else None
             ended = self._command(f"turn-{turn.number}", "run", str(CONFIG), *turn.changes, death=death)
             self.counts["attempts"] += 1
@@ -122,6 +127,8 @@ class Soak:
                     self.seconds.append(ended.seconds)
                     self.done.append(turn.changes)
                 return True
+            elif _excuse(ended):
+                excuses += 1
             else:
                 failures += 1
         self._wrong(f"turn {turn.number} was given up")
@@ -136,8 +143,7 @@ class Soak:
             if "Traceback (most recent call last)" in ended.said:
                 self._wrong(f"{what}: a traceback", ended)
             if not ended.killed and not ended.hung and ended.code not in fine:
-                excuse = next((told for said, told in EXCUSED.items() if said in ended.said), None)
-                if excuse:
+                if excuse := _excuse(ended):
                     self.counts[excuse] += 1
                 else:
                     self._wrong(f"{what}: exit code {ended.code}", ended)
