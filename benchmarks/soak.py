@@ -62,7 +62,7 @@ class Turn:
         chance = Random(f"{seed}/{number}")
         repeated = number > 1 and chance.random() < REPEATED
         as_turn = chance.randrange(max(1, number - 3), number) if repeated else number
-        deaths = []
+        deaths: list[Death] = []
         while len(deaths) < MOST_KILLS and chance.random() < KILLED:
             deaths.append(Death(chance.choice(sorted(KILLS)), chance.uniform(0.5, LONGEST_LIFE)))
         (errand,) = chance.choices(list(ERRANDS), list(ERRANDS.values()))

@@ -45,9 +45,10 @@ class Ended:
 
 def below(process: psutil.Process) -> list[psutil.Process]:
     """All descendants of a process that are there now."""
+    found: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
-        return process.children(recursive=True)
-    return []
+        found += process.children(recursive=True)
+    return found
 
 
 def _kill(process: psutil.Process, number: int = signal.SIGKILL) -> None:

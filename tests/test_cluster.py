@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 import ray
 from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.autoscaler.tags import TAG_RAY_CLUSTER_NAME
 from ruamel.yaml import YAML
 
 Config = dict[str, Any]
@@ -26,7 +28,7 @@ def cluster(request: pytest.FixtureRequest, repository: Path) -> Config:
 
 
 def _prepared(cluster: Config) -> Config:
-    """As `ray up` sees it, before it asks AWS anything."""
+    """As `ray up` sees it, before it asks a provider anything."""
     prepared: Config = prepare_config(copy.deepcopy(cluster))
     validate_config(prepared)
     return prepared
@@ -90,4 +92,69 @@ def test_the_dashboard_listens_on_its_own_machine_only(cluster: Config) -> None:
 
 def test_the_images_have_the_ray_that_is_tested_here(cluster: Config) -> None:
     for image in (cluster["docker"]["head_image"], cluster["docker"]["worker_image"]):
-        assert image.startswith(f"rayproject/ray:{ray.__version__}-py311-")
+        assert re.fullmatch(rf"rayproject/ray:{re.escape(ray.__version__)}-py311-[cg]pu@sha256:[0-9a-f]{{64}}", image)
+
+
+def _nodes(repository: Path, name: str) -> dict[str, Config]:
+    types: Config = _prepared(YAML(typ="safe").load(repository / name))["available_node_types"]
+    return {node: kind["node_config"] for node, kind in types.items()}
+
+
+def test_on_aws_ray_makes_no_role_and_no_security_group_of_its_own(repository: Path) -> None:
+    """Its role would be AmazonEC2FullAccess and AmazonS3FullAccess, its group would let the world try SSH."""
+    nodes = _nodes(repository, "cluster.yaml")
+    assert "IamInstanceProfile" in nodes["head"]
+    assert all("SecurityGroupIds" in node for node in nodes.values())
+
+
+def test_ray_asks_aws_for_no_role_and_no_security_group(repository: Path) -> None:
+    """Ray's own code, which needs credentials as soon as the file leaves either to it."""
+    pytest.importorskip("boto3", reason="as for `ray up cluster.yaml`")
+    from ray.autoscaler._private.aws.config import _configure_iam_role, _configure_security_group
+
+    prepared = {**_prepared(YAML(typ="safe").load(repository / "cluster.yaml")), "head_node": {}}
+    assert _configure_iam_role(copy.deepcopy(prepared)) == prepared
+    assert _configure_security_group(copy.deepcopy(prepared)) == prepared
+
+
+def test_on_aws_the_head_alone_has_a_role_and_disks_and_metadata_are_closed(repository: Path) -> None:
+    nodes = _nodes(repository, "cluster.yaml")
+    assert [name for name, node in nodes.items() if "IamInstanceProfile" in node] == ["head"]
+    for node in nodes.values():
+        assert node["MetadataOptions"]["HttpTokens"] == "required"
+        assert node["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+        assert all(disk["Ebs"]["Encrypted"] for disk in node["BlockDeviceMappings"])
+    commands = " ".join(YAML(typ="safe").load(repository / "cluster.yaml")["initialization_commands"])
+    assert "verifyChain = yes" in commands and "checkHost = " in commands
+    assert "127.0.0.1:/ /mnt/shared" in commands, "the file system is reached over TLS"
+
+
+def test_the_heads_role_on_aws_is_for_nodes_of_this_cluster(repository: Path) -> None:
+    """It may start what the file describes and end what bears the cluster's name; looking is all it may do at large."""
+    cluster = YAML(typ="safe").load(repository / "cluster.yaml")
+    statements = json.loads((repository / "cluster-aws-policy.json").read_text())["Statement"]
+    granted = {action for statement in statements for action in statement["Action"]}
+    assert granted == {"ec2:DescribeInstances", "ec2:RunInstances", "ec2:CreateTags", "ec2:TerminateInstances"}
+    assert [one["Sid"] for one in statements if one["Resource"] == "*"] == ["LookAtInstances"]
+    by_name = {one["Sid"]: one.get("Condition", {}) for one in statements}
+    started = by_name["StartNodesOfThisCluster"]["StringEquals"]
+    assert started[f"aws:RequestTag/{TAG_RAY_CLUSTER_NAME}"] == cluster["cluster_name"]
+    assert by_name["TagAndEndNodesOfThisCluster"]["StringEquals"] == {
+        f"aws:ResourceTag/{TAG_RAY_CLUSTER_NAME}": cluster["cluster_name"]
+    }
+    workers = [node for name, node in _nodes(repository, "cluster.yaml").items() if name != "head"]
+    assert started["ec2:InstanceType"] == [node["InstanceType"] for node in workers]
+
+
+def test_on_google_cloud_nodes_are_in_a_network_of_their_own_and_the_head_alone_has_an_account(
+    repository: Path,
+) -> None:
+    """With a network for every node, Ray chooses none; what a node's type says of accounts comes before Ray's."""
+    nodes = _nodes(repository, "cluster-gcp.yaml")
+    for name, node in nodes.items():
+        (network,) = node["networkInterfaces"]
+        assert network["subnetwork"].endswith("/subnetworks/subgraft")
+        assert len(node["serviceAccounts"]) == (name == "head")
+    role = YAML(typ="safe").load(repository / "cluster-gcp-role.yaml")["includedPermissions"]
+    assert all(permission.startswith("compute.") for permission in role)
+    assert not [one for one in role if re.search(r"[Ii]am|firewall|setServiceAccount|projects", one)]

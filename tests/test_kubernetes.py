@@ -1,116 +1,159 @@
-"""The manifests for Kubernetes have only fields that KubeRay and Kueue document, and say what a run needs.
+"""The manifests are what KubeRay, Kueue and Kubernetes take, ask for no rights, and say what a run needs.
 
-No cluster and no schema is at hand here. The tables below are the fields that the manifests use, copied from the
-references of ray.io/v1 (KubeRay 1.6), kueue.x-k8s.io/v1beta2 (Kueue 0.16) and v1 (Kubernetes); a field that is not in
-its table is a spelling mistake, or needs looking up.
+No cluster is at hand here. Kubernetes' own schemas are those of kubernetes-validate; KubeRay's and Kueue's, which no
+registry of packages carries, are in tests/schemas. An unknown field is a mistake, as `kubectl apply` has it.
 """
 
 from __future__ import annotations
 
+import copy
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+import kubernetes_validate
 import pytest
 import ray
 from ruamel.yaml import YAML
 
 Manifest = dict[str, Any]
 
-RESOURCES = {"requests": dict, "limits": dict}
-CONTAINER = {"name": str, "image": str, "env": [{"name": str, "value": str}], "resources": RESOURCES}
-CONTAINER |= {"volumeMounts": [{"name": str, "mountPath": str}]}
-POD = {
-    "securityContext": {"fsGroup": int},
-    "tolerations": [{"key": str, "operator": str, "effect": str}],
-    "containers": [CONTAINER],
-    "volumes": [{"name": str, "persistentVolumeClaim": {"claimName": str}}],
-}
-GROUP: dict[str, Any] = {"rayStartParams": dict, "template": {"spec": POD}}
-WORKERS = {**GROUP, "groupName": str, "replicas": int, "minReplicas": int, "maxReplicas": int}
-CLUSTER = {
-    "rayVersion": str,
-    "authOptions": {"mode": str},
-    "enableInTreeAutoscaling": bool,
-    "autoscalerOptions": {"idleTimeoutSeconds": int},
-    "headGroupSpec": {**GROUP, "serviceType": str},
-    "workerGroupSpecs": [WORKERS],
-}
-JOB = {
-    "entrypoint": str,
-    "shutdownAfterJobFinishes": bool,
-    "ttlSecondsAfterFinished": int,
-    "backoffLimit": int,
-    "rayClusterSpec": CLUSTER,
-}
-QUOTA = {"coveredResources": [str], "flavors": [{"name": str, "resources": [{"name": str, "nominalQuota": str}]}]}
-QUEUE = {"namespaceSelector": dict, "queueingStrategy": str, "resourceGroups": [QUOTA]}
-CLAIM = {"accessModes": [str], "storageClassName": str, "resources": {"requests": dict}}
-SPECS: dict[tuple[str, str], Any] = {
-    ("ray.io/v1", "RayCluster"): CLUSTER,
-    ("ray.io/v1", "RayJob"): JOB,
-    ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"): {},
-    ("kueue.x-k8s.io/v1beta2", "ClusterQueue"): QUEUE,
-    ("kueue.x-k8s.io/v1beta2", "LocalQueue"): {"clusterQueue": str},
-    ("v1", "PersistentVolumeClaim"): CLAIM,
-}
-METADATA = {"name": str, "namespace": str, "labels": dict}
-
-
-def _manifests(repository: Path) -> dict[str, Manifest]:
-    found: dict[str, Manifest] = {}
-    for path in sorted((repository / "k8s").glob("*.yaml")):
-        for manifest in YAML(typ="safe").load_all(path):
-            found[manifest["kind"]] = manifest
-    return found
+KUBERNETES = "1.34"
+CUSTOM: Mapping[str, Any] = json.loads((Path(__file__).with_name("schemas") / "crds.json").read_text(encoding="utf-8"))
+NAMESPACE = "subgraft"
+DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
 
 @pytest.fixture
-def manifests(repository: Path) -> dict[str, Manifest]:
-    """Every object, by kind; there is one of each."""
-    return _manifests(repository)
+def objects(repository: Path) -> list[Manifest]:
+    """Every object of every file."""
+    files = sorted((repository / "k8s").glob("*.yaml"))
+    return [manifest for path in files for manifest in YAML(typ="safe").load_all(path)]
 
 
-def _amiss(value: Any, form: Any, where: str) -> Iterator[str]:
-    """Where a value has a field or a type that its form does not have."""
-    if isinstance(form, type):
-        if type(value) is not form:
-            yield f"{where}: {type(value).__name__}, not {form.__name__}"
-    elif isinstance(form, list):
-        for place, one in enumerate(value):
-            yield from _amiss(one, form[0], f"{where}[{place}]")
-    else:
-        for name, one in value.items():
-            if name in form:
-                yield from _amiss(one, form[name], f"{where}.{name}")
-            else:
-                yield f"{where}.{name} is not documented"
+@pytest.fixture
+def manifests(objects: list[Manifest]) -> dict[str, Manifest]:
+    """By kind, of which there is one of each but for the policies of the network."""
+    return {manifest["kind"]: manifest for manifest in objects}
 
 
-def _problems(manifest: Mapping[str, Any]) -> list[str]:
-    form = SPECS[manifest["apiVersion"], manifest["kind"]]
-    whole = {"apiVersion": str, "kind": str, "metadata": METADATA, "spec": form}
-    return list(_amiss(manifest, whole, manifest["kind"]))
+def _check(manifest: Manifest) -> None:
+    """Raises jsonschema.ValidationError, of which kubernetes_validate's is one."""
+    schema = CUSTOM.get(f"{manifest['apiVersion']}/{manifest['kind']}")
+    if schema is None:
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+        return
+    jsonschema.validate(manifest, schema)
+    for pod in _pods(manifest):
+        kubernetes_validate.validate(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": pod}, KUBERNETES, strict=True
+        )
 
 
-def test_every_field_is_documented(manifests: dict[str, Manifest]) -> None:
-    assert {kind for _, kind in SPECS} == set(manifests)
-    assert [problem for manifest in manifests.values() for problem in _problems(manifest)] == []
+def _pods(manifest: Manifest) -> list[Manifest]:
+    """Of what a custom resource describes: head, workers, and the pod that submits a job."""
+    if manifest["kind"] == "RayJob":
+        submitter: Manifest = manifest["spec"]["submitterPodTemplate"]["spec"]
+        return [submitter, *_of_cluster(manifest["spec"]["rayClusterSpec"])]
+    return _of_cluster(manifest["spec"]) if manifest["kind"] == "RayCluster" else []
 
 
-def test_a_mistake_is_found(manifests: dict[str, Manifest]) -> None:
-    job = manifests["RayJob"]
-    assert _problems({**job, "spec": {**job["spec"], "shutDownAfterJobFinishes": True}})
-    assert _problems({**job, "spec": {**job["spec"], "backoffLimit": "2"}})
+def _of_cluster(cluster: Manifest) -> list[Manifest]:
+    return [group["template"]["spec"] for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
+
+
+def test_every_object_is_what_its_schema_says(objects: list[Manifest]) -> None:
+    assert len(objects) >= 12
+    for manifest in objects:
+        _check(manifest)
+
+
+# Of which kind of object, where in it, and what somebody may write there by mistake.
+WORKER = ("spec", "workerGroupSpecs", 0, "template", "spec")
+MISTAKES: tuple[tuple[str, tuple[str | int, ...], Manifest], ...] = (
+    ("RayJob", ("spec",), {"shutDownAfterJobFinishes": True}),
+    ("RayJob", ("spec",), {"backoffLimit": "2"}),
+    ("RayJob", ("spec", "submitterPodTemplate", "spec"), {"restartpolicy": "Never"}),
+    ("RayCluster", WORKER, {"runAsNonRoot": True}),
+    ("RayCluster", (*WORKER, "containers", 0, "securityContext"), {"capabilities": ["ALL"]}),
+    ("ClusterQueue", ("spec",), {"quota": 1}),
+    ("NetworkPolicy", ("spec",), {"egres": []}),
+    ("PersistentVolumeClaim", ("spec",), {"storage": "1Gi"}),
+)
+
+
+@pytest.mark.parametrize(("kind", "place", "mistake"), MISTAKES)
+def test_a_mistake_is_found(
+    kind: str, place: tuple[str | int, ...], mistake: Manifest, manifests: dict[str, Manifest]
+) -> None:
+    manifest = copy.deepcopy(manifests[kind])
+    there: Any = manifest
+    for name in place:
+        there = there[name]
+    there.update(mistake)
+    with pytest.raises(jsonschema.ValidationError):
+        _check(manifest)
+
+
+def test_all_of_it_is_in_one_namespace_that_admits_confined_pods_alone(objects: list[Manifest]) -> None:
+    """A ClusterQueue and a ResourceFlavor are of the whole cluster; the quota is for this namespace."""
+    found = {manifest["kind"]: manifest for manifest in objects}
+    assert found["Namespace"]["metadata"]["name"] == NAMESPACE
+    assert found["Namespace"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for manifest in objects:
+        if manifest["kind"] not in ("Namespace", "ClusterQueue", "ResourceFlavor"):
+            assert manifest["metadata"]["namespace"] == NAMESPACE, manifest["kind"]
+    selector = found["ClusterQueue"]["spec"]["namespaceSelector"]
+    assert selector == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
+
+
+def test_no_pod_is_root_or_could_become_it(manifests: dict[str, Manifest]) -> None:
+    """What Kubernetes' profile `restricted` asks of ours, and of the container that KubeRay adds to the head."""
+    pods = [pod for kind in ("RayCluster", "RayJob") for pod in _pods(manifests[kind])]
+    added = manifests["RayCluster"]["spec"]["autoscalerOptions"]["securityContext"]
+    for pod in pods:
+        user = pod["securityContext"]
+        assert user["runAsNonRoot"] and user["runAsUser"] != 0
+        assert user["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        assert all("hostPath" not in volume for volume in pod.get("volumes", []))
+    for confined in (added, *(container["securityContext"] for pod in pods for container in pod["containers"])):
+        assert confined == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_only_the_head_that_asks_for_pods_has_a_service_account(manifests: dict[str, Manifest]) -> None:
+    head, *workers = _pods(manifests["RayCluster"])
+    assert "automountServiceAccountToken" not in head and "serviceAccountName" not in head
+    for pod in (*workers, *_pods(manifests["RayJob"])):
+        assert pod["automountServiceAccountToken"] is False and "serviceAccountName" not in pod
+
+
+def test_every_image_is_named_by_its_digest(manifests: dict[str, Manifest], repository: Path) -> None:
+    for pod in (pod for kind in ("RayCluster", "RayJob") for pod in _pods(manifests[kind])):
+        assert all(DIGEST.fullmatch(container["image"]) for container in pod["containers"])
+    (base,) = re.findall(r"^FROM (\S+)$", (repository / "k8s" / "Dockerfile").read_text(), flags=re.MULTILINE)
+    assert DIGEST.fullmatch(base)
+
+
+def test_nobody_talks_to_anybody_but_for_what_is_said(objects: list[Manifest], manifests: dict[str, Manifest]) -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "NetworkPolicy"}
+    assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    for name, policy in policies.items():
+        for peers in [rule["from"] for rule in policy.get("ingress", [])]:
+            assert peers and all("podSelector" in peer and "ipBlock" not in peer for peer in peers), name
+    open_to_all = [name for name, policy in policies.items() if "ipBlock" in json.dumps(policy)]
+    assert open_to_all == ["autoscaler"]
+    cluster = policies["autoscaler"]["podSelector"]["matchLabels"]["ray.io/cluster"]
+    assert cluster == manifests["RayCluster"]["metadata"]["name"]
+    (submitter,) = policies["submitter"]["podSelector"]["matchLabels"].items()
+    assert submitter in manifests["RayJob"]["spec"]["submitterPodTemplate"]["metadata"]["labels"].items()
 
 
 def _clusters(manifests: dict[str, Manifest]) -> list[Manifest]:
     return [manifests["RayCluster"]["spec"], manifests["RayJob"]["spec"]["rayClusterSpec"]]
-
-
-def _pods(cluster: Manifest) -> list[Manifest]:
-    return [group["template"]["spec"] for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
 
 
 def test_the_head_does_no_work_and_asks_for_a_token(manifests: dict[str, Manifest]) -> None:
@@ -124,7 +167,7 @@ def test_the_head_does_no_work_and_asks_for_a_token(manifests: dict[str, Manifes
 def test_every_pod_has_the_store_on_the_shared_claim(manifests: dict[str, Manifest]) -> None:
     claim = manifests["PersistentVolumeClaim"]
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
-    for pod in (pod for cluster in _clusters(manifests) for pod in _pods(cluster)):
+    for pod in (pod for cluster in _clusters(manifests) for pod in _of_cluster(cluster)):
         (container,) = pod["containers"]
         (volume,), (mount,) = pod["volumes"], container["volumeMounts"]
         environment = {one["name"]: one["value"] for one in container["env"]}
@@ -156,12 +199,13 @@ def test_the_queued_job_is_what_kueue_takes_and_fits_its_quota(manifests: dict[s
     assert set(there) == set(quota["coveredResources"])
     for resource, amount in there.items():
         groups = ((1, cluster["headGroupSpec"]), *((group["replicas"], group) for group in cluster["workerGroupSpecs"]))
-        wanted = sum(count * _requested(group, resource) for count, group in groups)
+        wanted = sum(count * _requested(group["template"], resource) for count, group in groups)
+        wanted += _requested(job["spec"]["submitterPodTemplate"], resource)
         assert 0 < wanted <= amount, resource
 
 
-def _requested(group: Manifest, resource: str) -> float:
-    (container,) = group["template"]["spec"]["containers"]
+def _requested(template: Manifest, resource: str) -> float:
+    (container,) = template["spec"]["containers"]
     return _amount(container["resources"]["requests"].get(resource, "0"))
 
 
@@ -177,4 +221,4 @@ def test_the_job_is_one_that_the_image_has(manifests: dict[str, Manifest], repos
     assert python == "python"
     for path in (job, config):
         assert (repository / Path(path).relative_to(root)).is_file()
-    assert f"FROM rayproject/ray:{ray.__version__}-py311-gpu" in image
+    assert f"FROM rayproject/ray:{ray.__version__}-py311-gpu@sha256:" in image
