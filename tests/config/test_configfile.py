@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from subgraft.config.base import Settings
 from subgraft.config.configfile import load
 from subgraft.config.corpora import CorpusSource
+from subgraft.config.vocabularies import VocabularySettings
 from subgraft.errors import UserError
 
 
@@ -252,3 +253,11 @@ def test_an_alias_that_is_used_honestly_is_read(tmp_path: Path) -> None:
     text = GOOD + "corpora:\n- files: &files {train: [a, b]}\n- files: *files\n"
     one, other = load(write(tmp_path, text), Whole).corpora
     assert one == other
+
+
+def test_a_default_that_depends_on_a_mistake_is_not_told_as_one(tmp_path: Path) -> None:
+    """As byte_fallback does on a vocabulary's kind."""
+    config = write(tmp_path, "kind: -1\nsize: 100\n")
+    with pytest.raises(UserError) as caught:
+        load(config, VocabularySettings)
+    assert str(caught.value) == f"{config}:1: kind: expected 'unigram', 'bpe' or 'wordpiece', found -1"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 import fuzzing
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # names of models are made up here; read when the hub's client is imported
 
 
 @pytest.fixture(autouse=True)

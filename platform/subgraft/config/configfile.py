@@ -113,6 +113,8 @@ def _validate(tree: Tree, model: type[M]) -> M | None:
     except ValidationError as error:
         already = {(mistake.path, mistake.place) for mistake in tree.mistakes}
         for details in error.errors(include_url=False):
+            if details["type"] == "default_factory_not_called":
+                continue  # what it depends on is wrong, and told
             mistake = _mistake(tree, model, details)
             if (mistake.path, mistake.place) not in already:
                 tree.mistakes.append(mistake)

@@ -1,0 +1,87 @@
+"""Corpora in files of every kind, as `corpora check` and `corpora get` take them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from fuzzing import answers, any_text, any_value, damaged, evil, fuzzed, written
+from subgraft.cli import parser
+
+pytestmark = pytest.mark.slow
+
+RECORDS = [
+    '{"text": "Ada met Bo.", "label": "meeting"}\n{"text": "Bo met Cy.", "label": "meeting"}\n',
+    '{"en": "Ada met Bo.", "de": "Ada traf Bo.", "document": "a"}\n{"en": "Yes.", "de": "Ja.", "document": "a"}\n',
+    '{"document": "a", "en": ["One.", "Two."], "de": ["Eins.", "Zwei."]}\n{"document": "b", "en": [], "de": []}\n',
+]
+VERSES = "b.MAT.1.1\tIn the beginning.\nb.MAT.1.2-b.MAT.1.3\tTwo of them.\nb.MAT.1.4\tAnd so on.\n"
+SQUAD = json.dumps(
+    {"data": [{"paragraphs": [{"context": "Ada met Bo.", "qas": [{"question": "Whom did Ada meet?",
+      "answers": [{"text": "Bo", "answer_start": 8}]}]}]}]}
+)  # fmt: skip
+CONFIG = """\
+name: any
+languages: {source: en, target: de}
+corpora:
+  squad: {squad: {train: s.json, dev: s.json, test: s.json}}
+  columns: {columns: {folder: ., source: en, target: de}}
+  tabs: {columns: {folder: ., source: 1, target: 2}}
+  spans: {records: {folder: ., fields: {text: {language: en}, span: {kind: span, of: text}}}}
+upstream: {corpus: columns, vocabulary: {size: 100}}
+downstream: {corpus: columns, vocabulary: {size: 100}}
+finetune: {epochs: 1}
+systems: [{name: avg, initialiser: avg}]
+"""
+any_line = st.dictionaries(st.sampled_from(["text", "en", "de", "document", "label", "span"]), any_value, max_size=4)
+any_lines = st.lists(any_line.map(json.dumps), max_size=3).map("\n".join)
+
+
+def checked_and_got(corpus: str, place: Path, *options: str) -> None:
+    """As the commands do; only what they would tell as one message may be raised."""
+    shutil.rmtree(place / "out", ignore_errors=True)
+    for words in (["check", corpus], ["get", corpus, "--out", str(place / "out")]):
+        with answers():
+            chosen = parser().parse(["corpora", *words, *options])
+            chosen.command(chosen)
+
+
+@fuzzed(400, text=damaged(st.sampled_from(RECORDS)) | any_lines)
+def test_records(text: str, tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        written(tmp_path / f"{split}.jsonl", text)
+    checked_and_got(str(tmp_path), tmp_path / "any")
+
+
+@fuzzed(200, text=damaged(st.just(VERSES)) | any_text)
+def test_verses(text: str, tmp_path: Path) -> None:
+    written(tmp_path / "en.tsv", text)
+    written(tmp_path / "de.tsv", VERSES)
+    checked_and_got(str(tmp_path), tmp_path / "any")
+
+
+@fuzzed(200, source=any_text | evil, target=any_text | evil)
+def test_parallel_text(source: str, target: str, tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        written(tmp_path / f"{split}.en", f"{split}\n{source}\n")
+        written(tmp_path / f"{split}.de", f"{split}\n{target}\n")
+    checked_and_got(str(tmp_path), tmp_path / "any", "--languages", "en-de")
+
+
+@fuzzed(400, name=st.sampled_from(["columns", "tabs", "spans"]), text=damaged(st.sampled_from(RECORDS)) | any_lines)
+def test_columns_and_spans(name: str, text: str, tmp_path: Path) -> None:
+    written(tmp_path / "any.yaml", CONFIG)
+    for split in ("train", "dev", "test"):
+        written(tmp_path / f"{split}.{'tsv' if name == 'tabs' else 'jsonl'}", text)
+    checked_and_got(f"{tmp_path / 'any.yaml'}:{name}", tmp_path)
+
+
+@fuzzed(300, text=damaged(st.just(SQUAD)))
+def test_questions(text: str, tmp_path: Path) -> None:
+    written(tmp_path / "any.yaml", CONFIG)
+    written(tmp_path / "s.json", text)
+    checked_and_got(f"{tmp_path / 'any.yaml'}:squad", tmp_path)
