@@ -59,6 +59,7 @@ def test_how_far_delivery_came_is_remembered(tmp_path: Path) -> None:
     outbox = Outbox.create(tmp_path)
     delivered = outbox.delivered()
     assert (delivered.offset, delivered.runs, delivered.open) == (0, {}, [])
+    outbox.append(OPERATIONS[0])
     delivered.offset, delivered.runs = 17, {"invocation": "abc"}
     outbox.note(delivered)
     assert outbox.delivered() == delivered
@@ -96,3 +97,38 @@ def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[
     points = [operation.points for operation, _ in result if isinstance(operation, LogMetrics)]
     assert len(points) == len(result) and [len(own) for own in points] == expected
     assert result == [] or result[-1][1] == len(runs) - 1
+
+
+def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
+    outbox = Outbox.create(tmp_path)
+    lines = (
+        "[1]",
+        '{"kind": [1]}',
+        '{"kind": "SetTags", "run": [1], "tags": {}}',
+        '{"kind": "SetTags", "run": "invocation", "tags": [1]}',
+        '{"kind": "LogMetrics", "run": "invocation", "points": [1]}',
+        '{"kind": "EndRun", "run": "invocation", "status": "FINISHED", "time": "soon"}',
+    )
+    with outbox.path.open("a") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    outbox.append(OPERATIONS[2])
+    assert read(outbox) == [OPERATIONS[2]]
+
+
+@pytest.mark.parametrize(
+    "noted",
+    ["[1]", "", "{", "\ud83d", '{"offset": "x"}', '{"offset": -1}', '{"offset": 99999}', '{"runs": [1]}', "null"],
+)
+def test_a_damaged_note_of_delivery_counts_as_none(tmp_path: Path, noted: str) -> None:
+    outbox = Outbox.create(tmp_path)
+    outbox.append(OPERATIONS[0])
+    outbox.path.with_suffix(".sent").write_bytes(noted.encode("utf-8", "surrogatepass"))
+    assert outbox.delivered().offset == 0 and outbox.delivered().runs == {}
+
+
+def test_secrets_are_not_noted(tmp_path: Path) -> None:
+    outbox = Outbox.create(tmp_path)
+    outbox.append(StartRun("invocation", None, "demo", "monday", {"from": "http://me:word@host"}, {"a": "token=b"}, 1))
+    assert read(outbox) == [
+        StartRun("invocation", None, "demo", "monday", {"from": "http://***@host"}, {"a": "token=***"}, 1)
+    ]

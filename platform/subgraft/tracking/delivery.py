@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from subgraft.redaction import redacted
 from subgraft.tracking.outbox import (
     Delivered,
     EndRun,
@@ -23,19 +24,30 @@ from subgraft.tracking.server import Server, is_refusal
 
 LOOK_SECONDS = 1.0
 RETRY_SECONDS = 15.0
+# A server that answers byte by byte never lets a request end. So long nothing may be delivered while all wait for it.
+PATIENCE_SECONDS = 1800.0
 
 
 class Delivery:
     """Connects, delivers what dead processes left behind, then what this one appends, until `finish`."""
 
     def __init__(
-        self, outbox: Outbox, home: Path, uri: str | None, say: Callable[[str], None], retry: float = RETRY_SECONDS
+        self,
+        outbox: Outbox,
+        home: Path,
+        uri: str | None,
+        say: Callable[[str], None],
+        retry: float = RETRY_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._outbox = outbox
         self._home = home
         self._uri = uri
         self._say = say
         self._retry = retry
+        self._patience = patience
+        self._moved = time.monotonic()
+        self._broken_off = False
         self._server: Server | None = None
         self._told = False
         self._wake = threading.Event()
@@ -45,10 +57,15 @@ class Delivery:
         self._thread.start()
 
     def finish(self) -> bool:
-        """Wait until all is delivered, or until one more attempt has failed; whether all is delivered."""
+        """Wait until all is delivered, or until one more attempt has failed; whether all is delivered.
+
+        Waits no longer than its patience for any one operation: what is left, is left to the next run.
+        """
+        self._moved = time.monotonic()
         self._closing.set()
         self._wake.set()
-        self._thread.join()
+        while self._thread.is_alive() and time.monotonic() - self._moved < self._patience:
+            self._thread.join(min(LOOK_SECONDS, self._patience))
         return self._done.is_set()
 
     def _run(self) -> None:
@@ -73,24 +90,29 @@ class Delivery:
                 for left in Outbox.left_behind(self._outbox.path.parent):
                     self._deliver_left_behind(left, server)
                 self._server = server
-            self._deliver(self._outbox, self._server)
+            self._deliver(self._outbox, self._server, again=self._broken_off)
+            self._broken_off = False
         except Exception as error:  # whatever the server's client raises must not end the run
+            self._broken_off = True
             if not self._told:
                 self._told = True
-                reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+                reason = _reason(error)
                 self._say(f"tracking is not available ({reason}); the run goes on, its record is kept and sent later")
             return False
         return True
 
-    def _deliver(self, outbox: Outbox, server: Server) -> Delivered:
+    def _deliver(self, outbox: Outbox, server: Server, again: bool) -> Delivered:
+        """again: the first operation may have been carried out before."""
         delivered = outbox.delivered()
         for operation, offset in merge_metrics(outbox.read(delivered.offset)):
             try:
-                carry_out(operation, server, delivered.runs)
+                carry_out(operation, server, delivered.runs, outbox.path.stem, again)
             except Exception as error:
                 if not is_refusal(error):
                     raise
-                self._say(f"tracking: {type(operation).__name__} was refused: {str(error).splitlines()[0][:200]}")
+                self._say(f"tracking: {type(operation).__name__} was refused: {_reason(error)}")
+            again = False
+            self._moved = time.monotonic()
             if isinstance(operation, StartRun):
                 delivered.open.append(operation.run)
             elif isinstance(operation, EndRun) and operation.run in delivered.open:
@@ -101,7 +123,7 @@ class Delivery:
 
     def _deliver_left_behind(self, left: Outbox, server: Server) -> None:
         try:
-            delivered = self._deliver(left, server)
+            delivered = self._deliver(left, server, again=True)
             now = int(time.time() * 1000)
             for run in reversed(delivered.open):  # its process was killed
                 carry_out(EndRun(run, "KILLED", now), server, delivered.runs)
@@ -111,11 +133,17 @@ class Delivery:
         left.remove()
 
 
-def carry_out(operation: Operation, server: Server, runs: dict[str, str]) -> None:
-    """`runs` maps the outbox's names of runs to the server's ids; a StartRun adds to it."""
+def carry_out(
+    operation: Operation, server: Server, runs: dict[str, str], outbox: str = "", again: bool = False
+) -> None:
+    """`runs` maps the outbox's names of runs to the server's ids; a StartRun adds to it.
+
+    outbox: its name.  again: this may have been carried out before; a run is not begun twice, all else may be repeated.
+    """
     match operation:
         case StartRun(run, parent, experiment, name, tags, params, time):
-            runs[run] = server.start(experiment, name, time, params, tags, None if parent is None else runs[parent])
+            above, key = None if parent is None else runs[parent], f"{outbox}/{run}"
+            runs[run] = server.start(experiment, name, time, params, tags, above, key=key, again=again)
         case LogMetrics(run, points):
             server.log_metrics(runs[run], points)
         case SetTags(run, tags):
@@ -127,6 +155,10 @@ def carry_out(operation: Operation, server: Server, runs: dict[str, str]) -> Non
                 Registry(server).register(runs[run], operation)
         case EndRun(run, status, time):
             server.end(runs[run], status, time)
+
+
+def _reason(error: Exception) -> str:
+    return (redacted(str(error)).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 def merge_metrics(operations: Sequence[tuple[Operation, int]]) -> Iterator[tuple[Operation, int]]:

@@ -151,7 +151,8 @@ class Outbox:
         """As last noted."""
         try:
             sent = self.path.with_suffix(".sent").read_text(encoding="utf-8")
-            return jsontext.build(Delivered, jsontext.parse(sent))
+            noted = jsontext.build(Delivered, jsontext.parse(sent))
+            return noted if 0 <= noted.offset <= self.path.stat().st_size else Delivered()
         except (FileNotFoundError, ValueError):
             return Delivered()
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlparse
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.locks import Lock
+from subgraft.tracking.database import make_or_check
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -25,15 +26,16 @@ if TYPE_CHECKING:
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
+KEY = "subgraft.key"  # a tag that no two runs share, by which one is found whose beginning was not answered
 SQLITE = "sqlite:///"
 ARTIFACTS = "mlartifacts"
-MAKING = ".making-mlflow-"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
+NO_ANSWER = "API request to "  # how MLflow's client begins what it says of such
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # what it raises is told, and needs no traceback of its own
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # of every run that ends, with the server's password
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run that is begun twice is two: delivery looks first (`Server.start`)
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes that serve its other features
@@ -56,7 +58,10 @@ def tracking_uri(home: Path, uri: str | None = None) -> str:
 
 
 class Server:
-    """A connection. Making it imports MLflow, and creates the SQLite file's tables where they are absent."""
+    """A connection. Making it imports MLflow, and creates the SQLite file's tables where they are absent.
+
+    Raises OperationalError where a file or a server cannot be used, UserError where a file is another program's.
+    """
 
     def __init__(self, home: Path, uri: str | None = None) -> None:
         for name, value in ENVIRONMENT.items():
@@ -67,10 +72,11 @@ class Server:
         self.home.mkdir(parents=True, exist_ok=True)
         self.uri = tracking_uri(self.home, uri)
         self._experiments: dict[str, str] = {}
-        with self.alone():
-            if self.is_file:
-                _make_tables(Path(self.uri.removeprefix(SQLITE)))
-        self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        with self.answering():
+            with self.alone():
+                if self.is_file:
+                    make_or_check(Path(self.uri.removeprefix(SQLITE)))
+            self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     @property
     def is_file(self) -> bool:
@@ -90,11 +96,17 @@ class Server:
     def answering(self) -> Iterator[None]:
         """What is asked inside must be answered: OperationalError where the server is away or broken."""
         from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
 
         try:
             yield
-        except MlflowException as error:
-            said = str(error).splitlines()[0]
+        except (MlflowException, SQLAlchemyError) as error:
+            said = str(error).strip().splitlines()[0].split(". ")[0]
+            if self.is_file:
+                hint = "It may be locked or damaged: try again, or put a copy of it back."
+                if "database schema" in said:
+                    hint = f"Use the MLflow that wrote it; or copy it first, then run: mlflow db upgrade {self.uri}"
+                raise OperationalError(f"cannot be used: {said}", where=self.uri, hint=hint) from error
             hint = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
             raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
 
@@ -153,27 +165,39 @@ class Server:
         params: Mapping[str, str],
         tags: Mapping[str, str],
         parent: str | None = None,
+        *,
+        key: str = "",
+        again: bool = False,
     ) -> str:
-        """Begin a run, below its parent if there is one; its id. time: in milliseconds, as in all that follows."""
+        """Begin a run, below its parent if there is one; its id. time: in milliseconds, as in all that follows.
+
+        key: what names this run among all. again: it may have been begun before, by a request without an answer.
+        """
         from mlflow.entities import Param
 
-        tags = dict(tags) if parent is None else {**tags, PARENT: parent}
+        tags = {**({KEY: key} if key else {}), **({} if parent is None else {PARENT: parent}), **tags}
         first = dict(list(tags.items())[: BATCH["tags"]])
-        created = self.client.create_run(self._experiment(experiment), time, first, run_name=name)
-        run_id: str = created.info.run_id
+        experiment_id = self._experiment(experiment)
+        run_id = self._with_key(experiment_id, key) if again and key else None
+        if run_id is None:
+            run_id = _answered(self.client.create_run(experiment_id, time, first, run_name=name).info.run_id)
         values = [Param(name, value[:LONGEST_VALUE]) for name, value in params.items()]
         for start in range(0, len(values), BATCH["params"]):
             self.client.log_batch(run_id, params=values[start : start + BATCH["params"]])
         return run_id
 
+    def _with_key(self, experiment_id: str, key: str) -> str | None:
+        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_quoted(key)}'", max_results=1)
+        return _answered(found[0].info.run_id) if found else None
+
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
             found = self.client.get_experiment_by_name(name)
             if found is not None:
-                self._experiments[name] = found.experiment_id
+                self._experiments[name] = _answered(found.experiment_id)
             else:
                 location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
-                self._experiments[name] = self.client.create_experiment(name, artifact_location=location)
+                self._experiments[name] = _answered(self.client.create_experiment(name, artifact_location=location))
         return self._experiments[name]
 
     def log_metrics(self, run_id: str, points: Iterable[tuple[str, float, int, int]]) -> None:
@@ -203,29 +227,25 @@ class Server:
         self.client.set_terminated(run_id, status, time)
 
 
-def _make_tables(database: Path) -> None:
-    """The SQLite file with its tables, where it is absent; whole or not at all, as MLflow never mends half-made tables.
-
-    The caller sees to it that nobody else does this.
-    """
-    from mlflow import MlflowClient
-
-    if database.exists():
-        return
-    for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=database.parent, prefix=MAKING) as folder:
-        beside = Path(folder) / database.name
-        MlflowClient(tracking_uri=f"{SQLITE}{beside}").search_experiments(max_results=1)
-        beside.rename(database)
-
-
 def is_refusal(error: Exception) -> bool:
-    """Whether the server answered and will never accept this (rather than being away for a while)."""
+    """Whether the server answered and will never accept this (rather than being away, or broken, for a while)."""
     from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
-    refused = isinstance(error, MlflowException) and error.error_code in REFUSALS
-    return refused or isinstance(error, FileNotFoundError | KeyError)
+    if not isinstance(error, MlflowException):
+        return isinstance(error, FileNotFoundError | KeyError)
+    # A status without an answer of MLflow's own is of something that stands before it.
+    elsewhere = error.message.startswith(NO_ANSWER)
+    cause = error.__cause__
+    broken = isinstance(cause, SQLAlchemyError) and not isinstance(cause, DataError | IntegrityError)
+    return error.error_code in REFUSALS and not elsewhere and not broken
+
+
+def _answered(identity: str) -> str:
+    """An id that a server gave. Raises OperationalError where its answer had none: it is not whole."""
+    if not identity:
+        raise OperationalError("the tracking server gave half an answer")
+    return identity
 
 
 def _quoted(name: str) -> str:
