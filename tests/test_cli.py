@@ -220,6 +220,50 @@ def test_a_vocabulary_like_a_models_fits_it(tmp_path: Path, succeed: Succeed) ->
     assert len(translated.split("\n")) == 3
 
 
+def test_a_vocabulary_is_like_one_that_was_learnt_before(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
+    text = write(tmp_path / "de.txt", toys.german(400, 7))
+    unspelt = ("--text", text, "--no-byte-fallback")
+    succeed("vocab", "learn", *unspelt, "--size", "150", "--like", marian, "--out", "first")
+    succeed("vocab", "learn", *unspelt, "--size", "180", "--like", "first", "--kind", "bpe", "--out", "second")
+    first, second = Tokenizer.load(tmp_path / "first"), Tokenizer.load(tmp_path / "second")
+    assert first.special == second.special
+    succeed("transfer", "--model", marian, "--vocab", "second", "--method", "mean", "--out", "fitted")
+
+
+def test_an_extended_vocabulary_leaves_every_row_that_there_was(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
+    text = write(tmp_path / "de.txt", toys.german(400, 7))
+    told = succeed("vocab", "extend", marian, "--text", text, "--add", "40", "--out", "more")
+    assert told == "40 subwords added to 90: 130 written to more\n"
+    told = succeed("transfer", "--model", marian, "--vocab", "more", "--method", "mean", "--out", "fitted")
+    assert "decoder: 86 seen, 40 unseen, 4 special" in told
+    old, new = (side(Bundle.load(place).model, "decoder") for place in (marian, "fitted"))
+    assert len(new.input.weight) == 130 and torch.equal(new.input.weight[:90], old.input.weight)
+    assert new.bias is not None and old.bias is not None
+    assert torch.equal(new.bias.flatten()[:90], old.bias.flatten())
+    shorter = succeed("vocab", "compare", marian, "more", "--text", text)
+    counts = re.search(r"tokens per sentence\D+([\d.]+)\D+([\d.]+)", shorter)
+    assert counts is not None and float(counts[2]) < 0.7 * float(counts[1])
+
+
+def test_a_trimmed_model_is_as_sure_of_every_token_that_it_still_has(
+    marian: Path, tmp_path: Path, succeed: Succeed
+) -> None:
+    lines = toys.german(6, 7)
+    told = succeed("vocab", "trim", marian, "--text", write(tmp_path / "de.txt", lines), "--out", "less")
+    kept = Tokenizer.load(tmp_path / "less")
+    assert told == f"{len(kept)} of 90 subwords kept, written to less\n" and len(kept) < 90
+    succeed("transfer", "--model", marian, "--vocab", "less", "--method", "mean", "--out", "fitted")
+    old, new = Bundle.load(marian), Bundle.load("fitted")
+    rows = [old.decoder.pieces.index(piece) for piece in kept.pieces]
+    source = torch.tensor([old.encoder.encode(toys.english(1)[0])])
+    logits = []
+    for bundle in (old, new):
+        target = torch.tensor([bundle.decoder.encode(lines[0])])
+        with torch.no_grad():
+            logits.append(bundle.model.eval()(input_ids=source, decoder_input_ids=target).logits)
+    assert torch.equal(logits[0][..., rows], logits[1])
+
+
 def test_a_bert_becomes_an_encoder_decoder_and_is_fitted(tmp_path: Path, succeed: Succeed, command: Command) -> None:
     toys.publish_bert(tmp_path / "bert", pretraining=True)
     text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(2))

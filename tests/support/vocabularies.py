@@ -17,6 +17,11 @@ PREFIXES = ["", "", "", "re", "un", "over", "out"]
 ENDINGS = ["", "", "er", "ers", "ing", "ed", "able", "ingly", "'s"]
 
 
+def with_room(kind: str, size: int) -> int:
+    """A size for so many learnt pieces: a byte-level vocabulary has the 256 bytes beside them."""
+    return size + 256 * (kind == "byte-level-bpe")
+
+
 def invented(count: int, seed: int = 1) -> list[str]:
     """Sentences of four to nine invented words, with commas and full stops."""
     chooser = random.Random(seed)

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
 
 from subgraft.config.base import VocabularyKind
 from subgraft.errors import UserError
+from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.entry import Mark
 from subgraft.vocabulary.learn import learn, sample
 from subgraft.vocabulary.tokenizer import Tokenizer
-from vocabularies import byte_level, invented, unigram, wordpiece
+from vocabularies import byte_level, invented, unigram, with_room, wordpiece
 
 KINDS: tuple[VocabularyKind, ...] = get_args(VocabularyKind)
 LINES = invented(600)
@@ -24,6 +26,7 @@ LINES = invented(600)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [110, 151])
 def test_the_size_is_exact_and_counts_everything(kind: VocabularyKind, size: int) -> None:
+    size = with_room(kind, size)
     tokenizer = learn(LINES, kind=kind, size=size, mask=True, languages=["en_XX", "de_DE"])
     assert len(tokenizer) == size == len(set(tokenizer.pieces))
     assert tokenizer.languages == {"en_XX": size - 2, "de_DE": size - 1}
@@ -51,8 +54,8 @@ def test_every_model_finds_its_special_tokens_in_a_vocabulary_like_its_own(kind:
         "other": unigram(["▁a"], last=["<end>"], config={"eos_token": "<end>", "bos_token": None}),
     }
     for name, like in models.items():
-        tokenizer = learn(LINES, kind=kind, size=150, like=like)
-        assert len(tokenizer) == 150
+        tokenizer = learn(LINES, kind=kind, size=with_room(kind, 150), like=like)
+        assert len(tokenizer) == with_room(kind, 150)
         missing = {role for role in like.special if role not in tokenizer.special}
         assert not missing, (name, missing)
         assert list(tokenizer.languages) == list(like.languages)
@@ -99,10 +102,10 @@ def test_too_small_a_vocabulary_is_refused(kind: VocabularyKind, size: int) -> N
 @pytest.mark.parametrize("lines", [[], ["", "  "]])
 def test_an_empty_corpus_is_refused(kind: VocabularyKind, lines: list[str]) -> None:
     with pytest.raises(UserError, match="no text"):
-        learn(lines, kind=kind, size=100)
+        learn(lines, kind=kind, size=with_room(kind, 100))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "wordpiece"])
 def test_rare_characters_beyond_the_coverage_are_unknown(kind: VocabularyKind) -> None:
     lines = [*LINES, "Ω farm"]
     for coverage, known in ((0.999, False), (1.0, True)):
@@ -112,10 +115,10 @@ def test_rare_characters_beyond_the_coverage_are_unknown(kind: VocabularyKind) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_transformers_reads_it(kind: VocabularyKind, tmp_path: Path) -> None:
-    tokenizer = learn(LINES, kind=kind, size=150, mask=True, languages=["en_XX"])
+    tokenizer = learn(LINES, kind=kind, size=with_room(kind, 150), mask=True, languages=["en_XX"])
     tokenizer.save(tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
-    assert len(theirs) == 150
+    assert len(theirs) == with_room(kind, 150)
     for role, i in tokenizer.special.items():
         assert getattr(theirs, f"{role}_token_id") == i
     for text in invented(30, seed=4):
@@ -126,10 +129,11 @@ def test_transformers_reads_it(kind: VocabularyKind, tmp_path: Path) -> None:
 
 PROGRAM = """
 import sys
-from vocabularies import invented
+from vocabularies import invented, with_room
 from subgraft.vocabulary.learn import learn
-for kind in ("unigram", "bpe", "wordpiece"):
-    print(learn(invented(600), kind=kind, size=150, max_lines=500, seed=3).fingerprint)
+for kind in ("unigram", "bpe", "wordpiece", "byte-level-bpe"):
+    size = with_room(kind, 150)
+    print(learn(invented(600), kind=kind, size=size, max_lines=500, seed=3).fingerprint)
 """
 
 
@@ -138,14 +142,31 @@ def test_the_same_text_gives_the_same_vocabulary_in_another_process() -> None:
         environment = os.environ | {
             "PYTHONHASHSEED": threads,
             "RAYON_NUM_THREADS": threads,
-            "PYTHONPATH": str(Path(__file__).parent.parent / "support"),
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent / "support"), *sys.path]),
         }
         command = [sys.executable, "-c", PROGRAM]
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
     first = fingerprints("1")
-    assert len(first.split()) == 3
+    assert len(first.split()) == 4
     assert first == fingerprints("4") == fingerprints("2")
+
+
+def test_byte_level_spells_everything_and_cuts_words_as_the_model_it_is_like() -> None:
+    digits = byte_level(LINES, 300)
+    digits.backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    like = Tokenizer(Source(digits.backend.to_str(), digits.config))
+    lines = [*LINES, *["12 12 12"] * 50]
+    plain, alike = (learn(lines, kind="byte-level-bpe", size=350, like=each) for each in (byte_level(LINES, 300), like))
+    assert "12" in plain.pieces and "12" not in alike.pieces
+    for tokenizer in (plain, alike):
+        assert tokenizer.mark is Mark.BYTELEVEL and len(tokenizer.byte_ids) == 256
+        assert tokenizer.decode(tokenizer.encode("数 Ω 🙂\tfarmer")) == "数 Ω 🙂\tfarmer"
+        assert tokenizer.special["eos"] == tokenizer.pieces.index("<|endoftext|>")
+    with pytest.raises(UserError, match="character_coverage"):
+        learn(LINES, kind="byte-level-bpe", size=400, character_coverage=0.99)
 
 
 def test_a_sample_is_uniform_in_order_and_decided_by_its_seed() -> None:

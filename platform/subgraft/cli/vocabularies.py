@@ -1,24 +1,32 @@
-"""subgraft vocab learn | compare | embed."""
+"""subgraft vocab learn | extend | trim | compare | embed."""
 
 from __future__ import annotations
 
 import argparse
 from itertools import chain
 from pathlib import Path
+from typing import get_args
 
 from subgraft.cli.arguments import share, whole
 from subgraft.cli.output import Commands, console, new_directory
+from subgraft.config.base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.errors import UserError
 from subgraft.printed import say
 
 
 def add_to(commands: Commands) -> None:
-    group = commands.add_parser("vocab", help="learn and compare vocabularies").add_subparsers(required=True)
+    group = commands.add_parser("vocab", help="learn, extend, trim and compare vocabularies").add_subparsers(
+        required=True
+    )
     learning = group.add_parser("learn", help="learn a vocabulary from text")
     learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
     learning.add_argument("--size", type=whole(1), required=True, help="number of pieces, special tokens included")
-    learning.add_argument("--kind", choices=("unigram", "bpe", "wordpiece"), default="unigram", help="default: unigram")
-    learning.add_argument("--like", metavar="MODEL", help="take over this model's special tokens and language codes")
+    learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
+    learning.add_argument(
+        "--like",
+        metavar="MODEL",
+        help="take over the special tokens and language codes of a model, or of a vocabulary's directory",
+    )
     learning.add_argument(
         "--character-coverage",
         type=share,
@@ -28,13 +36,15 @@ def add_to(commands: Commands) -> None:
     learning.add_argument(
         "--byte-fallback",
         action=argparse.BooleanOptionalAction,
-        help="spell other characters in bytes, which take 256 pieces (default: yes, but for wordpiece, which cannot)",
+        help="spell other characters in bytes, which take 256 pieces (default: yes for unigram and bpe; no other can)",
     )
     learning.add_argument(
         "--min-count", type=whole(1), metavar="N", help="leave out pieces that the text uses fewer than N times"
     )
     learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     learning.set_defaults(command=learn)
+    _add_extend(group)
+    _add_trim(group)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
     comparing.add_argument("upstream", help="a vocabulary or model directory, or a hub id")
     comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
@@ -42,6 +52,39 @@ def add_to(commands: Commands) -> None:
     comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
     comparing.set_defaults(command=compare)
     _add_embed(group)
+
+
+def _add_extend(group: Commands) -> None:
+    extending = group.add_parser("extend", help="add a task's subwords to a vocabulary that stays as it is")
+    extending.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
+    extending.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    extending.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
+    extending.add_argument(
+        "--min-count", type=whole(1), default=2, metavar="N", help="add none that the text has fewer times (default 2)"
+    )
+    _add_side_and_out(extending)
+    extending.set_defaults(command=extend)
+
+
+def _add_trim(group: Commands) -> None:
+    trimming = group.add_parser("trim", help="drop the subwords of a vocabulary that a task's text never uses")
+    trimming.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
+    trimming.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    trimming.add_argument(
+        "--min-count", type=whole(1), default=1, metavar="N", help="drop what the text uses fewer times (default 1)"
+    )
+    _add_side_and_out(trimming)
+    trimming.set_defaults(command=trim)
+
+
+def _add_side_and_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--side",
+        choices=get_args(SideName),
+        default="decoder",
+        help="whose vocabulary, in a model with two (default: decoder)",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
 
 
 def _add_embed(group: Commands) -> None:
@@ -60,26 +103,51 @@ def _add_embed(group: Commands) -> None:
 
 
 def learn(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.grafts import load_vocabulary
     from subgraft.text import reading
     from subgraft.vocabulary.learn import learn as learn_vocabulary
 
-    like = None
-    if arguments.like:
-        from subgraft.models.tokenizers import load_tokenizers
-
-        like = load_tokenizers(arguments.like)["decoder"]
+    like = load_vocabulary(arguments.like) if arguments.like else None
     with new_directory(arguments.out) as out:
         tokenizer = learn_vocabulary(
             chain.from_iterable(reading.lines(path) for path in arguments.text),
             kind=arguments.kind,
             size=arguments.size,
             character_coverage=arguments.character_coverage,
-            byte_fallback=arguments.kind != "wordpiece" if arguments.byte_fallback is None else arguments.byte_fallback,
+            byte_fallback=arguments.kind in SENTENCEPIECE_KINDS
+            if arguments.byte_fallback is None
+            else arguments.byte_fallback,
             like=like,
             min_count=arguments.min_count,
         )
         tokenizer.save(out)
     say(f"{len(tokenizer):,} pieces written to {arguments.out}")
+
+
+def extend(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.text import reading
+    from subgraft.vocabulary.extend import extend as extend_vocabulary
+
+    with new_directory(arguments.out) as out:
+        old = load_vocabulary(arguments.vocabulary, arguments.side)
+        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        extended = extend_vocabulary(old, lines, arguments.add, arguments.min_count)
+        extended.save(out)
+    print(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
+
+
+def trim(arguments: argparse.Namespace) -> None:
+    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.text import reading
+    from subgraft.vocabulary.trim import trim as trim_vocabulary
+
+    with new_directory(arguments.out) as out:
+        old = load_vocabulary(arguments.vocabulary, arguments.side)
+        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        trimmed = trim_vocabulary(old, lines, arguments.min_count)
+        trimmed.save(out)
+    print(f"{len(trimmed):,} of {len(old):,} subwords kept, written to {arguments.out}")
 
 
 def compare(arguments: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from subgraft.config.base import VocabularyKind
+from subgraft.config.base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_facts import LEARNINGS, facts_of, names_with
 from subgraft.config.models import families_for
@@ -186,7 +186,7 @@ def require_pretraining(experiment: Comparison) -> None:
     if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
         raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
     sampled = any(system.pretraining == "sampled" for system in experiment.systems)
-    if sampled and experiment.upstream.vocabulary.kind == "wordpiece":
+    if sampled and experiment.upstream.vocabulary.kind not in SENTENCEPIECE_KINDS:
         raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
     for objective in experiment.upstream.objectives if sampled else ():
         if not objective.samples:

@@ -12,7 +12,9 @@ Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 # Of a pair.
 TextSide = Literal["source", "target"]
-VocabularyKind = Literal["unigram", "bpe", "wordpiece"]
+VocabularyKind = Literal["unigram", "bpe", "wordpiece", "byte-level-bpe"]
+# Those of characters, which may spell others in bytes, and be drawn from.
+SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # Of as many bits as everything that draws from one takes.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Settings, Share, SideName, VocabularyKind
+from subgraft.config.base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind
 from subgraft.limits import LARGEST_COUNT
 
 
@@ -17,7 +17,7 @@ class VocabularySettings(Settings):
     size: of everything, special tokens and bytes included.
     character_coverage: the share of the text's characters that get pieces of their own.
     byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for
-    unigram and bpe by default, not available for wordpiece.
+    unigram and bpe by default, not available for wordpiece; byte-level-bpe spells everything in bytes anyway.
     min_count: pieces that the text uses fewer times than this are replaced by others; null replaces none.
     language_exponent: α of p^α, by which the languages of a vocabulary that several share are drawn: 1 as they are, 0
     all alike, 0.7 in mBART and VoCap; null takes the whole text once.
@@ -26,14 +26,16 @@ class VocabularySettings(Settings):
     kind: VocabularyKind = "unigram"
     size: Annotated[int, Field(ge=50, le=1_000_000)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") != "wordpiece")
+    byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") in SENTENCEPIECE_KINDS)
     min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:
-        if self.byte_fallback and self.kind == "wordpiece":
-            raise ValueError("byte_fallback goes with the kinds unigram and bpe, not with wordpiece")
+        if self.byte_fallback and self.kind not in SENTENCEPIECE_KINDS:
+            raise ValueError(f"byte_fallback goes with the kinds unigram and bpe, not with {self.kind}")
+        if self.character_coverage < 1 and self.kind == "byte-level-bpe":
+            raise ValueError("byte-level-bpe spells every character in bytes: leave out character_coverage")
         return self
 
 

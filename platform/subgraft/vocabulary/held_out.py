@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 # A code point that no text holds (Unicode's noncharacters), so that nothing is ever cut into such a piece.
-_NO_TEXT = "\uffff"
+NO_TEXT = "\uffff"
 
 
 def without(specification: dict[str, Any], ids: Collection[int]) -> dict[str, Any]:
@@ -16,12 +16,12 @@ def without(specification: dict[str, Any], ids: Collection[int]) -> dict[str, An
     piece that is made in no other way stays an entry, but nothing is cut into it.
     """
     model = specification["model"]
-    stand_in = {i: f"{_NO_TEXT}{i}" for i in ids}
+    stand_in = {i: f"{NO_TEXT}{i}" for i in ids}
     changed = {**model, "vocab": _renamed(model["vocab"], stand_in)}
     if model["type"] == "BPE":
         gone = {piece for piece, i in model["vocab"].items() if i in stand_in}
         changed["merges"] = [merge for merge in model["merges"] if gone.isdisjoint(_pieces(merge))]
-    added = [*specification.get("added_tokens", []), *(_special(i, piece) for i, piece in stand_in.items())]
+    added = [*specification.get("added_tokens", []), *(special_token(i, piece) for i, piece in stand_in.items())]
     return {**specification, "model": changed, "added_tokens": sorted(added, key=lambda token: int(token["id"]))}
 
 
@@ -38,6 +38,6 @@ def _pieces(merge: Any) -> tuple[str, str, str]:
     return left, right, left + right
 
 
-def _special(token: int, content: str) -> dict[str, Any]:
+def special_token(token: int, content: str) -> dict[str, Any]:
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {"id": token, "content": content, **flags}

@@ -1,4 +1,4 @@
-"""Learn a vocabulary from a corpus: unigram and BPE by SentencePiece, WordPiece by tokenizers."""
+"""Learn a vocabulary from a corpus: unigram and BPE by SentencePiece, WordPiece and byte-level BPE by tokenizers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from typing import Any
 import sentencepiece
 from tokenizers import AddedToken
 
-from subgraft.config.base import VocabularyKind
+from subgraft.config.base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.errors import UserError
-from subgraft.vocabulary import wordpiece
+from subgraft.vocabulary import byte_level, wordpiece
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.prune import Learnt, learn_used
 from subgraft.vocabulary.refusals import empty_corpus, too_large, too_small
-from subgraft.vocabulary.sentencepiece_model import NORMAL, convert, parse
+from subgraft.vocabulary.sentencepiece_model import NORMAL, SCORE_STEPS, convert, parse
 from subgraft.vocabulary.specials import SpecialTokens, special_tokens
 from subgraft.vocabulary.tokenizer import Tokenizer
 
-# SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
-# both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are told apart the same way.
-SCORE_STEPS = 2048
 LONGEST_LINE = 1 << 20  # bytes; SentencePiece passes over longer lines in silence
 
 
@@ -46,10 +43,10 @@ def learn(
     """Learn exactly `size` pieces, special tokens included.
 
     character_coverage: the share of the text's characters that get pieces of their own; the rest is unknown, or,
-    with byte_fallback (unigram and bpe), spelled in bytes.  mask, languages: special tokens to append.  like: adopt
-    the special tokens and language codes of another vocabulary, so that the result fits its model.  max_lines: learn
-    from a uniform sample of so many lines, drawn by `seed`.  min_count: leave out pieces that the text uses fewer times
-    than that, and fill their places (see `prune`).
+    with byte_fallback (unigram and bpe), spelled in bytes, as byte-level-bpe spells everything.  mask, languages:
+    special tokens to append.  like: adopt the special tokens and language codes of another vocabulary, so that the
+    result fits its model.  max_lines: learn from a uniform sample of so many lines, drawn by `seed`.  min_count: leave
+    out pieces that the text uses fewer times than that, and fill their places (see `prune`).
 
     The same lines and settings give the same vocabulary, whatever the machine.  Raises UserError where the text is
     empty or supports no vocabulary of this size.
@@ -58,13 +55,17 @@ def learn(
     chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
     if size - len(special.last) <= len(special.first_pieces):
         raise too_small(size, len(special.first_pieces) + len(special.last))
-    if kind == "wordpiece" and byte_fallback:
-        raise UserError("byte_fallback goes with unigram and bpe, not with wordpiece")
+    if byte_fallback and kind not in SENTENCEPIECE_KINDS:
+        raise UserError(f"byte_fallback goes with unigram and bpe, not with {kind}")
+    if character_coverage < 1 and kind == "byte-level-bpe":
+        raise UserError("character_coverage does not go with byte-level-bpe, which spells every character in bytes")
 
     def learnt(text: Iterable[str], total: int) -> Learnt:
         ordinary = total - len(special.last)
         if kind == "wordpiece":
             return Learnt(wordpiece.learn(text, ordinary, character_coverage, special, like))
+        if kind == "byte-level-bpe":
+            return Learnt(byte_level.learn(text, ordinary, special, like))
         model = _sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
         return Learnt(convert(model), model)
 

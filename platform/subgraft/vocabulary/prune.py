@@ -12,6 +12,7 @@ do the pieces that a longer one is merged from, however rarely they stand for th
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ import tokenizers
 
 from subgraft.vocabulary import sentencepiece_model, wordpiece
 from subgraft.vocabulary.refusals import TooLargeError, too_rare
+from subgraft.vocabulary.specification import merge_ranks, merged_from, without
+from subgraft.vocabulary.word_counts import cut_words, word_counts
 
 
 class Learnt(NamedTuple):
@@ -34,7 +37,7 @@ class Learnt(NamedTuple):
     def without(self, pieces: Collection[str]) -> Learnt:
         """The same vocabulary, ids closed up, without some ordinary pieces."""
         if self.model is None:
-            return Learnt(wordpiece.without(self.backend, pieces))
+            return Learnt(without(self.backend, pieces))
         model = sentencepiece_model.without(self.model, pieces)
         return Learnt(sentencepiece_model.convert(model), model)
 
@@ -49,7 +52,7 @@ def learn_used(
     there is no such vocabulary, and tells the size of one that there is.
     """
     first = learn(size)
-    words = _words(first.backend, lines)
+    words = word_counts(first.backend, lines)
     possible = 0
     for learnt in chain([first], _larger(learn, size)):
         used = _risen(_Used.of(learnt, words), min_count)
@@ -75,15 +78,6 @@ def _larger(learn: Callable[[int], Learnt], size: int) -> Iterator[Learnt]:
         yield learnt
 
 
-def _words(backend: tokenizers.Tokenizer, lines: Iterable[str]) -> Counter[str]:
-    """How often the text has each word: what is cut by itself, a line where there are no spaces."""
-    words: Counter[str] = Counter()
-    for line in lines:
-        normal = backend.normalizer.normalize_str(line)
-        words.update(word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normal))
-    return words
-
-
 @dataclass(frozen=True)
 class _Used:
     """A vocabulary and what the text makes of it.
@@ -100,13 +94,16 @@ class _Used:
 
     @classmethod
     def of(cls, learnt: Learnt, words: Mapping[str, int]) -> _Used:
-        pieces, parts = _wordpieces(learnt.backend), {}
+        pieces, parts = _longer_pieces(learnt.backend), {}
         if learnt.model is not None:
             scores = sentencepiece_model.ordinary_pieces(learnt.model)
             pieces = [piece for piece in scores if len(piece) > 1]
             if isinstance(learnt.backend.model, tokenizers.models.BPE):
                 parts = {piece: _merged_from(piece, scores) for piece in pieces}
-        return cls(learnt, words, tuple(pieces), parts, _cuts(learnt.backend, words))
+        elif isinstance(learnt.backend.model, tokenizers.models.BPE):
+            ranks = merge_ranks(json.loads(learnt.backend.to_str())["model"])
+            parts = {piece: frozenset(merged_from(piece, ranks) - {piece}) for piece in pieces}
+        return cls(learnt, words, tuple(pieces), parts, cut_words(learnt.backend, words))
 
     def __len__(self) -> int:
         return int(self.learnt.backend.get_vocab_size())
@@ -134,15 +131,10 @@ class _Used:
         # Words that had none of them are cut as before: what was best among more is best among fewer.
         affected = [word for word, cut in self.cuts.items() if not gone.isdisjoint(cut)]
         left = tuple(piece for piece in self.pieces if piece not in gone)
-        return replace(self, learnt=learnt, pieces=left, cuts={**self.cuts, **_cuts(learnt.backend, affected)})
+        return replace(self, learnt=learnt, pieces=left, cuts={**self.cuts, **cut_words(learnt.backend, affected)})
 
 
-def _cuts(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    model = backend.model
-    return {word: tuple(token.value for token in model.tokenize(word)) for word in words}
-
-
-def _wordpieces(backend: tokenizers.Tokenizer) -> list[str]:
+def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
     """Pieces of more than one character, by id."""
     vocabulary = backend.get_vocab(with_added_tokens=True)
     added = {token.content for token in backend.get_added_tokens_decoder().values()}

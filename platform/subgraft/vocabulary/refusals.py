@@ -38,5 +38,12 @@ def too_small(asked: int, needed: int, byte_fallback: bool = False) -> UserError
     )
 
 
+def no_room_for_bytes(asked: int, needed: int) -> UserError:
+    return UserError(
+        f"a vocabulary of {asked} pieces has no room for the 256 bytes and the special tokens: they are {needed}",
+        hint=f"Ask for more than {needed} pieces.",
+    )
+
+
 def empty_corpus() -> UserError:
     return UserError("there is no text to learn a vocabulary from", hint="Give at least one line that is not blank.")

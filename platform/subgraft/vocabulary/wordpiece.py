@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
@@ -34,16 +33,6 @@ def learn(
     learnt = _pipeline(models.WordPiece(vocabulary, unk_token=unknown), like)
     learnt.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.first_pieces])
     return learnt
-
-
-def without(learnt: tokenizers.Tokenizer, pieces: Collection[str]) -> tokenizers.Tokenizer:
-    """The vocabulary without some of its ordinary pieces; those after them, which no special token is, move up."""
-    specification, gone = json.loads(learnt.to_str()), frozenset(pieces)
-    vocabulary = specification["model"]["vocab"]
-    kept = [piece for piece in sorted(vocabulary, key=vocabulary.__getitem__) if piece not in gone]
-    specification["model"]["vocab"] = {piece: i for i, piece in enumerate(kept)}
-    reduced: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(specification))
-    return reduced
 
 
 def length(piece: str) -> int:
