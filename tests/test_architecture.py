@@ -22,6 +22,7 @@ FLOORS = [
     {"reporting"},
     {"models"},
     {"inference"},
+    {"exporting"},
     {"synthetic"},
     {"objectives"},
     {"tasks"},
@@ -49,6 +50,7 @@ HEAVY = {
     "optuna": {"search/"},
     "mlflow": {"tracking/server.py", "tracking/page.py", "tracking/database.py"},
     "deepspeed": {"training/deepspeed_engine.py"},
+    "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/ctranslate2_search.py", "exporting/"},
     "peft": {"training/adapters.py"},
     "gensim": {"initialisers/static_training.py"},
 }

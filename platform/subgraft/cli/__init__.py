@@ -12,6 +12,7 @@ from subgraft.cli import (
     corpora,
     doctor,
     experiments,
+    exports,
     fit,
     generators,
     grafts,
@@ -26,7 +27,7 @@ from subgraft.errors import SubgraftError, Terminated
 from subgraft.printed import say
 from subgraft.redaction import redacted
 
-GROUPS = (experiments, fit, search, corpora, vocabularies, generators, grafts, models, registry, store, doctor)
+GROUPS = (experiments, fit, search, corpora, vocabularies, generators, grafts, models, exports, registry, store, doctor)
 
 
 def parser() -> Parser:

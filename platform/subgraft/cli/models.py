@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from subgraft.cli.arguments import language_pair, whole
+from subgraft.cli.exports import exported_outputs
 from subgraft.cli.output import Commands
 from subgraft.cli.registered import HELP, local_model
 from subgraft.config.tasks import TASKS
@@ -66,10 +67,13 @@ def _outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bo
     """
     # These take seconds to load; a mistake in the text is reported at once.
     from subgraft.config.evaluation import MeasurementSettings
+    from subgraft.inference.ctranslate2_directory import is_exported
     from subgraft.models.bundle import Bundle
     from subgraft.stages.continuation import continuer
     from subgraft.stages.evaluate import translator
 
+    if is_exported(Path(arguments.model)):
+        return exported_outputs(arguments, lines, prompts=prompts)
     bundle = Bundle.load(local_model(arguments.model))
     settings = MeasurementSettings(beam=arguments.beam, batch_size=arguments.batch_size)
     if "encoder" not in bundle.tokenizers:

@@ -49,9 +49,7 @@ class Continuer:
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
         """What follows each prompt. The model is left in evaluation mode."""
         self._model.eval()
-        half = self._max_positions // 2
-        room = self._max_positions - 1 - min(self._max_tokens or half, half)
-        bodies = [tokens[max(0, len(tokens) - room) :] for tokens in self._tokenizer.encode_batch(prompts)]
+        bodies = prompt_bodies(self._tokenizer, prompts, self._max_positions, self._max_tokens)
         order = sorted(range(len(prompts)), key=lambda place: -len(bodies[place]))
         outputs, self.cut = [""] * len(prompts), 0
         for begin in range(0, len(order), batch_size):
@@ -59,18 +57,10 @@ class Continuer:
             written = self._generate([bodies[place] for place in chosen], [prompts[place] for place in chosen])
             self.cut += int((written != self._end).all(1).sum())
             for place, tokens in zip(chosen, written.tolist(), strict=True):
-                outputs[place] = self._text(bodies[place], tokens)
+                outputs[place] = added_text(self._tokenizer, bodies[place], tokens)
             if progress is not None:
                 progress(min(begin + batch_size, len(order)), len(order), "sentences")
         return outputs
-
-    def _text(self, given: list[int], tokens: list[int]) -> str:
-        """One line: what the tokens add to the text of the prompt, the space before a word included."""
-        ends = (place for place, token in enumerate(tokens) if token in (self._end, self._padding))
-        body = tokens[: next(ends, len(tokens))]
-        prompt, whole = self._tokenizer.decode(given), self._tokenizer.decode([*given, *body])
-        added = whole[len(prompt) :] if whole.startswith(prompt) else self._tokenizer.decode(body)
-        return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in added)
 
     @torch.inference_mode()
     def _generate(self, bodies: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
@@ -99,3 +89,22 @@ class Continuer:
             stopping_criteria=StoppingCriteriaList([limit]),
         )
         return written[:, longest:]
+
+
+def prompt_bodies(
+    tokenizer: Tokenizer, prompts: Sequence[str], max_positions: int, max_tokens: int | None
+) -> list[list[int]]:
+    """Ids of prompts without the token before them, cut at their beginning where they leave too little room."""
+    half = max_positions // 2
+    room = max_positions - 1 - min(max_tokens or half, half)
+    return [tokens[max(0, len(tokens) - room) :] for tokens in tokenizer.encode_batch(prompts)]
+
+
+def added_text(tokenizer: Tokenizer, given: Sequence[int], written: Sequence[int]) -> str:
+    """One line: what the written tokens add to the text of the given ones, the space before a word included."""
+    ending = (tokenizer.special["eos"], tokenizer.special.get("pad"))
+    ends = (place for place, token in enumerate(written) if token in ending)
+    body = written[: next(ends, len(written))]
+    prompt, whole = tokenizer.decode(given), tokenizer.decode([*given, *body])
+    added = whole[len(prompt) :] if whole.startswith(prompt) else tokenizer.decode(body)
+    return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in added)

@@ -7,6 +7,7 @@ and would so make the better vocabulary look slower.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -43,3 +44,13 @@ class LengthLimit(StoppingCriteria):
         """Which of the outputs so far [B x beams, T] are to end; beams of one source lie side by side."""
         beams = len(input_ids) // len(self._limits)
         return self._lengths[input_ids[:, self._given :]].sum(dim=1) >= self._limits.repeat_interleave(beams)
+
+
+def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: float) -> int:
+    """How many of an output's tokens are written before `LengthLimit` ends it; all where it never does.
+
+    For searches that know no such limit and are cut afterwards. lengths: bytes of each piece.
+    """
+    limit = ratio * len(source.encode()) + MARGIN
+    written = accumulate(lengths[token] for token in tokens)
+    return next((place for place, total in enumerate(written, 1) if total >= limit), len(tokens))

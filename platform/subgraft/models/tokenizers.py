@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.config.base import SideName
-from subgraft.models.families import family_of
+from subgraft.models.families import Family, family_of
 from subgraft.models.hub import read_config, resolve_model
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -21,7 +21,11 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     Raises UserError where a vocabulary is missing or the model's family is not known.
     """
     directory = resolve_model(model)
-    family = family_of(read_config(directory))
+    return tokenizers_at(directory, family_of(read_config(directory)))
+
+
+def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
+    """The same for a model of a known family, whose config.json may lie elsewhere."""
     if all((directory / side).is_dir() for side in family.sides):
         return {side: Tokenizer.load(directory / side) for side in family.sides}
     published = family.published_tokenizers(directory)

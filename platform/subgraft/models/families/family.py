@@ -149,6 +149,13 @@ class Family(ABC):
         """Tokenizers from a layout of files that only this family is published in; None where it is not that."""
         return None
 
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """CTranslate2's description of the model, weights included; the model is used up.
+
+        Raises UserError where CTranslate2 has no such models.
+        """
+        raise UserError(f"CTranslate2 has no models of the family {self.model_type}")
+
     # Models in memory: the sides and their tables.
 
     def side_config(self, model: PreTrainedModel, name: SideName) -> PreTrainedConfig:

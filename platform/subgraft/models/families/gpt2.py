@@ -77,3 +77,8 @@ class GPT2(DecoderAlone):
         from transformers import GPT2LMHeadModel
 
         return GPT2LMHeadModel
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        return specification("GPT2Loader", model)

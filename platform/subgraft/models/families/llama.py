@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from subgraft.errors import UserError
 from subgraft.models.families.counting import linear
 from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
 from subgraft.models.families.parts import Config, Parameters, Projection
@@ -89,3 +90,14 @@ class Llama(DecoderAlone):
     def put_right(self, model: PreTrainedModel) -> None:
         """The row that a model loaded from config.json would have for padding."""
         self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """Raises UserError for heads of another size than the width shared among them."""
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        config = model.config.to_dict()
+        if self._heads(config)[0] != self.width(config):
+            raise UserError("CTranslate2 takes no Llama whose heads together are wider or narrower than the model")
+        specified = specification("LlamaLoader", model)
+        specified.config.layer_norm_epsilon = config["rms_norm_eps"]
+        return specified

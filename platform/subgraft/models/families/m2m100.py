@@ -105,6 +105,16 @@ class M2M100(BartLike):
             )
         return super().replace_tables(model, tables)
 
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """Positions are counted from the padding id; the loader takes it that this is 1."""
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        specified = specification("M2M100Loader", model)
+        for side in self.sides:
+            positions: Any = model.get_submodule(f"model.{side}.embed_positions")
+            getattr(specified, side).position_encodings.encodings = positions.weights[positions.padding_idx + 1 :]
+        return specified
+
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         if not shared:
             raise one_table_only(self.model_type)

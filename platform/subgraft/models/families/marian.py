@@ -99,5 +99,10 @@ class Marian(BartLike):
         scale: Any = model.get_encoder().embed_scale if side.name == "encoder" else 1.0  # type: ignore[operator]
         return float(scale)
 
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        return specification("BartLoader", model, normalize_before=False, normalize_embedding=False)
+
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})

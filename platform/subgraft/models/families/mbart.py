@@ -74,6 +74,11 @@ class MBart(BartLike):
 
         return MBartForConditionalGeneration
 
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        return specification("BartLoader", model, normalize_before=True, normalize_embedding=True)
+
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         """An mBART whose sides part company becomes a split one; a split one never comes together again."""
         from subgraft.models.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration

@@ -161,6 +161,11 @@ class T5(Family):
         if output.weight is self.input_table(model, "decoder").weight:
             output.weight = nn.Parameter(output.weight.detach().clone())
 
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        return specification("T5Loader", model, tie_word_embeddings=is_tied(model.config.to_dict()))
+
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = getattr(model, name).embed_tokens
         return table

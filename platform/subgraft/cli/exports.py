@@ -1,0 +1,68 @@
+"""subgraft export: a model in the form that another engine reads."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from subgraft.cli.arguments import language_pair
+from subgraft.cli.output import Commands, new_directory
+from subgraft.cli.registered import HELP, local_model
+from subgraft.errors import UserError
+
+# As subgraft.exporting.ctranslate2 has them, which takes seconds to import.
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+
+
+def add_to(commands: Commands) -> None:
+    export = commands.add_parser("export", help="write a model in the form that another engine reads")
+    export.add_argument("model", metavar="MODEL", help=HELP)
+    export.add_argument("--to", required=True, choices=sorted(FORMATS), help="the engine")
+    export.add_argument("--quantization", choices=QUANTIZATIONS, help="of ctranslate2's weights (default: float32)")
+    export.add_argument(
+        "--languages", type=language_pair, metavar="SOURCE-TARGET", help="of models with language codes, as in en-fr"
+    )
+    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    export.set_defaults(command=export_model)
+
+
+def export_model(arguments: argparse.Namespace) -> None:
+    FORMATS[arguments.to](arguments)
+
+
+def _to_ctranslate2(arguments: argparse.Namespace) -> None:
+    from subgraft.exporting.ctranslate2 import export_ctranslate2
+
+    quantization = arguments.quantization or "float32"
+    with new_directory(arguments.out) as out:
+        check = export_ctranslate2(local_model(arguments.model), out, quantization, arguments.languages)
+    print(f"written to {arguments.out}, in {quantization}; `subgraft generate --model {arguments.out}` uses it")
+    print(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
+
+
+FORMATS = {"ctranslate2": _to_ctranslate2}
+
+
+def exported_outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bool) -> list[str]:
+    """What the exported model that was asked for makes of texts. prompts: whether it may continue them."""
+    from subgraft.config.evaluation import MeasurementSettings
+    from subgraft.inference.ctranslate2_directory import ExportedModel
+    from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
+
+    exported = ExportedModel.open(Path(arguments.model))
+    translates = "encoder" in exported.sides
+    if not translates and not prompts:
+        raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
+    if translates and prompts and arguments.max_tokens is not None:
+        hint = "Leave it out: outputs are limited by the length of their sources."
+        raise UserError("this model has an encoder", where="--max-tokens", hint=hint)
+    ratio = MeasurementSettings().max_length_ratio
+    if translates:
+        translate = ExportedTranslator(exported, arguments.languages, beam=arguments.beam, max_length_ratio=ratio)
+        return translate(lines, arguments.batch_size)
+    most = arguments.max_tokens
+    go_on = ExportedContinuer(
+        exported, arguments.languages, beam=arguments.beam, max_length_ratio=ratio, max_tokens=most
+    )
+    return go_on(lines, arguments.batch_size)

@@ -1,0 +1,1 @@
+"""Finished models in the forms that others read them in."""

@@ -1,0 +1,159 @@
+# mypy: allow-untyped-calls
+"""A model for CTranslate2: its description by CTranslate2's own loaders, with a vocabulary for each side.
+
+CTranslate2's converter takes one vocabulary for both sides and drops a Marian's padding row, which has to be the last.
+Here every row stays: decoding starts with the row that transformers starts with, whatever it holds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.config.corpora import Languages
+from subgraft.errors import UserError
+from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
+from subgraft.inference.ctranslate2_search import engine
+from subgraft.models.families import family_of
+from subgraft.models.load import load_model
+from subgraft.models.tokenizers import load_tokenizers, save_tokenizers
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+# What rounding of 32 bits may make of a token's log-probability; and what coarser numbers may, on average.
+TOLERANCE, COARSE_TOLERANCE = 0.01, 1.0
+# Of the check: sequences, and tokens in each.
+_SEQUENCES, _LENGTH = 8, 12
+
+
+class Check(NamedTuple):
+    """How far log-probabilities of random tokens are from those of transformers, at most and on average."""
+
+    largest: float
+    mean: float
+
+
+def export_ctranslate2(
+    model: Path | str, out: Path, quantization: str = "float32", languages: Languages | None = None
+) -> Check:
+    """Write what `ExportedModel.open` reads to an empty directory, and compare it with the model.
+
+    languages: for models with language codes. Raises UserError where CTranslate2 is not installed or has no such
+    models, and where the exported model does not compute what the model does.
+    """
+    _require_ctranslate2()
+    loaded, tokenizers = load_model(model, torch.float32), load_tokenizers(model)
+    codes = sorted(tokenizers["decoder"].languages)
+    if languages is None and codes:
+        hint = f"Give --languages SOURCE-TARGET; the model knows: {', '.join(codes)}."
+        raise UserError("a model with language codes: say what it is to translate", where=str(model), hint=hint)
+    settings = _settings(loaded, quantization, languages)
+    save_tokenizers(tokenizers, out)
+    exported = ExportedModel(out, settings, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+    exported = _with_start(exported, loaded)
+    sample = _Sample(exported)
+    expected = sample.expected(loaded)  # before the model is used up
+    _write(exported, family_of(loaded).ctranslate2_specification(loaded))
+    check = _compared(expected, sample.found())
+    if check.mean > COARSE_TOLERANCE or (quantization == "float32" and check.largest > TOLERANCE):
+        raise UserError(
+            f"CTranslate2 does not compute what this model does: log-probabilities differ by up to {check.largest:.3g}",
+            where=str(model),
+        )
+    return check
+
+
+def _require_ctranslate2() -> None:
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError as error:
+        raise UserError("CTranslate2 is not installed", hint="pip install 'subgraft[ctranslate2]'") from error
+
+
+def _settings(model: PreTrainedModel, quantization: str, languages: Languages | None) -> ExportSettings:
+    generation: Any = model.generation_config
+    asked = {name: getattr(generation, name, None) for name in ("repetition_penalty", "no_repeat_ngram_size")}
+    search = {name: float(value) for name, value in asked.items() if value}
+    if generation.length_penalty is not None:
+        search["length_penalty"] = float(generation.length_penalty)
+    return ExportSettings(model=model.config.to_dict(), languages=languages, quantization=quantization, search=search)
+
+
+def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
+    """With the pieces that decoding starts with, unless these depend on a language, and that it never writes."""
+    names, generation = exported.vocabularies()["decoder"], model.generation_config
+    unwritten: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
+    start = exported.sequence_format().start
+    fixed = None if start in exported.decoder.languages.values() else names[start]
+    changed = {"suppressed": [[names[token] for token in one] for one in unwritten], "start": fixed}
+    settings = exported.settings.model_copy(update=changed)
+    return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
+
+
+def _write(exported: ExportedModel, specification: Any) -> None:
+    """model.bin, CTranslate2's config.json and vocabularies, and our settings beside them."""
+    names, special = exported.vocabularies(), exported.decoder.special
+    if "encoder" in names:
+        specification.register_source_vocabulary(list(names["encoder"]))
+        specification.register_target_vocabulary(list(names["decoder"]))
+        specification.config.decoder_start_token = exported.settings.start
+    else:
+        specification.register_vocabulary(list(names["decoder"]))
+    end = special["eos"]
+    specification.config.eos_token = names["decoder"][end]
+    specification.config.bos_token = names["decoder"][special.get("bos", special.get("pad", end))]
+    specification.config.unk_token = names["decoder"][special.get("unk", end)]
+    specification.validate()
+    specification.optimize(quantization=exported.settings.quantization)
+    specification.save(str(exported.directory))
+    (exported.directory / SETTINGS).write_text(exported.settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+class _Sample:
+    """Sequences of random tokens, the same for one model: what both engines say of them is compared."""
+
+    def __init__(self, exported: ExportedModel) -> None:
+        self._exported = exported
+        random = torch.Generator().manual_seed(0)
+        form = exported.sequence_format()
+
+        def drawn(tokens: list[int]) -> list[list[int]]:
+            chosen = torch.randint(len(tokens), (_SEQUENCES, _LENGTH), generator=random).tolist()
+            return [[tokens[place] for place in row] for row in chosen]
+
+        sources, targets = drawn(exported.encoder.ordinary_ids.tolist()), drawn(exported.decoder.ordinary_ids.tolist())
+        begins = [] if form.target_beginning is None else [form.target_beginning]
+        self.sources = [[*form.source_beginning, *tokens, *form.source_ending] for tokens in sources]
+        self.targets = [[form.start, *begins, *tokens] for tokens in targets]
+
+    @torch.inference_mode()
+    def expected(self, model: PreTrainedModel) -> Tensor:
+        """Log-probabilities [n, T] of each target token after the first."""
+        inputs = {"input_ids": torch.tensor(self.targets)}
+        if "encoder" in self._exported.sides:
+            inputs = {"input_ids": torch.tensor(self.sources), "decoder_input_ids": inputs["input_ids"]}
+        logits = model(**inputs, use_cache=False).logits[:, :-1].float()
+        labels = torch.tensor(self.targets)[:, 1:, None]
+        found: Tensor = logits.log_softmax(-1).gather(2, labels)[..., 0]
+        return found
+
+    def found(self) -> Tensor:
+        """The same as the exported model computes them."""
+        names, runner = self._exported.vocabularies(), engine(self._exported)
+        targets = [[names["decoder"][token] for token in row] for row in self.targets]
+        if "encoder" not in names:
+            scored = runner.score_batch(targets)
+            return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
+        sources = [[names["encoder"][token] for token in row] for row in self.sources]
+        if self._exported.settings.start is not None:
+            targets = [row[1:] for row in targets]
+        scored = runner.score_batch(sources, targets)
+        return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
+
+
+def _compared(expected: Tensor, found: Tensor) -> Check:
+    difference = (expected - found).abs()
+    return Check(difference.max().item(), difference.mean().item())

@@ -1,0 +1,180 @@
+"""Text in, text out with CTranslate2: an exported model's own translator, or its generator where it has one stack.
+
+Outputs are those of `Translator` and `Continuer`: the same special tokens, and the same limit in bytes of text, which
+CTranslate2 does not know: it may search beyond it, and what is beyond is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from subgraft.config.corpora import Languages
+from subgraft.errors import UserError
+from subgraft.inference.continue_text import added_text, prompt_bodies
+from subgraft.inference.ctranslate2_directory import ExportedModel
+from subgraft.inference.length_limit import MARGIN, allowed, piece_bytes
+
+Progress = Callable[[int, int, str], None]
+
+
+class ExportedTranslator:
+    """Translates with an exported encoder-decoder; the output is in the order of the input.
+
+    beam: hypotheses that search keeps; 1 is greedy.  max_length_ratio: bytes of output for each byte of source.
+    cut: how many outputs of the last call did not end of themselves.
+    """
+
+    def __init__(
+        self, exported: ExportedModel, languages: Languages | None, *, beam: int, max_length_ratio: float
+    ) -> None:
+        self._exported = exported
+        self._format = exported.sequence_format(languages)
+        self._search = {"beam_size": beam, **_options(exported)}
+        self._ratio = max_length_ratio
+        self._names = exported.vocabularies()
+        self._ids = {name: token for token, name in enumerate(self._names["decoder"])}
+        self._lengths = piece_bytes(exported.decoder).tolist()
+        self._engine: Any = engine(exported)
+        self.cut = 0
+
+    def __call__(self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+        """Translations of `texts`, each one line."""
+        return [
+            " ".join(self._exported.decoder.decode(tokens).splitlines())
+            for tokens in self.tokens(texts, batch_size, progress)
+        ]
+
+    def tokens(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None
+    ) -> list[tuple[int, ...]]:
+        """Ids of each output with the labels that it begins with and, where it has come to one, its end."""
+        form, limit = self._format, self._exported.max_positions
+        around = len(form.source_beginning) + len(form.source_ending)
+        bodies = [tokens[: limit - around] for tokens in self._exported.encoder.encode_batch(texts)]
+        sources = [[*form.source_beginning, *body, *form.source_ending] for body in bodies]
+        outputs: list[tuple[int, ...]] = [()] * len(texts)
+        self.cut = 0
+        for chosen in batches(sources, batch_size, progress):
+            written = self._written([sources[place] for place in chosen], [texts[place] for place in chosen])
+            for place, tokens in zip(chosen, written, strict=True):
+                outputs[place] = tokens
+                self.cut += self._exported.decoder.special["eos"] not in tokens
+        return outputs
+
+    def _written(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...]]:
+        form, names = self._format, self._names
+        prefix = [names["decoder"][token] for token in (form.start, form.target_beginning) if token is not None]
+        # Where decoding always starts with one token, CTranslate2 knows it and takes none.
+        prefix = prefix if self._exported.settings.start is None else prefix[1:]
+        longest = max(self._ratio * len(text.encode()) + MARGIN for text in texts)
+        found = self._engine.translate_batch(
+            [[names["encoder"][token] for token in source] for source in sources],
+            target_prefix=[prefix] * len(sources) if prefix else None,
+            max_input_length=0,
+            max_decoding_length=min(self._exported.max_positions - 1, int(longest) + 1),
+            min_decoding_length=0,
+            return_end_token=True,
+            **self._search,
+        )
+        written = [[self._ids[name] for name in one.hypotheses[0]] for one in found]
+        return [self._limited(tokens, text) for tokens, text in zip(written, texts, strict=True)]
+
+    def _limited(self, tokens: list[int], text: str) -> tuple[int, ...]:
+        """As `LengthLimit` counts: the token that decoding starts with is one of the output's."""
+        return tuple(tokens[: allowed([self._format.start, *tokens], self._lengths, text, self._ratio) - 1])
+
+
+class ExportedContinuer:
+    """Continues prompts with an exported decoder alone; the output is in their order.
+
+    max_tokens: of each output, beside the limit by its prompt's length; None for no such limit.
+    """
+
+    def __init__(
+        self,
+        exported: ExportedModel,
+        languages: Languages | None,
+        *,
+        beam: int,
+        max_length_ratio: float,
+        max_tokens: int | None = None,
+    ) -> None:
+        self._exported = exported
+        self._start = exported.sequence_format(languages).start
+        self._search = {"beam_size": beam, **_options(exported)}
+        self._ratio = max_length_ratio
+        self._max_tokens = max_tokens
+        self._names = exported.vocabularies()["decoder"]
+        self._lengths = piece_bytes(exported.decoder).tolist()
+        self._engine: Any = engine(exported)
+        self.cut = 0
+
+    def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+        """What follows each prompt."""
+        tokenizer = self._exported.decoder
+        bodies = prompt_bodies(tokenizer, prompts, self._exported.max_positions, self._max_tokens)
+        written = self.tokens(bodies, prompts, batch_size, progress)
+        return [added_text(tokenizer, *pair) for pair in zip(bodies, written, strict=True)]
+
+    def tokens(
+        self,
+        bodies: Sequence[Sequence[int]],
+        prompts: Sequence[str],
+        batch_size: int = 32,
+        progress: Progress | None = None,
+    ) -> list[list[int]]:
+        """Ids behind each prompt, with their end where they have come to one. bodies: ids of the prompts."""
+        outputs: list[list[int]] = [[]] * len(prompts)
+        self.cut = 0
+        for chosen in batches(bodies, batch_size, progress):
+            longest = 1 + max(len(bodies[place]) for place in chosen)
+            room = self._exported.max_positions - longest
+            found = self._engine.generate_batch(
+                [[self._names[token] for token in (self._start, *bodies[place])] for place in chosen],
+                include_prompt_in_result=False,
+                max_length=min(room, self._max_tokens or room),
+                return_end_token=True,
+                **self._search,
+            )
+            for place, one in zip(chosen, found, strict=True):
+                tokens = list(one.sequences_ids[0])
+                outputs[place] = tokens[: allowed(tokens, self._lengths, prompts[place], self._ratio)]
+                self.cut += self._exported.decoder.special["eos"] not in outputs[place]
+        return outputs
+
+
+def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
+    """CTranslate2's translator or generator of the model, on the GPU where there is one.
+
+    Raises UserError where CTranslate2 is not installed or does not take the directory.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        hint = "pip install 'subgraft[ctranslate2]'"
+        raise UserError("CTranslate2 is not installed", where=str(exported.directory), hint=hint) from error
+    kind = ctranslate2.Translator if "encoder" in exported.sides else ctranslate2.Generator
+    threads = torch.get_num_threads()
+    try:
+        return kind(str(exported.directory), device="auto", compute_type=compute_type, intra_threads=threads)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"CTranslate2 cannot load it: {error}", where=str(exported.directory)) from error
+
+
+def batches(sequences: Sequence[Sequence[int]], size: int, progress: Progress | None) -> Iterator[list[int]]:
+    """Places of sequences by falling length, so many at a time."""
+    order = sorted(range(len(sequences)), key=lambda place: -len(sequences[place]))
+    for begin, end in pairwise([*range(0, len(order), size), len(order)]):
+        yield order[begin:end]
+        if progress is not None:
+            progress(end, len(order), "sentences")
+
+
+def _options(exported: ExportedModel) -> dict[str, Any]:
+    settings = exported.settings
+    whole = {name: int(value) if value.is_integer() else value for name, value in settings.search.items()}
+    return {**whole, "suppress_sequences": settings.suppressed or None}

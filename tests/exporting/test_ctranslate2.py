@@ -1,0 +1,219 @@
+"""Models exported to CTranslate2 say what they say in transformers, token by token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.cli import main
+from subgraft.cli.exports import QUANTIZATIONS as OFFERED
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.errors import UserError
+from subgraft.exporting.ctranslate2 import QUANTIZATIONS, TOLERANCE, export_ctranslate2
+from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, names
+from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
+from subgraft.metrics.scores import corpus_scores
+from subgraft.models.bundle import Bundle
+from subgraft.models.sides import side
+from subgraft.stages.continuation import continuer
+from subgraft.stages.evaluate import translator
+from subgraft.transplanting.transplant import Method, transplant
+from subgraft.vocabulary.tokenizer import Tokenizer
+from toys import (
+    SHAPE,
+    bert2bert,
+    build_marian,
+    cased_tokenizer,
+    english,
+    english_tokenizer,
+    fitted_tokenizer,
+    german,
+    german_tokenizer,
+    gpt2,
+    joint_tokenizer,
+    llama,
+    m2m100,
+    marian,
+    mbart,
+    multilingual_tokenizer,
+    output_bias,
+    t5,
+)
+
+LANGUAGES = Languages(source="en", target="de")
+SENTENCES = 100
+Build = Callable[[], Bundle]
+
+
+def _bundle(build: Callable[[], PreTrainedModel], encoder: Tokenizer, decoder: Tokenizer) -> Bundle:
+    """The model, made to look at its source: an untrained one hardly does."""
+    model = build()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2 and parameter.requires_grad:
+                parameter.mul_(0.35 / parameter.std())
+    return Bundle(model, encoder, decoder)
+
+
+def _separate() -> Bundle:
+    return _bundle(marian, english_tokenizer(), german_tokenizer())
+
+
+def _as_published() -> Bundle:
+    """A Marian whose padding comes last, and is no row of zeros."""
+    shared = joint_tokenizer()
+    bundle = _bundle(lambda: build_marian(shared, shared, seed=2, **SHAPE), shared, shared)
+    with torch.no_grad():
+        side(bundle.model, "decoder").input.weight[shared.special["pad"]] = 0.3
+    return bundle
+
+
+def _mbart() -> Bundle:
+    return _bundle(mbart, multilingual_tokenizer(), multilingual_tokenizer())
+
+
+def _split_mbart() -> Bundle:
+    both = multilingual_tokenizer()
+    made = transplant(mbart(), {"encoder": both, "decoder": both}, {"decoder": fitted_tokenizer()}, Method("mean"))
+    return _bundle(lambda: made.model, both, fitted_tokenizer())
+
+
+def _m2m100() -> Bundle:
+    return _bundle(m2m100, multilingual_tokenizer(), multilingual_tokenizer())
+
+
+def _t5() -> Bundle:
+    return _bundle(t5, joint_tokenizer(), joint_tokenizer())
+
+
+def _t5_untied() -> Bundle:
+    return _bundle(lambda: t5(tied=False), joint_tokenizer(), joint_tokenizer())
+
+
+def _gpt2() -> Bundle:
+    return _bundle(gpt2, german_tokenizer(), german_tokenizer())
+
+
+def _llama() -> Bundle:
+    return _bundle(llama, german_tokenizer(), german_tokenizer())
+
+
+TRANSLATORS = [_separate, _as_published, _mbart, _split_mbart, _m2m100, _t5, _t5_untied]
+
+
+def _exported(bundle: Bundle, folder: Path, quantization: str = "float32") -> ExportedModel:
+    bundle.save(folder / "model")
+    (folder / "exported").mkdir()
+    check = export_ctranslate2(folder / "model", folder / "exported", quantization, LANGUAGES)
+    assert check.largest < TOLERANCE or quantization != "float32"
+    return ExportedModel.open(folder / "exported")
+
+
+@pytest.mark.parametrize("build", TRANSLATORS)
+def test_greedy_translations_are_those_of_transformers(build: Build, tmp_path: Path) -> None:
+    bundle, sources = build(), [" ".join(line.split()[:2]) for line in english(SENTENCES, 5)]
+    expected = translator(bundle, LANGUAGES, MeasurementSettings(beam=1)).with_probabilities(sources)
+    translate = ExportedTranslator(_exported(build(), tmp_path), LANGUAGES, beam=1, max_length_ratio=2.5)
+    begins = bundle.sequence_format(LANGUAGES).target_begins
+    ends = {bundle.decoder.special["eos"], bundle.decoder.special["pad"]}
+    found = [tuple(takewhile(lambda token: token not in ends, tokens[begins:])) for tokens in translate.tokens(sources)]
+    assert len(set(found)) > 5, "the outputs differ from sentence to sentence"
+    equal = sum(tokens == output.tokens for tokens, output in zip(found, expected, strict=True))
+    assert equal >= 0.99 * SENTENCES
+    scores = [
+        corpus_scores(texts, german(SENTENCES, 5), "de")["BLEU"].value
+        for texts in ([output.text for output in expected], translate(sources))
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=0.1)
+
+
+@pytest.mark.parametrize("build", [_gpt2, _llama])
+def test_greedy_continuations_are_those_of_transformers(build: Build, tmp_path: Path) -> None:
+    prompts = [" ".join(line.split()[:1]) for line in german(SENTENCES, 5)]
+    expected = continuer(build(), LANGUAGES, MeasurementSettings(beam=1))(prompts)
+    go_on = ExportedContinuer(_exported(build(), tmp_path), None, beam=1, max_length_ratio=2.5)
+    found = go_on(prompts)
+    assert len(set(found)) > 5, "the outputs differ from prompt to prompt"
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 0.99 * SENTENCES
+
+
+@pytest.mark.parametrize("quantization", ["int8", "float16"])
+def test_quantised_models_are_smaller_and_close(quantization: str, tmp_path: Path) -> None:
+    whole = _exported(_separate(), tmp_path)
+    (tmp_path / "small").mkdir()
+    check = export_ctranslate2(tmp_path / "model", tmp_path / "small", quantization)
+    assert 0 < check.mean < 0.1
+    sizes = [(folder / "model.bin").stat().st_size for folder in (whole.directory, tmp_path / "small")]
+    assert sizes[1] < 0.8 * sizes[0]
+
+
+def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
+    """Published Marians say by bad_words_ids that padding is never written."""
+    bundle = _separate()
+    padding = bundle.decoder.special["pad"]
+    output_bias(bundle.model)[0, padding] = 1e3
+    bundle.model.generation_config.bad_words_ids = [[padding]]
+    translate = ExportedTranslator(_exported(bundle, tmp_path), None, beam=1, max_length_ratio=2.5)
+    assert all(padding not in tokens for tokens in translate.tokens(["thank"]))
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    tokenizer = german_tokenizer()
+    found = names(tokenizer, len(tokenizer) + 3)
+    assert found[: len(tokenizer)] == tokenizer.pieces
+    assert len(set(found)) == len(tokenizer) + 3
+    with pytest.raises(UserError, match="rows"):
+        names(tokenizer, len(tokenizer) - 1)
+
+
+def test_an_export_that_computes_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _separate().save(tmp_path / "model")
+    monkeypatch.setattr("subgraft.exporting.ctranslate2.TOLERANCE", 0.0)
+    assert main(["export", str(tmp_path / "model"), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_ctranslate2_does_not_have_is_refused(tmp_path: Path) -> None:
+    _bundle(bert2bert, cased_tokenizer(), cased_tokenizer()).save(tmp_path / "model")
+    with pytest.raises(UserError, match="CTranslate2 has no models of the family encoder-decoder"):
+        export_ctranslate2(tmp_path / "model", tmp_path)
+
+
+def test_languages_have_to_be_said_where_the_model_has_codes(tmp_path: Path) -> None:
+    _mbart().save(tmp_path / "model")
+    with pytest.raises(UserError, match="--languages"):
+        export_ctranslate2(tmp_path / "model", tmp_path)
+
+
+def test_the_command_and_generate_on_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle, text = _separate(), tmp_path / "text"
+    bundle.save(tmp_path / "model")
+    text.write_text("thank you\nthe garden\n", encoding="utf-8")
+    out = tmp_path / "exported"
+    assert main(["export", str(tmp_path / "model"), "--to", "ctranslate2", "--out", str(out)]) == 0
+    assert is_exported(out) and "log-probabilities" in capsys.readouterr().out
+    written = []
+    for model in (tmp_path / "model", out):
+        assert main(["generate", "--model", str(model), "--input", str(text), "--beam", "1"]) == 0
+        written.append(capsys.readouterr().out)
+    assert written[0] == written[1]
+    assert main(["generate", "--model", str(out), "--input", str(text), "--max-tokens", "3"]) == 2
+
+
+def test_damaged_settings_are_told(tmp_path: Path) -> None:
+    exported = _exported(_separate(), tmp_path).directory
+    for damage in ("{", json.dumps({"engine": "another", "model": {}}), "[]"):
+        (exported / SETTINGS).write_text(damage, encoding="utf-8")
+        with pytest.raises(UserError, match="no exported model"):
+            ExportedModel.open(exported)
+
+
+def test_the_command_offers_what_there_is() -> None:
+    assert OFFERED == QUANTIZATIONS
