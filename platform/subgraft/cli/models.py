@@ -13,6 +13,7 @@ from subgraft.cli.output import Commands
 from subgraft.cli.registered import HELP, local_model
 from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
+from subgraft.limits import LARGEST_BEAM
 from subgraft.printed import say, write
 
 
@@ -41,7 +42,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_generation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam", type=whole(1), default=4, help="beam size (default 4)")
+    command.add_argument("--beam", type=whole(1, LARGEST_BEAM), default=4, help="beam size (default 4)")
     command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
     command.add_argument(
         "--languages",

@@ -11,6 +11,7 @@ from subgraft.cli.arguments import share, whole
 from subgraft.cli.output import Commands, console, new_directory
 from subgraft.config.base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.errors import UserError
+from subgraft.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.printed import say
 
 
@@ -20,7 +21,8 @@ def add_to(commands: Commands) -> None:
     )
     learning = group.add_parser("learn", help="learn a vocabulary from text")
     learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
-    learning.add_argument("--size", type=whole(1), required=True, help="number of pieces, special tokens included")
+    size = whole(1, LARGEST_VOCABULARY)
+    learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
     learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
     learning.add_argument(
         "--like",
@@ -94,7 +96,9 @@ def _add_embed(group: Commands) -> None:
     embedding.add_argument(
         "--algorithm", choices=("skip-gram", "cbow", "fasttext"), default="fasttext", help="default: fasttext"
     )
-    embedding.add_argument("--dimensions", type=whole(1), default=256, help="as the model's table (default 256)")
+    embedding.add_argument(
+        "--dimensions", type=whole(1, WIDEST), default=256, help="as the model's table (default 256)"
+    )
     embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
     embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get none (default 5)")
     embedding.add_argument("--seed", type=whole(0), default=1)
@@ -134,7 +138,7 @@ def extend(arguments: argparse.Namespace) -> None:
         lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
         extended = extend_vocabulary(old, lines, arguments.add, arguments.min_count)
         extended.save(out)
-    print(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
+    say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
 
 
 def trim(arguments: argparse.Namespace) -> None:
@@ -147,7 +151,7 @@ def trim(arguments: argparse.Namespace) -> None:
         lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
         trimmed = trim_vocabulary(old, lines, arguments.min_count)
         trimmed.save(out)
-    print(f"{len(trimmed):,} of {len(old):,} subwords kept, written to {arguments.out}")
+    say(f"{len(trimmed):,} of {len(old):,} subwords kept, written to {arguments.out}")
 
 
 def compare(arguments: argparse.Namespace) -> None:

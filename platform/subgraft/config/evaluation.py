@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from subgraft.config.base import Count, Seed, Settings
+from subgraft.limits import LARGEST_BEAM
 
 
 class MeasurementSettings(Settings):
@@ -21,7 +22,7 @@ class MeasurementSettings(Settings):
     calibration: whether the inference ECE is measured, which reads every output once more.
     """
 
-    beam: Annotated[int, Field(ge=1, le=1000)] = 4
+    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 4
     batch_size: Count = 32
     max_length_ratio: Annotated[float, Field(gt=0)] = 2.5
     test_sentences: Count | None = None

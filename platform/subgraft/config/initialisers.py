@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Seed, Settings, Share
+from subgraft.limits import LARGEST_BEAM, MOST_LAYERS, WIDEST
 
 MATCH_RATE = 0.25
 Negatives = Literal["sentence", "batch"]
@@ -76,8 +77,8 @@ class NetworkSettings(Settings):
     trained: the directory of a network that `subgraft generator train` made of this model, in place of training one.
     """
 
-    width: Annotated[int, Field(ge=4, le=65_536, multiple_of=4)] = 256
-    layers: Annotated[int, Field(ge=1, le=1000)] = 2
+    width: Annotated[int, Field(ge=4, le=WIDEST, multiple_of=4)] = 256
+    layers: Annotated[int, Field(ge=1, le=MOST_LAYERS)] = 2
     domains: Count = 16
     sentences: Count = 8000
     vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
@@ -111,7 +112,7 @@ class StaticEmbeddingSettings(Settings):
     seed: of the training.
     """
 
-    dimensions: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    dimensions: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
     window: Count = 5
     epochs: Count = 5
     min_count: Count = 5
@@ -156,6 +157,6 @@ class LikelihoodMatchingSettings(Settings):
 
     sentences_per_token: Count = 100
     text: Literal["references", "own-translations"] = "references"
-    beam: Annotated[int, Field(ge=1, le=1000)] = 1
+    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 1
     temperature: Annotated[float, Field(gt=0)] = 100.0
     boundary_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings, Share, SideName, VocabularyKind
+from subgraft.limits import LONGEST_SEQUENCE, MOST_LAYERS, WIDEST
 
-Layers = Annotated[int, Field(ge=1, le=1000)]
+Layers = Annotated[int, Field(ge=1, le=MOST_LAYERS)]
 
 
 class TransformerSettings(Settings):
@@ -41,11 +42,11 @@ class TransformerSettings(Settings):
     needs_language_codes: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
-    d_model: Annotated[int, Field(ge=8, le=65_536)]
+    d_model: Annotated[int, Field(ge=8, le=WIDEST)]
     attention_heads: Annotated[int, Field(ge=1, le=1024)]
     ffn_dim: Annotated[int, Field(ge=8, le=1_048_576)]
     attention_dropout: Share = 0.0
-    max_positions: Annotated[int, Field(ge=16, le=1_048_576)] = 512
+    max_positions: Annotated[int, Field(ge=16, le=LONGEST_SEQUENCE)] = 512
 
     @model_validator(mode="after")
     def _heads_divide(self) -> TransformerSettings:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, Share, SideName
+from subgraft.limits import LONGEST_SEQUENCE
 
 
 class AnyObjective(Settings):
@@ -83,7 +84,7 @@ class DenoisingSettings(AnyObjective):
     mask_share: Share = 0.35
     poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
     permute_sentences: bool = True
-    block_tokens: Annotated[int, Field(ge=4, le=1_048_576)] | None = None
+    block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
 
     needs_language_codes = True
     needs_mask = True
@@ -142,7 +143,7 @@ class CausalSettings(AnyObjective):
 
     kind: Literal["causal"] = "causal"
     packed: bool = True
-    block_tokens: Annotated[int, Field(ge=4, le=1_048_576)] | None = None
+    block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
     separator: Literal["eos", "bos"] = "eos"
 
     continues = True

@@ -10,6 +10,7 @@ from subgraft.config.base import Count, Seed, Settings
 from subgraft.config.initialiser_facts import GeneratorName, facts_of, names_with
 from subgraft.config.systems import System, require_something_trained, require_trained_tables
 from subgraft.config.training import FinetuneSettings
+from subgraft.limits import LARGEST_VOCABULARY
 
 T = TypeVar("T")
 Objective = Literal["dev_bleu", "sentences_per_second"]
@@ -78,7 +79,7 @@ class SearchSpace(Settings):
 
     initialiser: Choices[GeneratorName] | None = None
     kd_weight: Weights | None = None
-    vocabulary_size: Choices[Annotated[int, Field(ge=50, le=1_000_000)]] | None = None
+    vocabulary_size: Choices[Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)]] | None = None
     generator_steps: Choices[Count] | None = None
     learning_rate: Rates | None = Field(default=None, exclude_if=lambda given: given is None)
     embedding_learning_rate: Weights | None = Field(default=None, exclude_if=lambda given: given is None)

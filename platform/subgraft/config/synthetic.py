@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings
+from subgraft.limits import LARGEST_BEAM
 
 # What a finetuning reads of `downstream.text` beside the task's own text.
 TextUse = Literal["copied", "back-translated", "denoised", "lines"]
@@ -41,7 +42,7 @@ class BackTranslationSettings(Settings):
     """
 
     model: str | None = None
-    beam: Annotated[int, Field(ge=1, le=1000)] = 1
+    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 1
     sample: bool = False
     batch_size: Count = 64
     max_length_ratio: Annotated[float, Field(gt=0)] = 3.0

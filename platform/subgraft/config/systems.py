@@ -17,6 +17,7 @@ from subgraft.config.initialiser_facts import (
 )
 from subgraft.config.synthetic import TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
+from subgraft.limits import LARGEST_VOCABULARY
 
 StartName = Literal["mean", "avg", "att", "patt"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
@@ -59,7 +60,7 @@ class System(Settings):
     keep_seen: bool = True
     tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
     attached: bool = False
-    vocabulary_size: Annotated[int, Field(ge=50, le=1_000_000)] | None = Field(
+    vocabulary_size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] | None = Field(
         default=None, exclude_if=lambda given: given is None
     )
     vocabulary_min_count: Count | None = Field(default=None, exclude_if=lambda given: given is None)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, Share
-from subgraft.limits import LARGEST_COUNT
+from subgraft.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
@@ -97,7 +97,7 @@ class TrainingSettings(Settings):
     batch_size_schedule: tuple[BatchSizeFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
     batch_unit: Literal["tokens", "characters"] = "tokens"
     micro_batch_size: Count | None = None
-    max_length: Annotated[int, Field(ge=4, le=1_048_576)] = 256
+    max_length: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
     schedule: ScheduleName = Field(
         default="inverse-square-root", exclude_if=lambda given: given == "inverse-square-root"
@@ -183,7 +183,7 @@ class AdapterSettings(Settings):
     dropout: of what A reads.
     """
 
-    rank: Annotated[int, Field(ge=1, le=65_536)] = 8
+    rank: Annotated[int, Field(ge=1, le=WIDEST)] = 8
     alpha: Annotated[float, Field(gt=0)] = 16.0
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind
-from subgraft.limits import LARGEST_COUNT
+from subgraft.limits import LARGEST_COUNT, LARGEST_VOCABULARY
 
 
 class VocabularySettings(Settings):
@@ -24,7 +24,7 @@ class VocabularySettings(Settings):
     """
 
     kind: VocabularyKind = "unigram"
-    size: Annotated[int, Field(ge=50, le=1_000_000)] = 8000
+    size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") in SENTENCEPIECE_KINDS)
     min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None

@@ -20,7 +20,7 @@ from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.documents import Place
 
-_ID = re.compile(r"\w+\.(\w+)\.(\d+)\.(\d+)")
+_ID = re.compile(r"\w+\.(\w+)\.(\d{1,9})\.(\d{1,9})")
 # Several verses that were translated as one: b.MAT.1.3-b.MAT.1.4, or b.MAT.1.3-4.
 _RANGE = re.compile(rf"{_ID.pattern}-(?:\w+\.\w+\.\d+\.)?\d+")
 
