@@ -6,11 +6,13 @@ import platform
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from subgraft.locks import Lock
+from subgraft import locks
+from subgraft.locks import Lock, long_waits_told
 
 HOLD = (
     "import sys, time; from pathlib import Path; from subgraft.locks import Lock\n"
@@ -21,7 +23,7 @@ COUNT = (
     "import sys, time; from pathlib import Path; from subgraft.locks import Lock\n"
     "file = Path(sys.argv[1]) / 'count'\n"
     "for _ in range(25):\n"
-    "    with Lock.wait(file.with_suffix('.lock'), lambda: None, seconds=0.001):\n"
+    "    with Lock.wait(file.with_suffix('.lock'), 'counts', seconds=0.001):\n"
     "        number = int(file.read_text()); time.sleep(0.001); file.write_text(str(number + 1))"
 )
 # A seccomp filter that answers flock as Lustre does where it is mounted without locks; everything else passes.
@@ -51,7 +53,7 @@ def test_of_two_that_want_it_one_has_it(tmp_path: Path) -> None:
     assert Lock.take(path) is None, "also within one process"
     first.release()
     assert not path.exists()
-    with Lock.wait(path, lambda: pytest.fail("nobody else has it")):
+    with Lock.wait(path, "holds it", lambda: pytest.fail("nobody else has it")):
         assert Lock.take(path) is None
 
 
@@ -74,9 +76,24 @@ def test_a_killed_holder_frees_it(tmp_path: Path) -> None:
         told: list[str] = []
         killer = threading.Timer(0.3, holder.kill)
         killer.start()
-        with Lock.wait(path, lambda: told.append("waiting"), seconds=0.01):
+        with Lock.wait(path, "holds it", lambda: told.append("waiting"), seconds=0.01):
             assert told == ["waiting"]
         killer.join()
+
+
+def test_a_long_wait_says_what_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.2)
+    path, said = tmp_path / "a.lock", list[str]()
+    for say in (said.append, None):
+        held = Lock.take(path)
+        assert held is not None
+        threading.Timer(0.5, held.release).start()
+        with long_waits_told(say) if say else nullcontext(), Lock.wait(path, "counts", seconds=0.01):
+            pass
+    assert said == [f"waiting for another process, which counts and holds {path}"]
+    assert capsys.readouterr().err.splitlines() == said, "where nobody else is told"
 
 
 def test_many_writers_take_turns(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -11,6 +12,19 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def make_private(file: Path, text: str) -> None:
+    """A file that only this user can read appears under its name whole, or not at all; one that is there stays."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    with contextlib.suppress(FileExistsError):
+        beside.unlink(missing_ok=True)
+        beside.touch(0o600, exist_ok=False)
+        try:
+            beside.write_text(text, encoding="ascii")
+            file.hardlink_to(beside)
+        finally:
+            beside.unlink()
 
 
 def sync(path: Path) -> None:

@@ -5,8 +5,11 @@ They save work and tell the living from the dead; no artifact's correctness rest
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from errno import EINVAL, ENOLCK, ENOSYS, EOPNOTSUPP
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +21,24 @@ from subgraft.errors import OperationalError
 # What flock answers on a file system without locks. filelock could make do with a file that is there or is not, but
 # such a file outlives a killed process.
 NO_LOCKS = frozenset({ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL})
+PATIENCE_SECONDS = 30.0
+
+
+def _to_standard_error(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+_say: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard_error)
+
+
+@contextmanager
+def long_waits_told(say: Callable[[str], None]) -> Iterator[None]:
+    """While this lasts, `say` is told of every wait for a lock that takes over half a minute."""
+    before = _say.set(say)
+    try:
+        yield
+    finally:
+        _say.reset(before)
 
 
 class Lock:
@@ -45,13 +66,19 @@ class Lock:
         return cls(lock)
 
     @classmethod
-    def wait(cls, path: Path, waiting: Callable[[], None], seconds: float = 0.5) -> Lock:
-        """The lock, however long it takes; `waiting` is called once if it takes any time. Raises as `take` does."""
-        told = False
+    def wait(cls, path: Path, what: str, waiting: Callable[[], None] = lambda: None, seconds: float = 0.5) -> Lock:
+        """The lock, however long it takes; `waiting` is called once if it takes any time. Raises as `take` does.
+
+        what: the holder does, told after half a minute, as in "downloads the same file".
+        """
+        told, patient_until = False, time.monotonic() + PATIENCE_SECONDS
         while (lock := cls.take(path)) is None:
             if not told:
                 waiting()
                 told = True
+            if time.monotonic() > patient_until:
+                _say.get()(f"waiting for another process, which {what} and holds {path}")
+                patient_until = float("inf")
             time.sleep(seconds)
         return lock
 

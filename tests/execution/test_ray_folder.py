@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.errors import OperationalError, UserError
-from subgraft.execution.ray_folder import KEPT_SECONDS, LOCK, PREFIX, ray_folder
+from subgraft.execution.ray_folder import FOLDER, KEPT_SECONDS, LOCK, PATIENCE_SECONDS, PREFIX, ray_folder
 
 # A run that is killed: the driver waits in its folder, and a process that it started has a log there.
 RUN = """
@@ -93,6 +94,18 @@ def test_what_a_killed_run_left_goes_when_its_processes_have_ended(place: Path) 
         with ray_folder(said.append):
             pass
     assert list(place.iterdir()) == []
+
+
+def test_it_goes_when_the_last_process_of_its_ray_has_gone(place: Path) -> None:
+    """One that is just starting has no file open yet, and would make the folder anew; one that hangs is ended."""
+    starting = "import os, time; time.sleep(1); os.makedirs(os.environ['SUBGRAFT_RAY_FOLDER'] + '/session/logs')"
+    began = time.monotonic()
+    with ray_folder(print) as folder:
+        surroundings = os.environ | {FOLDER: str(folder)}
+        quick = subprocess.Popen([sys.executable, "-c", starting], env=surroundings)
+        hanging = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=surroundings)
+    assert (quick.wait(1), hanging.wait(1)) == (0, -signal.SIGKILL)
+    assert list(place.iterdir()) == [] and time.monotonic() - began > PATIENCE_SECONDS
 
 
 def test_what_another_put_there_is_left_alone(place: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.execution.cluster import cluster
 with cluster(Runtime()):
     import ray
-    ray.get(ray.remote(int).remote())
+    ray.get(ray.remote(lambda: 0).remote())
     print("up", flush=True)
     time.sleep(600)
 """

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
+from listening import answering_elsewhere, listening
 from subgraft.errors import OperationalError, UserError
 from subgraft.tracking.page import PASSWORD, USER, password_in, serve
 from subgraft.tracking.server import Server
@@ -159,10 +161,9 @@ def test_artifacts_stay_in_the_home_and_no_command_is_run(page: Page) -> None:
 
 @pytest.mark.slow
 def test_it_listens_on_this_machine_only(page: Page) -> None:
-    own = socket.gethostbyname(socket.gethostname())
-    for address in {own, "127.0.0.2"} - {"127.0.0.1"}:
-        with socket.socket() as probe:
-            assert probe.connect_ex((address, page.port)) != 0
+    sockets = listening(psutil.Process(page.process.pid))
+    assert sockets == {("127.0.0.1", page.port)}
+    assert answering_elsewhere(sockets) == []
 
 
 @pytest.mark.slow

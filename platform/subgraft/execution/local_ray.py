@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from subgraft.execution.ray_folder import FOLDER
 from subgraft.execution.ray_token import ensure_private_token
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
-FOLDER = "SUBGRAFT_RAY_FOLDER"
 LOOPBACK = "127.0.0.1"
 
 

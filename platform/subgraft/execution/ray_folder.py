@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from subgraft.errors import OperationalError, UserError
@@ -20,6 +21,7 @@ from subgraft.locks import Lock
 
 PREFIX = "sg-ray-"  # short, as the paths of sockets must be
 RAY = "ray"  # Ray opens to everybody the folder that it is given, so that is one below ours
+FOLDER = "SUBGRAFT_RAY_FOLDER"  # in the environment of the processes of a Ray
 LOCK = "lock"  # held by the run; the file is there, and free, where a run was killed
 LONGEST_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/dash_MetricsHead"
 SOCKET_BYTES = 107 if sys.platform == "linux" else 103  # of sun_path, without the closing zero
@@ -36,8 +38,14 @@ def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
     """
     parent = _parent()
     _clear_up(parent, say)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
-    with Lock.wait(folder / LOCK, lambda: None):
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
+    except OSError as error:
+        hint = "Make room there, or set RAY_TMPDIR to another folder with a short path."
+        raise OperationalError(
+            f"no folder for Ray can be made: {error.strerror}", where=str(parent), hint=hint
+        ) from error
+    with Lock.wait(folder / LOCK, "looks at this new folder"):
         (folder / RAY).mkdir()
         try:
             yield folder / RAY
@@ -55,24 +63,23 @@ def _parent() -> Path:
     candidates = [os.environ.get("RAY_TMPDIR", ""), tempfile.gettempdir(), "/tmp"]
     for place in (Path(named) for named in candidates if named):
         longest = place / f"{PREFIX}12345678" / RAY / LONGEST_SOCKET
-        if place.is_dir() and len(os.fsencode(longest)) <= SOCKET_BYTES:
+        if os.access(place, os.W_OK | os.X_OK) and len(os.fsencode(longest)) <= SOCKET_BYTES:
             return place
-    hint = (
-        f"Set RAY_TMPDIR to a folder whose path has at most {SOCKET_BYTES - len(str(longest)) + len(str(place))} bytes."
-    )
-    raise OperationalError(
-        "no temporary folder for Ray's sockets", where=" or ".join(filter(None, candidates)), hint=hint
-    )
+    most = SOCKET_BYTES - len(f"/{PREFIX}12345678/{RAY}/{LONGEST_SOCKET}")
+    hint = f"Set RAY_TMPDIR to a folder that can be written to and whose path has at most {most} bytes."
+    where = " or ".join(filter(None, candidates))
+    raise OperationalError("no temporary folder for Ray's sockets", where=where, hint=hint)
 
 
 def _remove(folder: Path) -> None:
-    """Remove it with whatever processes that are about to end still write into it."""
+    """Remove it when nobody is there any more: a worker that was just starting would make its parts anew."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while folder.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        if time.monotonic() > deadline:
-            return
-        time.sleep(0.05)
+    while (left := users_of(folder / RAY)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for process in (process for process, started in left.items() if started):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
@@ -102,17 +109,21 @@ def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
             )
 
 
-def users_of(folder: Path) -> list[int]:
-    """The processes of this user that have a file below a folder open."""
+def users_of(folder: Path) -> dict[int, bool]:
+    """Other processes of this user that are at a folder of Ray's, and whether they are known to have come with it.
+
+    Ray's agents overwrite the environment that would tell, but have files open below the folder, as its readers have.
+    """
     import psutil  # Ray brings it
 
-    found = []
+    found = {}
     for process in psutil.process_iter():
         try:
-            if process.uids().real == os.getuid() and any(
-                Path(opened.path).is_relative_to(folder) for opened in process.open_files()
-            ):
-                found.append(process.pid)
+            if process.pid == os.getpid() or process.uids().real != os.getuid():
+                continue
+            started = process.environ().get(FOLDER) == str(folder)
+            if started or any(Path(file.path).is_relative_to(folder) for file in process.open_files()):
+                found[process.pid] = started
         except psutil.Error:  # ended meanwhile, or not ours to ask
             continue
     return found

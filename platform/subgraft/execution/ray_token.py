@@ -10,6 +10,7 @@ import secrets
 from pathlib import Path
 
 from subgraft.errors import UserError
+from subgraft.files import make_private
 
 OTHERS, WRITABLE = 0o077, 0o022
 
@@ -27,9 +28,7 @@ def ensure_private_token() -> None:
         token.parent.mkdir(mode=0o700, exist_ok=True)
         _check(token.parent, token)
     if not token.exists():
-        descriptor = os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
+        make_private(token, secrets.token_hex(32))
     _check(token, token)
 
 

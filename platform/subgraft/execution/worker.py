@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
 from subgraft.execution.local_ray import local_folder
-from subgraft.locks import Lock
+from subgraft.locks import Lock, long_waits_told
 from subgraft.redaction import redacted
 from subgraft.store.disk import space_needed
 from subgraft.store.events import EVENTS, EventLog, StageContext
@@ -56,7 +56,8 @@ def perform(job: Job) -> Record:
         work.mkdir(parents=True, exist_ok=True)
         log = EventLog(work / EVENTS)
         store = Store(job.home, lambda line: log.append("warned", line=line))
-        with Lock.wait(work.with_name(f"{work.name}.claim"), lambda: log.append("progress", **ELSEWHERE)):
+        claim = work.with_name(f"{work.name}.claim")
+        with Lock.wait(claim, "makes the same step", lambda: log.append("progress", **ELSEWHERE)):
             found = store.find(job.step)
             if found is not None:
                 return found
@@ -87,7 +88,8 @@ def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     work = store.work(job.step)
     context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded)
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
-    return job.step.stage.function(job.step.recipe, inputs, out, context)
+    with long_waits_told(context.warn):
+        return job.step.stage.function(job.step.recipe, inputs, out, context)
 
 
 def limit_threads(cpus: int) -> None:

@@ -57,7 +57,7 @@ def fetch(
     _require_web(file.url)
     folder.mkdir(parents=True, exist_ok=True)
     # Two runs that want the same file: the second waits and then finds it.
-    with Lock.wait(folder / f"{file.sha256}.lock", lambda: None):
+    with Lock.wait(folder / f"{file.sha256}.lock", "downloads the same file"):
         if not _is_whole(target, file.sha256):
             target.unlink(missing_ok=True)
             _download(file, target, _Limits(max_bytes, timeout), progress or (lambda done, total: None))

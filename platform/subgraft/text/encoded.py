@@ -111,7 +111,7 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     found = _opened(directory)
     if found is None:
         cache.mkdir(parents=True, exist_ok=True)
-        with Lock.wait(directory.with_suffix(".lock"), lambda: None):
+        with Lock.wait(directory.with_suffix(".lock"), "encodes the same text"):
             found = _opened(directory)
             if found is None:
                 _make(directory, text, encoder, made_by)

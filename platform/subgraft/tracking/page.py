@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from subgraft.errors import OperationalError, UserError
+from subgraft.files import make_private
 from subgraft.tracking.server import ARTIFACTS, ENVIRONMENT, SQLITE, Server, tracking_uri
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
 def password_in(file: Path) -> str:
     """What the file holds; a new password where there is no file. Raises UserError where others could read it."""
     if not file.exists():
-        _make_password(file)
+        make_private(file, f"{secrets.token_urlsafe(24)}\n")
     with file.open(encoding="ascii") as held:
         state = os.fstat(held.fileno())
         password = held.read().strip()
@@ -100,19 +101,6 @@ def password_in(file: Path) -> str:
         what = "is not yours alone to read" if password else "is empty"
         raise UserError(what, where=str(file), hint="Remove it: a new password is made then.")
     return password
-
-
-def _make_password(file: Path) -> None:
-    """A file appears under its name whole and private, or not at all; whoever is first, makes the password."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    with contextlib.suppress(FileExistsError):
-        beside.unlink(missing_ok=True)
-        beside.touch(0o600, exist_ok=False)
-        try:
-            beside.write_text(f"{secrets.token_urlsafe(24)}\n", encoding="ascii")
-            file.hardlink_to(beside)
-        finally:
-            beside.unlink()
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ class Server:
         if not self.is_file:
             yield
             return
-        with Lock.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), lambda: None, seconds=0.05):
+        with Lock.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), "is at the same database", seconds=0.05):
             yield
 
     @contextlib.contextmanager
