@@ -13,7 +13,7 @@ import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"redaction", "errors", "files", "jsonlines", "jsontext", "limits", "locks", "printed", "terminal"},
+    {"redaction", "errors", "files", "jsonfiles", "jsonlines", "jsontext", "limits", "locks", "printed", "terminal"},
     {"config"},
     {"text"},
     {"sources"},

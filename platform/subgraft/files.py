@@ -1,10 +1,13 @@
-"""Files by their digest, and writing that lasts."""
+"""Files by their digest, writing that lasts, and folders of chosen files."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -44,3 +47,16 @@ def sync_tree(directory: Path) -> None:
         else:
             sync(path)
     sync(directory)
+
+
+@contextmanager
+def folder_of(files: Mapping[str, Path | str]) -> Iterator[Path]:
+    """A folder of this user's alone that holds nothing but these, by name: links to files, or text."""
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as made:
+        folder = Path(made)
+        for name, content in files.items():
+            if isinstance(content, Path):
+                (folder / name).symlink_to(content.absolute())
+            else:
+                (folder / name).write_text(content, encoding="utf-8")
+        yield folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -17,14 +18,14 @@ T = TypeVar("T")
 _adapters: dict[type, TypeAdapter[Any]] = {}
 
 
-def parse(text: str | bytes) -> Any:
-    """The value that a text holds.
+def parse(text: str | bytes, *, finite: bool = False) -> Any:
+    """The value that a text holds. finite: it has neither infinities nor NaN, which Python would read.
 
     Raises ValueError for what is not JSON (JSONDecodeError, with the place) or not UTF-8, for a number of thousands of
     digits, and for values nested deeper than anybody means: whoever reads them calls itself for each.
     """
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_float=_finite, parse_constant=_finite) if finite else json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _require_shallow(found)
@@ -71,6 +72,13 @@ def require_characters(found: Any, text: str) -> None:
         except UnicodeEncodeError as error:
             half = ord(error.object[error.start])
             raise ValueError(f"\\u{half:04x} is half a character, without its other half") from None
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        raise ValueError(f"{written:.20} is no finite number")
+    return number
 
 
 def _require_shallow(found: Any) -> None:

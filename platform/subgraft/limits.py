@@ -1,9 +1,15 @@
 """How much there may be of what somebody hands in: more than honest use needs, less than stops a machine.
 
-Limits that a user may have to raise are settings, and stand where these are explained.
+Limits of a configuration that a user may have to raise are settings, and stand where these are explained. Those of
+files that come from elsewhere are raised by an environment variable, which every refusal names.
 """
 
 from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from subgraft.errors import UserError
 
 # Of a configuration: its file, and its values with aliases written out.
 CONFIGURATION_BYTES = 1024**2
@@ -22,3 +28,39 @@ PASSAGE_QUESTIONS = 1000
 # No number in a configuration means more; floats hold all counts up to the second one, and indices of tensors too.
 LARGEST_NUMBER = 10**18
 LARGEST_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most (or, of a speed, at least) so many of something; an environment variable puts another number there."""
+
+    variable: str
+    default: int
+    what: str
+
+    @property
+    def value(self) -> int:
+        """Raises UserError where the variable is set to what is no positive whole number."""
+        said = os.environ.get(self.variable)
+        if said is None:
+            return self.default
+        if not (said.isdecimal() and len(said) <= 18 and int(said)):
+            raise UserError(f"expected a positive whole number, found {said!r:.40}", where=self.variable)
+        return int(said)
+
+    @property
+    def hint(self) -> str:
+        """How to change it, for a refusal's last line."""
+        return f"The limit is {self.value:,} {self.what}; {self.variable} sets another one."
+
+
+# The largest published vocabularies have some 900,000 pieces.
+PIECES = Limit("SUBGRAFT_MAX_PIECES", 1 << 20, "pieces of a vocabulary, and token ids below that")
+PIECE_LENGTH = Limit("SUBGRAFT_MAX_PIECE_LENGTH", 4096, "characters of a piece that is to be cut in two everywhere")
+JSON_BYTES = Limit("SUBGRAFT_MAX_JSON_BYTES", 256 << 20, "bytes of a JSON or vocabulary file")
+MODEL_LAYERS = Limit("SUBGRAFT_MAX_LAYERS", 1 << 10, "layers or heads of a model")
+MODEL_WIDTH = Limit("SUBGRAFT_MAX_WIDTH", 1 << 20, "numbers across a layer of a model")
+MODEL_POSITIONS = Limit("SUBGRAFT_MAX_POSITIONS", 1 << 24, "positions of a model")
+DOWNLOAD_BYTES = Limit("SUBGRAFT_DOWNLOAD_MAX_BYTES", 4 << 30, "bytes of one download")
+DOWNLOAD_SECONDS = Limit("SUBGRAFT_DOWNLOAD_MAX_SECONDS", 6 * 3600, "seconds for one download")
+DOWNLOAD_SPEED = Limit("SUBGRAFT_DOWNLOAD_MIN_SPEED", 1024, "bytes a second at least, over half a minute")

@@ -105,7 +105,7 @@ def test_a_published_marian_survives_saving_in_our_layout(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("broken", "complaint"), [("{", "no numbering"), ('{"</s>": 0, "<unk>": 5, "<pad>": 2}', "ids are not")]
+    ("broken", "complaint"), [("{", r"vocab\.json: not JSON"), ('{"</s>": 0, "<unk>": 5, "<pad>": 2}', "ids are not")]
 )
 def test_a_broken_numbering_is_told(broken: str, complaint: str, tmp_path: Path) -> None:
     publish_marian(tmp_path, kind="unigram", separate=False)

@@ -84,6 +84,29 @@ def test_get_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["out"]
 
 
+def test_get_refuses_what_check_refuses(tmp_path: Path) -> None:
+    source = fill(tmp_path / "data" / "cats")
+    (tmp_path / "data" / "MANIFEST.tsv").write_text(f"file\tlines\tsha256\ncats/train.fr\t2\t{'0' * 64}\n")
+    with pytest.raises(UserError, match="the file has SHA-256") as checked:
+        check(source, EN_FR, tmp_path)
+    with pytest.raises(UserError) as got:
+        get(source, EN_FR, Cleaning(), tmp_path / "new" / "out", base=tmp_path)
+    assert str(got.value) == str(checked.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_check_counts_characters_that_nobody_sees(tmp_path: Path) -> None:
+    source = fill(tmp_path, "\ufeffun\x00 ch\x00at\nune\u202e sou\ufeffris\u2028\u2066\n")
+    english, french = check(source, EN_FR, tmp_path)
+    assert english.unseen == {}
+    assert {kind.split()[0]: count for kind, count in french.unseen.items()} == {
+        "NUL": 2,
+        "byte": 2,
+        "controls": 2,
+        "line": 1,
+    }
+
+
 def test_folders_of_other_kinds_are_listed_as_what_they_hold(tmp_path: Path) -> None:
     for folder, name, text in (
         ("labels", "train.jsonl", '{"text": "good", "label": "pos"}\n{"text": "bad", "label": "neg"}\n'),

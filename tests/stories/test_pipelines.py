@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +134,32 @@ def test_what_a_model_of_monolingual_text_knows_is_transferred(
     checkpoint = (f"upstream.checkpoint={pretrained}", "sides=[encoder, decoder]")
     run_config(config, tmp_path / "second", *FEW, model, *checkpoint)
     _check(tmp_path / "second", ("encoder", "decoder"), systems)
+
+
+@pytest.mark.slow
+def test_what_is_finished_is_shown_from_a_store_that_can_only_be_read(repository: Path, tmp_path: Path) -> None:
+    """In a name space of its own, where this user may mount the store for reading alone."""
+    home, few = tmp_path / "home", (f"model={{{SHAPE}}}", "systems=[{name: old, vocabulary: upstream}]")
+    _run(repository, home, *few)
+    before = sorted((path, path.stat().st_mtime_ns) for path in home.rglob("*"))
+    mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
+    read_only = f"mount --bind {home} {home} && mount -o remount,bind,ro {home}"
+    allowed = subprocess.run([*mounted, read_only], capture_output=True, text=True, check=False)
+    if allowed.returncode:
+        pytest.skip(f"needs a mount, which is not permitted here: {allowed.stderr.strip()}")
+
+    def again(*settings: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "subgraft", "run", str(repository / "configs" / "quickstart.yaml")]
+        asked = shlex.join([*command, *SMALL, *few, *settings])
+        environment = {**os.environ, "SUBGRAFT_HOME": str(home)}
+        return subprocess.run(
+            [*mounted, f"{read_only}; {asked}"], env=environment, capture_output=True, text=True, check=False
+        )
+
+    shown = again()
+    assert shown.returncode == 0, shown.stderr
+    assert "can only be read" in shown.stdout and "report.html" in shown.stdout
+    other = again("seeds=[2]")
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "cannot write there, and" in other.stderr and "Traceback" not in other.stderr
+    assert sorted((path, path.stat().st_mtime_ns) for path in home.rglob("*")) == before

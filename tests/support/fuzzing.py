@@ -6,6 +6,7 @@ time; `make test-all` gives it a hundredth of them, always the same.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -93,6 +94,7 @@ _WORDS = ("~", "null", "true", "!!bool maybe", "!!int x", "!!float x", "!!python
 _MARKS = ("[/]", "[bold", "[link=x]y", ":smile:", "\x1b[2J", "%s", "{0}", "${x}", "../..", "/etc/passwd", "a\\b", '"')
 _CHARACTERS = ("\ud800", '"\\ud800"', "\x00", "\u202e", "\ufeff", "\u2028", "\x85", "\r", "\n", "\t", "𝔘", "ß", " ", "")
 _NESTED = ("[" * 5000, '{"a":' * 5000, "{a: " * 2000, "- " * 2000, "&a [*a]")
+_COUNTS: tuple[Any, ...] = (0, -1, 1, 3, 10**6, 10**9, 2**31, 2**64, 1e400, 0.5, True, [], {}, "", None)
 evil = st.sampled_from(_NUMBERS + _WORDS + _MARKS + _CHARACTERS + _NESTED)
 # With surrogates, which `st.text` leaves out.
 any_text = st.text(st.characters(), max_size=12)
@@ -113,3 +115,20 @@ def damaged(draw: st.DrawFn, sound: st.SearchStrategy[str]) -> str:
         end = draw(st.integers(start, min(len(text), start + 40)))
         text = text[:start] + draw(evil | any_text | st.just(text[start:end] * 2)) + text[end:]
     return text
+
+
+@st.composite
+def changed(draw: st.DrawFn, sound: st.SearchStrategy[Any]) -> str:
+    """The JSON of a sound value, in which one to three values, wherever they stand, are anything else, or are gone."""
+    whole = {"": json.loads(json.dumps(draw(sound)))}
+    for _ in range(draw(st.integers(1, 3))):
+        holder: Any = whole
+        key: Any = ""
+        while isinstance(holder[key], dict | list) and holder[key] and draw(st.integers(0, 9)):
+            holder = holder[key]
+            key = draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+        if holder is not whole and draw(st.integers(0, 3)) == 0:
+            del holder[key]
+            break
+        holder[key] = draw(any_value | st.sampled_from(_COUNTS))
+    return json.dumps(whole[""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:
         list(reading.lines(tmp_path / "flipped.gz"))
 
 
-@pytest.mark.parametrize("line", [b"\0" * 1023 + b"\n", b"\0" * (1 << 20)])
+@pytest.mark.parametrize("line", [b"\0" * 1023 + b"\n", b"\0" * (1 << 20), b"\n" * (1 << 20), b"a\n" * (1 << 19)])
 def test_a_bomb_is_no_text(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "bomb.gz"
     with gzip.open(path, "wb") as file:
@@ -59,6 +60,23 @@ def test_a_bomb_is_no_text(tmp_path: Path, line: bytes) -> None:
     assert path.stat().st_size < 1 << 20
     with pytest.raises(UserError, match=r"bomb\.gz: expands to more than 200 times its size"):
         reading.count(path)
+
+
+def test_a_text_of_short_lines_is_no_bomb(tmp_path: Path) -> None:
+    """A label for each of a million segments, and the same text unzipped, whatever it is."""
+    drawn = random.Random(1)
+    labels = "".join(f"{drawn.randrange(2)}\n" for _ in range(1_000_000)).encode()
+    (tmp_path / "labels.gz").write_bytes(gzip.compress(labels))
+    assert reading.count(tmp_path / "labels.gz") == 1_000_000
+    (tmp_path / "blank").write_bytes(b"\n" * 3_000_000)
+    assert reading.count(tmp_path / "blank") == 3_000_000
+
+
+def test_a_byte_order_mark_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "marked.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa\n"))
+    (tmp_path / "plain").write_bytes(b"a\n")
+    assert reading.has_byte_order_mark(tmp_path / "marked.gz")
+    assert not reading.has_byte_order_mark(tmp_path / "plain")
 
 
 def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ def check(arguments: argparse.Namespace) -> None:
 
     asked = _asked(arguments)
     table = Table("split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256")
+    remarks: list[str] = []
     for found in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
         what = found.language or f"{found.kind}{_classes(found.classes)}"
         documents = "" if found.documents is None else f"{found.documents:,}"
@@ -85,7 +86,10 @@ def check(arguments: argparse.Namespace) -> None:
         digest = f"{found.sha256[:12]}{' as in MANIFEST.tsv' if found.declared else ''}" if found.sha256 else ""
         figures = text if found.kind == "text" else ("", "", "")
         table.add_row(found.split, found.field, what, f"{found.segments:,}", documents, *figures, digest)
+        remarks += [f"{found.split}.{found.field}: {count:,} {kind}" for kind, count in sorted(found.unseen.items())]
     console().print(table)
+    for remark in remarks:
+        say(remark)
 
 
 def _few(names: Sequence[str]) -> str:

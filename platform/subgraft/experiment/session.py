@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.errors import UserError
+from subgraft.errors import OperationalError, UserError
 from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.progress import display_for
 from subgraft.execution.runner import run
@@ -89,9 +90,15 @@ class Session:
         return store.path(self.pipeline.report)
 
     def run(self, console: Terminal, address: str | None = None, *, register: bool = True) -> Finished:
-        """Make everything that is not there yet, and record it. register: the best model on dev too."""
+        """Make everything that is not there yet, and record it. register: the best model on dev too.
+
+        Where the store can only be read, a run that has made everything is shown and not recorded; OperationalError
+        where something is to be made.
+        """
         require_libraries(self.experiment)
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written
+        if self._home.is_dir() and not os.access(self._home, os.W_OK):
+            return self._shown(console)
         display = display_for(console)
         for line in self.warnings():
             display.say(f"[warning]  {line}")
@@ -134,6 +141,18 @@ class Session:
         """Name of the registered model: the system and seed that finetuning made the best on dev."""
         languages = self.experiment.languages
         return f"{self.experiment.name}-{languages.source}-{languages.target}"
+
+    def _shown(self, console: Terminal) -> Finished:
+        """What a run left that made everything."""
+        missing = len(self.plan().to_run)
+        if missing:
+            hint = "Set SUBGRAFT_HOME to a place that can be written to."
+            raise OperationalError(
+                f"cannot write there, and {missing} steps are to be run", where=str(self._home), hint=hint
+            )
+        console.print("the store can only be read: everything is there, and nothing is recorded of this run")
+        report = Store(self._home).path(self.pipeline.report)
+        return Finished(MainTable.read(report).rich(), report / "report.html", ())
 
     def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
         report = store.path(self.pipeline.report)

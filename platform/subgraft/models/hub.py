@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from subgraft.errors import OperationalError, UserError
+from subgraft.models.config_file import read_checked
 from subgraft.models.families import family_of
+from subgraft.models.weights import INDEX, weight_files
+from subgraft.vocabulary.directory import MODEL_NAMES
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-# Never *.bin, *.pt or *.py: nothing is unpickled, and no code is run that is not this package's.
-_HUB_FILES = ["*.json", "*.safetensors", "*.model", "*.spm", "*.txt"]
+# Never *.bin, *.pt or *.py: nothing is unpickled, and no code is run that is not this package's. By name, since a
+# pattern would bring whatever an index or a configuration could be made to lead to.
+_NAMES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "target_vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    *MODEL_NAMES,
+    "source.spm",
+    "target.spm",
+    INDEX,
+)
+_FOLDERS = ("", "encoder/", "decoder/")
+HUB_FILES = [*(f"{folder}{name}" for folder in _FOLDERS for name in _NAMES), "*.safetensors"]
+# A star stands for folders as well.
+NOT_FROM_HUB = ["*/*.safetensors"]
 
 
 def resolve_model(model: Path | str) -> Path:
@@ -33,7 +55,7 @@ def _download(hub_id: str) -> Path:
     from huggingface_hub.errors import RepositoryNotFoundError
 
     try:
-        return Path(snapshot_download(hub_id, allow_patterns=_HUB_FILES))
+        return Path(snapshot_download(hub_id, allow_patterns=HUB_FILES, ignore_patterns=NOT_FROM_HUB))
     except (RepositoryNotFoundError, ValueError) as error:
         raise UserError(
             "neither a directory nor a model on the hub", where=hub_id, hint="Check the spelling."
@@ -47,14 +69,8 @@ def _download(hub_id: str) -> Path:
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """config.json of a model directory. Raises UserError where it is missing, broken, or names no model type."""
-    try:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        config = None
-    except ValueError as error:
-        raise UserError(f"config.json is not JSON: {error}", where=str(directory)) from error
-    if not isinstance(config, dict) or "model_type" not in config:
+    """config.json of a model directory, checked. Raises UserError where it is missing, broken or of no model."""
+    if not (directory / "config.json").is_file() or "model_type" not in (config := read_checked(directory)):
         raise UserError(
             "not a model directory: it has no config.json with a model_type",
             where=str(directory),
@@ -70,10 +86,5 @@ def require_model(model: Path | str) -> Path:
     """
     directory = resolve_model(model)
     family_of(read_config(directory))
-    if not any(directory.glob("*.safetensors")):
-        raise UserError(
-            "no weights in safetensors form here",
-            where=str(directory),
-            hint="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
-        )
+    weight_files(directory)
     return directory

@@ -6,19 +6,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
+from subgraft.models.parameter_count import count_parameters
 from subgraft.models.tokenizers import save_tokenizers
+from subgraft.models.weights import require_plausible, weights_alone
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -29,25 +31,42 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     safetensors, and for weights that do not fit the configuration.
     """
     directory = require_model(model)
-    family = family_of(read_config(directory))
+    config = read_config(directory)
+    family = family_of(config)
     kind: Any = family.model_class()
-    try:
-        with _quietly():
-            loaded, information = kind.from_pretrained(
-                directory,
-                dtype=dtype or "auto",
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-            )
-    except (RuntimeError, AssertionError, ValueError, OSError, SafetensorError) as error:
-        raise UserError(f"the weights cannot be loaded: {error}", where=str(directory)) from error
+    settings = _settings(kind, config, directory)
+    require_plausible(directory, count_parameters(settings.to_dict()).total)
+    with weights_alone(directory, config) as weights:
+        try:
+            with _quietly():
+                loaded, information = kind.from_pretrained(
+                    weights,
+                    config=settings,
+                    dtype=dtype or "auto",
+                    use_safetensors=True,
+                    local_files_only=True,
+                    output_loading_info=True,
+                )
+        except Exception as error:  # transformers raises anything at all
+            told = str(error).replace(str(weights), str(directory)) or type(error).__name__
+            raise UserError(f"the weights cannot be loaded: {told}", where=str(directory)) from error
+    loaded.name_or_path = loaded.config.name_or_path = str(directory)
     missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
     if missing:
         raise UserError(f"{len(missing)} weights are missing, among them {missing[0]}", where=str(directory))
     assert isinstance(loaded, PreTrainedModel)
     family.put_right(loaded)
     return loaded
+
+
+def _settings(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:
+    """What transformers makes of a checked config.json. Raises UserError where it makes nothing of it."""
+    try:
+        with _quietly():
+            made: PreTrainedConfig = kind.config_class.from_dict(deepcopy(config))
+    except Exception as error:
+        raise UserError(f"config.json cannot be used: {error}", where=str(directory)) from error
+    return made
 
 
 def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from subgraft.errors import UserError
 from subgraft.models.families import Config, Parameters, family_named, family_of
 
 if TYPE_CHECKING:
     from subgraft.config.base import SideName
     from subgraft.config.models import ModelSettings
 
+T = TypeVar("T")
+
 __all__ = ["Parameters", "as_both_sides", "count_parameters", "described", "vocabulary_sizes", "with_vocabularies"]
 
 
 def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
     """Of the model that a config.json describes; tensors that are tied count once. frozen: sides of frozen tables."""
-    return family_of(config).parameters(config, frozen)
+    return _told(lambda: family_of(config).parameters(config, frozen))
 
 
 def described(model: ModelSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
@@ -26,14 +29,24 @@ def described(model: ModelSettings, encoder_size: int, decoder_size: int) -> dic
 
 def as_both_sides(config: Config) -> dict[str, Any]:
     """The configuration of the model that is made of one that does not generate text itself."""
-    return family_of(config).assembled(config)
+    return _told(lambda: family_of(config).assembled(config))
 
 
 def vocabulary_sizes(config: Config) -> dict[SideName, int]:
     """How many rows the tables of a model's sides have."""
-    return family_of(config).vocabulary_sizes(config)
+    return _told(lambda: family_of(config).vocabulary_sizes(config))
 
 
 def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
     """The configuration after a transfer, with other vocabularies on the given sides."""
-    return family_of(config).with_vocabularies(config, sizes)
+    return _told(lambda: family_of(config).with_vocabularies(config, sizes))
+
+
+def _told(ask: Callable[[], T]) -> T:
+    """What a family tells by a config.json. Raises UserError where that lacks what the family goes by."""
+    try:
+        return ask()
+    except KeyError as error:
+        raise UserError(f"config.json does not say {error}, which a model of its type needs") from error
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UserError(f"config.json describes no model of its type: {error}") from error

@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 
 from subgraft.config.base import Split
@@ -27,6 +28,7 @@ from subgraft.text import reading
 from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus
 from subgraft.text.documents import Place
+from subgraft.text.unseen import BYTE_ORDER_MARK, unseen
 
 MANIFEST = "MANIFEST.tsv"
 
@@ -53,6 +55,7 @@ class FieldStatistics:
 
     sha256: of the file's bytes, where it is a file on disk.  declared: a manifest above it says the same digest.
     classes: how often each label is given, where it is a label.  documents: where segments have places in some.
+    unseen: characters that no reader sees, or that change what one sees, counted by kind.
     """
 
     split: Split
@@ -66,6 +69,7 @@ class FieldStatistics:
     declared: bool = False
     classes: Mapping[str, int] | None = None
     documents: int | None = None
+    unseen: Mapping[str, int] = dataclass_field(default_factory=dict)
 
     @property
     def mean_characters(self) -> float:
@@ -102,6 +106,7 @@ def check(
 
 def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
     digests = _verified(part, split, len(part.fields))
+    marked = _byte_order_marks(part, split)
     part.size(split)
     totals = _Totals(part)
     for cells in part.read(split):
@@ -118,6 +123,7 @@ def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
             *digest,
             classes=totals.labels.get(at),
             documents=totals.documents if part.documented else None,
+            unseen=marked[at] + totals.unseen[at],
         )
 
 
@@ -127,6 +133,7 @@ class _Totals:
     def __init__(self, part: ResolvedSource) -> None:
         self.segments, self.documents = 0, 0
         self.words, self.characters = [0] * len(part.fields), [0] * len(part.fields)
+        self.unseen = [Counter[str]() for _ in part.fields]
         self.labels = {at: Counter[str]() for at, field in enumerate(part.fields) if field.kind == "label"}
         self._texts = [at for at, field in enumerate(part.fields) if field.kind == "text"]
         self._documented, self._document = part.documented, ""
@@ -136,6 +143,7 @@ class _Totals:
         for at in self._texts:
             self.words[at] += len(cells[at].split())
             self.characters[at] += len(cells[at])
+            self.unseen[at].update(unseen(cells[at]))
         for at, counts in self.labels.items():
             counts[cells[at]] += 1
         if self._documented and (document := Place.parse(cells[-1]).document) != self._document:
@@ -152,8 +160,12 @@ def get(
     pairing: Pairing | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Build a corpus into `out` (absent or empty), which appears whole, with its missing parents, or not at all."""
+    """Build a corpus into `out` (absent or empty), which appears whole, with its missing parents, or not at all.
+
+    Raises UserError for whatever `check` refuses.
+    """
     require_empty(out)
+    _verify(resolve(source, languages, base, pairing=pairing))
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
         beside = Path(folder) / out.name
@@ -178,6 +190,24 @@ def _manifest(path: Path, column: str) -> dict[str, str]:
         return {}
     rows = csv.DictReader(reading.lines(path), delimiter="\t", quoting=csv.QUOTE_NONE)
     return {row["file"]: row[column] for row in rows if row.get("file") and row.get(column)}
+
+
+def _verify(resolved: ResolvedSource) -> None:
+    """Raises UserError where a file of any split is another than its manifest says."""
+    for part in resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,):
+        for split in part.splits:
+            _verified(part, split, len(part.fields))
+
+
+def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
+    """Of each field, those that its file begins with and that reading drops; of one file for all, the first field's."""
+    found = [Counter[str]() for _ in part.fields]
+    if part.on_disk and isinstance(part, FilesSource):
+        texts = [path for path in part.paths(split) if path.suffix != ".safetensors"]
+        for counts, path in zip(found, texts, strict=False):
+            if reading.has_byte_order_mark(path):
+                counts[BYTE_ORDER_MARK] += 1
+    return found
 
 
 def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tuple[str | None, bool]]:

@@ -1,4 +1,4 @@
-"""Downloads pinned by SHA-256: resumed, capped, and published by renaming."""
+"""Downloads pinned by SHA-256: resumed, bounded in bytes, time and slowness, and published by renaming."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from subgraft.config.source_files import UrlFile
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import file_digest
+from subgraft.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
 from subgraft.locks import Lock
+from subgraft.sources.pace import Pace, paced_handlers
 
-MAX_BYTES = 4 * 1024**3
 TIMEOUT_SECONDS = 30.0
 
 # Called with the bytes here so far, and the bytes there will be where the server says so.
@@ -40,15 +41,17 @@ def fetch(
     folder: Path | None = None,
     *,
     progress: Progress | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
     timeout: float = TIMEOUT_SECONDS,
+    seconds: float | None = None,
 ) -> Path:
     """The file at `file.url`, downloaded once into `folder`/<sha256> (default: the cache folder's downloads).
 
     A partial download is carried on where the server can do so; what was damaged since it came is fetched again.
-    timeout: seconds of silence that are borne.
-    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused, more than
-    `max_bytes`, or another digest; OperationalError for a failing network or server: the same call carries on.
+    max_bytes, seconds: what all of it may take; by default as `limits` says.  timeout: seconds of silence that are
+    borne, and over which a server must keep up the least speed.
+    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused, more than `max_bytes`, or
+    another digest; OperationalError for a failing or too slow network or server: the same call carries on.
     """
     folder = folder or cache_folder() / "downloads"
     target = folder / file.sha256
@@ -60,7 +63,8 @@ def fetch(
     with Lock.wait(folder / f"{file.sha256}.lock", "downloads the same file"):
         if not _is_whole(target, file.sha256):
             target.unlink(missing_ok=True)
-            _download(file, target, _Limits(max_bytes, timeout), progress or (lambda done, total: None))
+            limits = _Limits(max_bytes or DOWNLOAD_BYTES.value, timeout, seconds or DOWNLOAD_SECONDS.value)
+            _download(file, target, limits, progress or (lambda done, total: None))
     return target
 
 
@@ -97,6 +101,10 @@ class _WebOnly(HTTPRedirectHandler):
 class _Limits:
     max_bytes: int
     timeout: float
+    seconds: float
+
+    def pace(self) -> Pace:
+        return Pace(self.seconds, self.timeout, DOWNLOAD_SPEED.value, self.max_bytes)
 
 
 def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) -> None:
@@ -119,13 +127,15 @@ def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) 
 
 def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
     start = part.stat().st_size if part.is_file() else 0
-    response = _requested(url, start, limits.timeout)
+    pace = limits.pace()
+    response = _requested(url, start, pace)
     if response is None:
         return
     with response:
+        pace.begin_body()
         done = start if _carries_on(response, start) else 0
         announced = response.headers.get("Content-Length")
-        total = done + int(announced) if announced else None
+        total = done + int(announced) if announced and announced.isdecimal() else None
         if total is not None and total > limits.max_bytes:
             raise _too_large(url, part, limits)
         with part.open("ab" if done else "wb") as out:
@@ -141,11 +151,12 @@ def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
         raise OSError(f"the connection closed after {done:,} of {total:,} bytes")
 
 
-def _requested(url: str, start: int, timeout: float) -> HTTPResponse | None:
+def _requested(url: str, start: int, pace: Pace) -> HTTPResponse | None:
     """The response from byte `start` on; None where it has nothing more: the part is whole or of another file."""
     headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
     try:
-        return cast(HTTPResponse, build_opener(_WebOnly).open(Request(url, headers=headers), timeout=timeout))
+        opener = build_opener(_WebOnly, *paced_handlers(pace))
+        return cast(HTTPResponse, opener.open(Request(url, headers=headers), timeout=pace.timeout))
     except HTTPError as error:
         if error.code == 416 and start:
             return None
@@ -159,7 +170,8 @@ def _carries_on(response: HTTPResponse, start: int) -> bool:
 
 def _too_large(url: str, part: Path, limits: _Limits) -> UserError:
     part.unlink(missing_ok=True)
-    return UserError(f"more than the {limits.max_bytes:,} bytes a download may have", where=url)
+    what = f"more than the {limits.max_bytes:,} bytes a download may have"
+    return UserError(what, where=url, hint=f"{DOWNLOAD_BYTES.variable} sets another limit.")
 
 
 @contextmanager

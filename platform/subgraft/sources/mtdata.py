@@ -14,9 +14,12 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from signal import SIGKILL
+from threading import Timer
 
 from subgraft.config.corpora import Languages
 from subgraft.errors import OperationalError, UserError
+from subgraft.limits import DOWNLOAD_SECONDS
 from subgraft.sources.download import cache_folder
 
 _UNKNOWN, _OTHER_LANGUAGES, _SWAPPED = 3, 4, 5
@@ -83,7 +86,14 @@ def _write(identifier: str, paths: Sequence[Path]) -> None:
         command = [sys.executable, "-X", "utf8", "-m", "mtdata", "echo", identifier]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints) as process:
             assert process.stdout is not None
-            split_columns(process.stdout, paths)
+            deadline = Timer(DOWNLOAD_SECONDS.value, process.kill)
+            deadline.start()
+            try:
+                split_columns(process.stdout, paths)
+            finally:
+                deadline.cancel()
+        if process.returncode == -SIGKILL:
+            raise OperationalError("mtdata did not end", where=identifier, hint=DOWNLOAD_SECONDS.hint)
         if process.returncode != 0:
             complaints.seek(0)
             hint = "Run the same command again once the network or the server is back."

@@ -16,9 +16,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Bytes: a line longer than any file of questions in one line, and what would not fit into memory.
 LONGEST_LINE = 256 * 1024**2
 # Text is zipped to a third or a tenth of its size. What expands to more than so many times its size, and to more bytes
-# than these, is made to fill a disk.
+# than these, is made to fill a disk. A short line counts as one of this length: there is work in each, however short.
 LARGEST_EXPANSION = 200
-ALWAYS_ALLOWED = 64 * 1024**2
+ALWAYS_ALLOWED = 8 * 1024**2
+LINE_BYTES = 16
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -40,6 +41,12 @@ def lines(path: Path) -> Iterator[str]:
                 raise UserError(what, where=f"{path}:{number}", hint="Convert the file to UTF-8.") from None
 
 
+def has_byte_order_mark(path: Path) -> bool:
+    """Whether the file begins with one, which `lines` drops."""
+    with _opened(path) as handle:
+        return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
+
+
 def count(path: Path) -> int:
     """How many lines the file holds; the same checks as `lines`."""
     return sum(1 for _ in lines(path))
@@ -47,15 +54,18 @@ def count(path: Path) -> int:
 
 def _bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
     """Raw lines with their ends, as long as they can be those of a text."""
+    zipped = isinstance(handle, gzip.GzipFile)
     most, done = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
     number = 0
     while raw := handle.readline(LONGEST_LINE + 1):
         number += 1
-        done += len(raw)
+        done += max(len(raw), LINE_BYTES)
         if len(raw) > LONGEST_LINE:
             raise UserError(f"a line of more than {LONGEST_LINE:,} bytes", where=f"{path}:{number}")
-        if done > most:
-            raise UserError(f"expands to more than {LARGEST_EXPANSION} times its size: no text does", where=str(path))
+        if zipped and done > most:
+            what = f"expands to more than {LARGEST_EXPANSION} times its size: no text does"
+            hint = f"The limit is for zipped files of more than {ALWAYS_ALLOWED:,} bytes. Unzip it, if it is text."
+            raise UserError(what, where=str(path), hint=hint)
         yield raw
 
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlparse
 from subgraft.errors import OperationalError, UserError
 from subgraft.locks import Lock
 from subgraft.tracking.database import make_or_check
+from subgraft.tracking.moved import settle
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -75,7 +76,10 @@ class Server:
         with self.answering():
             with self.alone():
                 if self.is_file:
-                    make_or_check(Path(self.uri.removeprefix(SQLITE)))
+                    database = Path(self.uri.removeprefix(SQLITE))
+                    make_or_check(database)
+                    if database == self.home / database.name:
+                        settle(database, self.home / ARTIFACTS)
             self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     @property

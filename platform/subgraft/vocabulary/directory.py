@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.errors import UserError
+from subgraft.files import folder_of
+from subgraft.jsonfiles import read_bytes, read_object, read_text
 from subgraft.vocabulary.description import ROLES
 from subgraft.vocabulary.sentencepiece_model import convert
+from subgraft.vocabulary.soundness import refusing, require_few_pieces
 
 MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
+# What transformers makes a tokenizer of: files of pieces and their ids, and others.
+_NUMBERINGS = ("vocab.json", "added_tokens.json", "target_vocab.json")
+_OBJECTS = (*_NUMBERINGS, "config.json", "tokenizer_config.json", "special_tokens_map.json")
+_LINES = ("vocab.txt", "merges.txt")
+# Names of other files and of code, which a configuration may hold.
+_LEADING_ELSEWHERE = frozenset(
+    {"auto_map", "fast_tokenizer_files", "tokenizer_file", "vocab_file", "merges_file", "added_tokens_file"}
+)
 
 
 @dataclass(frozen=True)
@@ -39,18 +50,19 @@ def read_directory(directory: Path) -> Source:
     config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
     model = next((directory / name for name in MODEL_NAMES if (directory / name).is_file()), None)
     ours = directory / "sentencepiece.model"
+    if (directory / "tokenizer.json").is_file():
+        text = read_text(directory / "tokenizer.json")
+        return Source(text, config, read_bytes(ours) if ours.is_file() else None)
     try:
-        if (directory / "tokenizer.json").is_file():
-            text = (directory / "tokenizer.json").read_text(encoding="utf-8")
-            return Source(text, config, ours.read_bytes() if ours.is_file() else None)
-        if (directory / "config.json").is_file() or (directory / "tokenizer_config.json").is_file():
-            return _converted(directory, config)
-        if model is not None:
-            return Source(convert(model.read_bytes()).to_str(), config, model.read_bytes())
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"this vocabulary cannot be read: {error}", where=str(directory)) from error
+        with refusing("not in a form that is known"):
+            if (directory / "config.json").is_file() or (directory / "tokenizer_config.json").is_file():
+                return _converted(directory, config)
+            if model is not None:
+                content = read_bytes(model)
+                return Source(convert(content).to_str(), config, content)
+    except UserError as error:
+        where = error.where or str(directory)
+        raise UserError(f"this vocabulary cannot be read: {error.what}", where=where, hint=error.hint) from error
     raise UserError(
         "no vocabulary here: neither tokenizer.json nor a SentencePiece model",
         where=str(directory),
@@ -59,20 +71,18 @@ def read_directory(directory: Path) -> Source:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"not JSON: {error}", where=str(path)) from error
-    return found
+    return read_object(path) if path.is_file() else {}
 
 
 def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
-    """Let transformers build the tokenizer that this directory's class stands for. Remote code stays off."""
+    """Let transformers build the tokenizer that this directory's class stands for. Remote code stays off.
+
+    It is shown the checked files of a vocabulary alone, and a configuration that names no others.
+    """
     from transformers import AutoTokenizer
 
-    built = AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
+    with folder_of(_checked_files(directory)) as folder:
+        built = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     backend = getattr(built, "backend_tokenizer", None)
     if backend is None:
         raise UserError(
@@ -83,3 +93,22 @@ def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
     roles = {f"{role}_token": getattr(built, f"{role}_token", None) for role in ROLES}
     named = {key: str(value) for key, value in roles.items() if value is not None}
     return Source(backend.to_str(), {**config, **named})
+
+
+def _checked_files(directory: Path) -> dict[str, Path | str]:
+    """What transformers may read of a directory, none of it with more pieces or bytes than allowed."""
+    files: dict[str, Path | str] = {}
+    for path in sorted(directory.iterdir()):
+        if path.name in _OBJECTS and path.is_file():
+            found = read_object(path)
+            if path.name in _NUMBERINGS:
+                require_few_pieces(max([len(found), *(1 + i for i in found.values() if isinstance(i, int))]))
+            added = found.get("added_tokens_decoder") or {}
+            require_few_pieces(max([len(added), *(1 + int(i) for i in added if i.isdecimal())]))
+            files[path.name] = json.dumps({key: found[key] for key in found.keys() - _LEADING_ELSEWHERE})
+        elif (path.name in _LINES or path.suffix in (".model", ".spm")) and path.is_file():
+            content = read_bytes(path)
+            if path.name == "vocab.txt":
+                require_few_pieces(content.count(b"\n"))
+            files[path.name] = path
+    return files

@@ -11,6 +11,7 @@ from tokenizers import models
 
 from subgraft.vocabulary.description import parts
 from subgraft.vocabulary.entry import CONTINUATION_MARK, Mark
+from subgraft.vocabulary.soundness import refusing
 
 Step = dict[str, Any]
 
@@ -40,7 +41,8 @@ class Segmenters:
         segmenter = self.initial if word_initial else self.continuation
         if word_initial and self._before_initial:
             surfaces = [self._before_initial + surface for surface in surfaces]
-        return [found.ids for found in segmenter.encode_batch_fast(surfaces, add_special_tokens=False)]
+        with refusing("this vocabulary cannot cut a word"):
+            return [found.ids for found in segmenter.encode_batch_fast(surfaces, add_special_tokens=False)]
 
 
 def _variant(backend: tokenizers.Tokenizer, specification: Mapping[str, Any], change: Any) -> tokenizers.Tokenizer:

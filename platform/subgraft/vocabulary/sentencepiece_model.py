@@ -10,7 +10,9 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from subgraft.errors import UserError
+from subgraft.limits import PIECE_LENGTH
 from subgraft.vocabulary.entry import SPACE_MARK
+from subgraft.vocabulary.soundness import require_few_pieces
 
 UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
 # SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
@@ -44,8 +46,10 @@ def without(model: bytes, pieces: Collection[str]) -> bytes:
 
 
 def convert(model: bytes) -> tokenizers.Tokenizer:
-    """A tokenizer with the model's ids and segmentation. Raises UserError for models of words or characters."""
+    """A tokenizer with the model's ids and segmentation. Raises UserError for models of words or characters, and for
+    what is too large."""
     proto = parse(model)
+    require_few_pieces(len(proto.pieces))
     kind = proto.trainer_spec.model_type
     if kind not in (UNIGRAM, BPE) or proto.trainer_spec.treat_whitespace_as_suffix:
         raise UserError(
@@ -77,6 +81,8 @@ def _bpe(proto: Any) -> models.BPE:
     merges: list[tuple[float, int, int, str, str]] = []
     for piece in proto.pieces:
         if piece.type == NORMAL:
+            if len(piece.piece) > PIECE_LENGTH.value:
+                raise UserError(f"a piece of {len(piece.piece):,} characters", hint=PIECE_LENGTH.hint)
             cuts = ((piece.piece[:k], piece.piece[k:]) for k in range(1, len(piece.piece)))
             merges += [
                 (-piece.score, ids[left], ids[right], left, right)
@@ -94,7 +100,10 @@ def _bpe(proto: Any) -> models.BPE:
 
 
 def _unknown(proto: Any) -> int:
-    return next(i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN)
+    found = next((i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN), None)
+    if found is None:
+        raise UserError("a SentencePiece model without a piece for what is unknown")
+    return found
 
 
 def _normalizer(specification: Any) -> normalizers.Normalizer:

@@ -14,14 +14,17 @@ import tokenizers
 from numpy.typing import NDArray
 
 from subgraft.errors import UserError
+from subgraft.jsonfiles import parse_object
 from subgraft.vocabulary.description import describe, language_codes, special_roles
 from subgraft.vocabulary.directory import Source, read_directory
 from subgraft.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.vocabulary.held_out import without
 from subgraft.vocabulary.segmenters import Segmenters
+from subgraft.vocabulary.soundness import refusing, require_sound
 
 # The end of a token that is no part of the text.
 NOWHERE = -1
+_CUT = "this vocabulary cannot cut the text"
 
 
 class Tokenizer:
@@ -48,7 +51,8 @@ class Tokenizer:
     commonness: NDArray[np.int64]
 
     def __init__(self, source: Source) -> None:
-        specification = json.loads(source.tokenizer_json)
+        specification = parse_object(source.tokenizer_json, "tokenizer.json")
+        require_sound(specification)
         description = describe(specification)
         self._source = source
         self.backend = _backend(source.tokenizer_json)
@@ -76,9 +80,12 @@ class Tokenizer:
         """
         source = read_directory(directory)
         try:
-            return cls(source)
-        except Exception as error:  # tokenizers raises nothing more telling
-            raise UserError(f"this vocabulary cannot be used: {error}", where=str(directory)) from error
+            with refusing("tokenizers does not take it"):
+                return cls(source)
+        except UserError as error:
+            raise UserError(
+                f"this vocabulary cannot be used: {error.what}", where=str(directory), hint=error.hint
+            ) from error
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and, where there is one, sentencepiece.model."""
@@ -136,11 +143,13 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without special tokens around it."""
-        return self._ordinary(self.backend.encode(text, add_special_tokens=False).ids)
+        with refusing(_CUT):
+            return self._ordinary(self.backend.encode(text, add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens."""
-        found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        with refusing(_CUT):
+            found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._ordinary(encoding.ids) for encoding in found]
 
     def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
@@ -148,7 +157,8 @@ class Tokenizer:
 
         NOWHERE for bare marks, which are no part of the text, and inside a special token that the text spells out.
         """
-        found = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        with refusing(_CUT):
+            found = self.backend.encode_batch(list(texts), add_special_tokens=False)
         return [self._with_ends(encoding) for encoding in found]
 
     def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
@@ -179,7 +189,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens skipped."""
         spoken = [i for i in ids if i not in self.special_ids]
-        text: str = self.backend.decode(spoken, skip_special_tokens=False)
+        with refusing("this vocabulary cannot join its pieces"):
+            text: str = self.backend.decode(spoken, skip_special_tokens=False)
         return text
 
     def _ordinary(self, ids: list[int]) -> list[int]:

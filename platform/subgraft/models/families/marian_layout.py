@@ -12,8 +12,10 @@ from typing import Any
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
+from subgraft.jsonfiles import read_bytes, read_object
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.sentencepiece_model import convert
+from subgraft.vocabulary.soundness import refusing
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 _ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -40,22 +42,25 @@ def load(directory: Path) -> dict[SideName, Tokenizer]:
 
 def _load_side(model: Path, numbering: Path) -> Tokenizer:
     ids = _read_numbering(numbering)
-    specification = json.loads(convert(model.read_bytes()).to_str())
-    specification["model"] = _renumbered(specification["model"], ids)
-    specification["added_tokens"] = [
-        _added(piece, i) for piece, i in sorted(ids.items(), key=lambda item: item[1]) if _is_special(piece)
-    ]
-    return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), _ROLES))
+    try:
+        with refusing("not in a form that is known"):
+            specification = json.loads(convert(read_bytes(model)).to_str())
+            specification["model"] = _renumbered(specification["model"], ids)
+            specification["added_tokens"] = [
+                _added(piece, i) for piece, i in sorted(ids.items(), key=lambda item: item[1]) if _is_special(piece)
+            ]
+            return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), _ROLES))
+    except UserError as error:
+        what = f"this vocabulary cannot be read: {error.what}"
+        raise UserError(what, where=str(model), hint=error.hint) from error
 
 
 def _read_numbering(path: Path) -> dict[str, int]:
-    try:
-        ids: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
-        complete = sorted(ids.values()) == list(range(len(ids)))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"no numbering of pieces: {error}", where=str(path)) from error
-    if not complete or not set(_ROLES.values()) <= set(ids):
-        raise UserError("its ids are not 0, 1, … or </s>, <unk> or <pad> is missing", where=str(path))
+    ids = read_object(path)
+    if not all(type(i) is int for i in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
+        raise UserError("no numbering of pieces: its ids are not 0, 1, …", where=str(path))
+    if not set(_ROLES.values()) <= set(ids):
+        raise UserError("no numbering of pieces: </s>, <unk> or <pad> is missing", where=str(path))
     return ids
 
 

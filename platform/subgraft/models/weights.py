@@ -1,0 +1,89 @@
+"""The weights of a model directory: safetensors that lie in it, checked before transformers sees any file.
+
+Transformers is then given a folder with those files alone: no adapter that names another model, no checkpoint of
+another form, and no index that leads elsewhere can be in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from subgraft.errors import UserError
+from subgraft.files import folder_of
+from subgraft.jsonfiles import read_object
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# A plain name: no folder, no way up, nothing hidden.
+_PLAIN = re.compile(r"\w[\w.-]*\.safetensors")
+# Numbers in the weights so far below those of the configuration are of another model: what is missing would be made up.
+_LARGEST_SHARE_MISSING = 4
+_ALWAYS_ALLOWED = 1 << 26
+
+
+def weight_files(directory: Path) -> tuple[Path, ...]:
+    """The files with a model's weights: model.safetensors, or those that its index names.
+
+    Raises UserError where there are none, or the index names anything but safetensors in this folder.
+    """
+    if (directory / WEIGHTS).is_file():
+        return (directory / WEIGHTS,)
+    if (directory / INDEX).is_file():
+        return tuple(directory / name for name in sorted(set(_index(directory).values())))
+    raise UserError(
+        "no weights in safetensors form here",
+        where=str(directory),
+        hint="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
+    )
+
+
+def require_plausible(directory: Path, numbers: int) -> None:
+    """Raises UserError where the weights hold so few of the configuration's `numbers` that most would be made up."""
+    held = sum(map(_held, weight_files(directory)))
+    if numbers > _LARGEST_SHARE_MISSING * held + _ALWAYS_ALLOWED:
+        what = f"config.json describes {numbers:,} parameters, the weights hold {held:,}"
+        raise UserError(f"the weights cannot be loaded: {what}", where=str(directory))
+
+
+@contextmanager
+def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder with nothing but the checked weights, their index, the configuration, and how the model generates."""
+    files: dict[str, Path | str] = {path.name: path for path in weight_files(directory)}
+    files["config.json"] = json.dumps(config)  # older models say in it how they generate
+    if WEIGHTS not in files:
+        files[INDEX] = json.dumps({"metadata": {}, "weight_map": _index(directory)})
+    generation = directory / "generation_config.json"
+    if generation.is_file():
+        files[generation.name] = json.dumps(read_object(generation))
+    with folder_of(files) as folder:
+        yield folder
+
+
+def _index(directory: Path) -> Mapping[str, str]:
+    path = directory / INDEX
+    found: Any = read_object(path).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise UserError("no index of weights: it has no weight_map", where=str(path))
+    for name in found.values():
+        if not (isinstance(name, str) and _PLAIN.fullmatch(name)):
+            hint = "An index names safetensors files in its own folder; nothing else is opened."
+            raise UserError(f"weights are said to be in {name!r:.100}", where=str(path), hint=hint)
+        if not (directory / name).is_file():
+            raise UserError(f"{name} is missing", where=str(directory))
+    return found
+
+
+def _held(path: Path) -> int:
+    """How many numbers a file has, by its header, whose sizes and places safetensors checks."""
+    try:
+        with safe_open(path, framework="numpy") as stored:
+            return sum(math.prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"the weights cannot be loaded: {error}", where=str(path.parent)) from error

@@ -1,0 +1,102 @@
+"""Model directories: whatever their configuration, their index of weights or their weights say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from fuzzing import answers, any_value, changed, damaged, fuzzed, written
+from subgraft.models.families import family_of
+from subgraft.models.hub import read_config, require_model
+from subgraft.models.load import load_model, save_model
+from subgraft.models.parameter_count import count_parameters, vocabulary_sizes
+from subgraft.models.tokenizers import load_tokenizers
+from toys import bert, bert2bert, cased_tokenizer, english_tokenizer, german_tokenizer, gpt2, marian
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A directory of each of some families."""
+    folder = tmp_path_factory.mktemp("models")
+    both: Any = dict.fromkeys(("encoder", "decoder"), cased_tokenizer())
+    save_model(marian(), {"encoder": english_tokenizer(), "decoder": german_tokenizer()}, folder / "marian")
+    save_model(gpt2(), {"decoder": german_tokenizer()}, folder / "gpt2")
+    save_model(bert(), both, folder / "bert")
+    save_model(bert2bert(), both, folder / "bert2bert")
+    return {path.name: path for path in folder.iterdir()}
+
+
+def spoilt(sound: Path, place: Path, name: str, text: str) -> Path:
+    """A directory with the files of a model, of which one is another."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for path in sound.iterdir():
+        (place / path.name).symlink_to(path)
+    (place / name).unlink(missing_ok=True)
+    written(place / name, text)
+    return place
+
+
+FAMILIES = ("marian", "gpt2", "bert", "bert2bert")
+
+
+@fuzzed(1000, family=st.sampled_from(FAMILIES), data=st.data())
+def test_a_plan_reads_or_refuses_a_configuration(
+    family: str, data: st.DataObject, models: dict[str, Path], tmp_path: Path
+) -> None:
+    sound = (models[family] / "config.json").read_text()
+    text = data.draw(changed(st.just(json.loads(sound))) | damaged(st.just(sound)))
+    place = spoilt(models[family], tmp_path / "model", "config.json", text)
+    with answers():
+        config = read_config(place)
+        found = family_of(config)
+        count_parameters(config)
+        vocabulary_sizes(config)
+        found.position_limit(config)
+        found.in_words(config)
+
+
+@fuzzed(400, family=st.sampled_from(FAMILIES), data=st.data())
+def test_a_model_of_any_configuration_is_loaded_or_refused(
+    family: str, data: st.DataObject, models: dict[str, Path], tmp_path: Path
+) -> None:
+    sound = json.loads((models[family] / "config.json").read_text())
+    place = spoilt(models[family], tmp_path / "model", "config.json", data.draw(changed(st.just(sound))))
+    with answers():
+        load_model(place)
+    with answers():
+        load_tokenizers(place)
+
+
+@fuzzed(200, family=st.sampled_from(FAMILIES), value=any_value)
+def test_however_it_should_generate(family: str, value: Any, models: dict[str, Path], tmp_path: Path) -> None:
+    place = spoilt(models[family], tmp_path / "model", "generation_config.json", json.dumps(value))
+    with answers():
+        load_model(place)
+
+
+@fuzzed(300, text=damaged(st.just("model.safetensors")), names=st.booleans(), value=any_value)
+def test_an_index_is_followed_within_its_folder_or_refused(
+    text: str, names: bool, value: Any, models: dict[str, Path], tmp_path: Path
+) -> None:
+    index = {"metadata": {}, "weight_map": {"model.shared.weight": text} if names else value}
+    place = spoilt(models["marian"], tmp_path / "model", "model.safetensors.index.json", json.dumps(index))
+    (place / "model.safetensors").unlink()
+    with answers():
+        require_model(place)
+
+
+@fuzzed(300, cut=st.integers(0, 4000), junk=st.binary(max_size=40))
+def test_damaged_weights_are_refused(cut: int, junk: bytes, models: dict[str, Path], tmp_path: Path) -> None:
+    place = spoilt(models["marian"], tmp_path / "model", "model.safetensors", "")
+    content = (models["marian"] / "model.safetensors").read_bytes()
+    (place / "model.safetensors").write_bytes(content[:cut] + junk + content[cut + len(junk) :])
+    with answers():
+        load_model(place)
