@@ -50,6 +50,7 @@ def test_the_next_run_tells_of_them_and_has_nothing_to_do_with_them(
     below = psutil.Process(driver.pid).children(recursive=True)
     (left,) = place.iterdir()
     driver.kill()
+    driver.wait()
     killed = time.monotonic()
 
     said: list[str] = []
