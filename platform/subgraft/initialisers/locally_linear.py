@@ -15,14 +15,16 @@ from subgraft.initialisers.static_rows import StaticSpace
 
 NEIGHBOURS = 10  # as in the program of the mapping's authors
 _BLOCK = 1024  # tokens at a time
-# Of the mean squared distance. It makes the solution one where neighbours outnumber dimensions or lie on one another,
-# and is too little to be seen elsewhere.
-_RIDGE = 1e-9
+# Of the mean squared distance to the neighbours, as Roweis and Saul regularise. Without it weights of neighbours that
+# lie near one another cancel out: rows become ten times as long as any, and as output rows take all probability.
+RIDGE = 0.1
 _SMALLEST = 1e-100  # where all neighbours lie on the token; its inverse is still finite
 
 
-def mix_locally_linear(request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS) -> NewRows:
-    """The k nearest seen tokens by cosine, with the weights that reconstruct the token's vector best.
+def mix_locally_linear(
+    request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS, ridge: float = RIDGE
+) -> NewRows:
+    """The k nearest seen tokens by cosine, with the weights that reconstruct the token's vector.
 
     A seen token whose row is made anew is no neighbour of itself: its row would stay what it was.
     """
@@ -34,21 +36,22 @@ def mix_locally_linear(request: Request, space: StaticSpace, neighbours: int = N
         cosines = F.normalize(vectors, dim=1) @ unit.T
         found = cosines.masked_fill_(ids[:, None] == space.origins, -torch.inf).topk(k, dim=1).indices
         nearest.append(found)
-        weights.append(local_weights(vectors, space.seen[found]))
+        weights.append(local_weights(vectors, space.seen[found], ridge))
     tokens = space.origins[torch.cat(nearest)]
     rows = torch.arange(len(tokens)).repeat_interleave(k)
     return combined(request, rows, tokens.flatten(), torch.cat(weights).flatten().float(), len(tokens))
 
 
-def local_weights(vectors: Tensor, neighbours: Tensor) -> Tensor:
-    """Weights [n, k], in double precision, that sum to one and bring neighbours [n, k, d] nearest to vectors [n, d].
+def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
+    """Weights [n, k], in double precision, that sum to one and bring neighbours [n, k, d] near to vectors [n, d].
 
-    Where several do, the least of them. A vector that lies on one of its neighbours has that one's weight at one.
+    They minimise the squared distance + ridge · mean squared distance of the neighbours · squared weights. Next to no
+    ridge gives the nearest, and where several are, the least of them; much ridge gives the mean of the neighbours.
     """
     differences = neighbours.double() - vectors.double()[:, None]
     gram = differences @ differences.transpose(1, 2)
-    ridge = _RIDGE * gram.diagonal(dim1=1, dim2=2).mean(dim=1).clamp_min(_SMALLEST / _RIDGE)
-    gram.diagonal(dim1=1, dim2=2).add_(ridge[:, None])
+    added = (ridge * gram.diagonal(dim1=1, dim2=2).mean(dim=1)).clamp_min(_SMALLEST)
+    gram.diagonal(dim1=1, dim2=2).add_(added[:, None])
     solved: Tensor = torch.linalg.solve(gram, torch.ones_like(gram[..., 0]))
     return solved / solved.sum(dim=1, keepdim=True)
 
