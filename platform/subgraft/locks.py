@@ -17,6 +17,7 @@ from types import TracebackType
 from filelock import Timeout, UnixFileLock
 
 from subgraft.errors import OperationalError
+from subgraft.printed import say
 
 # What flock answers on a file system without locks. filelock could make do with a file that is there or is not, but
 # such a file outlives a killed process.
@@ -25,7 +26,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def _to_standard_error(line: str) -> None:
-    print(line, file=sys.stderr)
+    say(line, to=sys.stderr)
 
 
 _say: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard_error)

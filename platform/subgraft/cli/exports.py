@@ -10,6 +10,7 @@ from subgraft.cli.arguments import language_pair
 from subgraft.cli.output import Commands, new_directory
 from subgraft.cli.registered import HELP, local_model
 from subgraft.errors import UserError
+from subgraft.printed import say
 
 # As subgraft.exporting.ctranslate2 has them, which takes seconds to import.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
@@ -37,8 +38,8 @@ def _to_ctranslate2(arguments: argparse.Namespace) -> None:
     quantization = arguments.quantization or "float32"
     with new_directory(arguments.out) as out:
         check = export_ctranslate2(local_model(arguments.model), out, quantization, arguments.languages)
-    print(f"written to {arguments.out}, in {quantization}; `subgraft generate --model {arguments.out}` uses it")
-    print(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
+    say(f"written to {arguments.out}, in {quantization}; `subgraft generate --model {arguments.out}` uses it")
+    say(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
 
 
 FORMATS = {"ctranslate2": _to_ctranslate2}
