@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -177,6 +178,22 @@ def test_a_diamond_is_made_once_and_then_cached(ray_is_up: None, store: Store) -
     assert run(store, [bottom], Runtime(), [again]) == records
     assert again.heard == [("cached", name) for name in ("top", "left", "right", "bottom")]
     assert not [path for path in store.work(left).iterdir() if path.name != "events.jsonl"]
+
+
+def test_what_a_collection_takes_before_it_was_named_is_made_again(ray_is_up: None, store: Store) -> None:
+    class Collected(Notes):
+        def cached(self, step: Step, record: Record) -> None:
+            super().cached(step, record)
+            if store.path(step).exists() and step.name == "top":
+                shutil.rmtree(store.path(step))
+
+    top = step(WRITE, "top")
+    bottom = step(WRITE, "bottom", {"top": top})
+    run(store, [top], Runtime())
+    notes = Collected()
+    run(store, [bottom], Runtime(), [notes])
+    assert (store.artifact(bottom) / "text").read_text() == "topbottom"
+    assert notes.of("top")[0] == "cached" and notes.of("top")[-1] == "finished"
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")

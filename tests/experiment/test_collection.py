@@ -107,6 +107,56 @@ def test_what_is_not_kept_goes_with_its_work_directory(store: Store) -> None:
     assert remove(store.home, found) == 0, "what has gone frees nothing"
 
 
+def test_what_a_run_names_that_begins_during_a_collection_stays(store: Store) -> None:
+    named, other = step(store, "named"), step(store, "other")
+    old(store, named, other)
+    found = surplus(store.home, set())
+    assert len(found.artifacts) == 2
+    with living(store, named):
+        remove(store.home, found)
+        assert left(store) == {"named"}
+    assert store.find(named) is not None
+
+
+def test_a_collection_takes_nothing_more_once_a_run_begins(store: Store) -> None:
+    old(store, step(store, "one"), step(store, "two"))
+    found = surplus(store.home, set())
+    with living(store):
+        assert remove(store.home, found) == 0
+        assert left(store) == {"one", "two"}
+    assert remove(store.home, found) > 0 and left(store) == set()
+
+
+def test_what_is_named_between_the_look_and_the_rename_is_put_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moment is chosen here: a run names it while the artifact is being renamed."""
+    wanted = step(store, "wanted")
+    old(store, wanted)
+    found, rename = surplus(store.home, set()), Path.rename
+    begun: list[Outbox] = []
+
+    def renamed(path: Path, target: Path) -> Path:
+        if path == store.path(wanted) and not begun:
+            begun.append(Outbox.create(store.home / "tracking"))
+            for name in (PARENT, wanted.fingerprint):
+                begun[0].append(StartRun(name, None, "demo", name, {}, {}, 1))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    assert remove(store.home, found) < sum(one.size for one in found.artifacts)
+    assert store.find(wanted) is not None
+    begun[0].remove()
+
+
+def old(store: Store, *steps: Step) -> None:
+    """As if they had been made an hour ago."""
+    for one in steps:
+        path = store.path(one) / RECORD
+        finished = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="seconds")
+        path.write_text(replace(Record.from_json(path.read_text()), finished=finished).to_json())
+
+
 def test_what_is_young_stays(store: Store) -> None:
     step(store, "young")
     now = datetime.now(UTC)

@@ -30,6 +30,7 @@ class Runtime(Settings):
     activation_checkpointing: computes activations anew in the backward pass: less memory, more time.
     checkpoint_seconds: how often a training saves where it is; a kill loses at most that much.
     max_failures: how often a step that lost its node or worker is tried again.
+    hang_seconds: how long a process at a step may give no sign of life, and not compute, before it is ended as lost.
     tracking_uri: the MLflow server to record on; MLFLOW_TRACKING_URI, or a file in the store's home, where not given.
     dashboard: whether Ray's dashboard is started.
     price_per_device_hour: what an hour of a device costs, for plans; a device is a GPU, or a worker where there is
@@ -49,6 +50,7 @@ class Runtime(Settings):
     activation_checkpointing: bool = False
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
     max_failures: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
+    hang_seconds: Annotated[float, Field(ge=10)] = 300.0
     tracking_uri: str | None = None
     dashboard: bool = False
     price_per_device_hour: Annotated[float, Field(ge=0)] | None = None

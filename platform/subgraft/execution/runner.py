@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from subgraft.config.runtime import Runtime
-from subgraft.errors import OperationalError, SubgraftError
+from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.execution.cluster import cluster
-from subgraft.execution.plan import Plan, State, make_plan
+from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.resources import HELPS, capped, check_fits, lacking, machines
+from subgraft.execution.signs_of_life import Watch
 from subgraft.execution.worker import Job, perform
 from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
 from subgraft.store.observer import Observer
@@ -41,12 +42,8 @@ def run(
     When everything is cached, Ray is not started. After a failure the steps that run at that time are let finish,
     nothing new starts, and the first failure is raised: a stage's UserError as it is, or an OperationalError.
     """
-    plan = make_plan(store, targets)
+    plan = _announced(store, targets, observers)
     records = dict(plan.cached)
-    for entry in plan.entries:
-        if entry.state is State.CACHED:
-            for observer in observers:
-                observer.cached(entry.step, records[entry.step.fingerprint])
     if plan.to_run:
         store.sweep()
         with cluster(runtime, address, store.say):
@@ -54,6 +51,24 @@ def run(
                 _check_local(plan, store, runtime)
             records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here()).run())
     return records
+
+
+def _announced(store: Store, targets: Sequence[Step], observers: Sequence[Observer]) -> Plan:
+    """The plan, of which observers have been told what is there: from then on no garbage collection takes it.
+
+    One that had begun before may have taken something between the look and the word.
+    """
+    told = set[str]()
+    while True:
+        plan = make_plan(store, targets)
+        there = [entry for entry in plan.entries if entry.record is not None]
+        for entry in there:
+            if entry.step.fingerprint not in told:
+                told.add(entry.step.fingerprint)
+                for observer in observers:
+                    observer.cached(entry.step, plan.cached[entry.step.fingerprint])
+        if all(store.find(entry.step) is not None for entry in there):
+            return plan
 
 
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
@@ -74,7 +89,10 @@ def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
 
 @dataclass
 class _Running:
-    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been reported."""
+    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been reported.
+
+    ended: of its processes, the one that hung and was ended last.
+    """
 
     job: Job
     tail: EventTail
@@ -82,6 +100,7 @@ class _Running:
     started: bool = False
     heard_of: bool = False
     cancelled: bool = False
+    ended: str = ""
 
 
 @dataclass
@@ -97,6 +116,9 @@ class _Drive:
     made: dict[str, Record] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.runtime.hang_seconds)
+
     def run(self) -> Mapping[str, Record]:
         import ray
 
@@ -110,6 +132,7 @@ class _Drive:
                 finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
                 for running in self.running.values():
                     self._follow(running)
+                    self._watch_over(running)
                 for reference in finished:
                     self._finish(reference)
         except BaseException as stop:
@@ -160,6 +183,11 @@ class _Drive:
                 self._tell("warned", running.job.step, Warned(line, time.time()))
             running.heard_of = True
 
+    def _watch_over(self, running: _Running) -> None:
+        for line in self.watch.end_hanging(self.store.work(running.job.step)):
+            running.ended = line
+            self._tell("warned", running.job.step, Warned(line, time.time()))
+
     def _finish(self, reference: Any) -> None:
         import ray
 
@@ -173,6 +201,8 @@ class _Drive:
         except Exception as error:
             if not running.cancelled:
                 failure = _unwrapped(error, running.job.step)
+                if running.ended and not isinstance(failure, UserError):
+                    failure = _hung(running)
                 self.failures.append(failure)
                 self._tell("failed", running.job.step, failure)
                 self._cancel_queued()
@@ -199,6 +229,15 @@ class _Drive:
     def _tell(self, what: str, *news: Any) -> None:
         for observer in self.observers:
             getattr(observer, what)(*news)
+
+
+def _hung(running: _Running) -> OperationalError:
+    """Why a step failed, where one of its processes hung and was ended."""
+    hint = (
+        "Run the same command again: it carries on from the last checkpoint. runtime.max_failures is how often that is "
+        "done by itself, runtime.hang_seconds how long to wait."
+    )
+    return OperationalError(running.ended, where=running.job.step.name, hint=hint)
 
 
 def _unwrapped(error: Exception, step: Step) -> SubgraftError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
 from subgraft.execution.local_ray import local_folder
+from subgraft.execution.signs_of_life import giving_signs
 from subgraft.locks import Lock, long_waits_told
 from subgraft.redaction import redacted
 from subgraft.store.disk import space_needed
@@ -57,7 +58,10 @@ def perform(job: Job) -> Record:
         log = EventLog(work / EVENTS)
         store = Store(job.home, lambda line: log.append("warned", line=line))
         claim = work.with_name(f"{work.name}.claim")
-        with Lock.wait(claim, "makes the same step", lambda: log.append("progress", **ELSEWHERE)):
+        with (
+            giving_signs(work, "its process"),
+            Lock.wait(claim, "makes the same step", lambda: log.append("progress", **ELSEWHERE)),
+        ):
             found = store.find(job.step)
             if found is not None:
                 return found
@@ -135,12 +139,13 @@ def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
     import torch.distributed
     from ray.train import get_context
 
-    rank = get_context().get_world_rank()
-    if rank == 0:  # what a failed attempt of this worker group left
-        for path in config["out"].iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    torch.distributed.barrier()
-    return _here(config["job"], config["out"], rank)
+    rank, job = get_context().get_world_rank(), config["job"]
+    with giving_signs(Store(job.home).work(job.step), f"worker {rank} of {job.runtime.workers}"):
+        if rank == 0:  # what a failed attempt of this worker group left
+            for path in config["out"].iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        torch.distributed.barrier()
+        return _here(job, config["out"], rank)
 
 
 def _first_cause(failure: Any) -> Exception:

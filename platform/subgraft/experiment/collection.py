@@ -3,6 +3,9 @@
 Kept is what the caller names, what a run that is going on or a record not yet delivered names, and what was finished
 since the oldest run that is going on began: its next steps may read it. A step that a living process is at is left
 alone. An artifact is renamed away in one piece before it is deleted, so that nobody ever finds half of one.
+
+A run that begins meanwhile names what it has found before it relies on it, and looks again whether it is still there
+(execution/runner.py). So a collection asks for names once more before it renames, and after that, when it can put back.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from subgraft import jsonlines
@@ -116,26 +120,40 @@ def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[
 def remove(home: Path, found: Surplus) -> int:
     """Remove it, each step's work directory before its artifact; how many bytes that frees.
 
-    A step that a process has claimed since is passed over. After a kill, what was renamed away is swept by the next
-    run, and the rest is found again.
+    A step that a process has claimed since is passed over, and so is what a run wants that has begun since. After a
+    kill, what was renamed away is swept by the next run, and the rest is found again.
     """
     freed = 0
     for artifact in found.artifacts:
         with _claimed_by_us(home, artifact.fingerprint) as free:
-            if free:
+            if free and not _wanted(home, artifact):
                 work = [one for one in found.work if one.fingerprint == artifact.fingerprint]
                 freed += sum(_remove(home, one.directory, one.size) for one in work)
-                freed += _remove(home, artifact.directory, artifact.size)
+                freed += _remove(home, artifact.directory, artifact.size, partial(_wanted, home, artifact))
     return freed + sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
 
 
-def _remove(home: Path, directory: Path, size: int) -> int:
+def _wanted(home: Path, artifact: StoredArtifact) -> bool:
+    """Whether a run that is going on now may need it; so it is while one is just beginning."""
+    try:
+        used = in_use(home)
+    except OperationalError:
+        return True
+    return artifact.fingerprint in used.fingerprints or (used.since is not None and artifact.finished >= used.since)
+
+
+def _remove(home: Path, directory: Path, size: int, wanted: Callable[[], bool] = lambda: False) -> int:
+    """The bytes that are free now. wanted: asked once it is out of the way, from where it can be put back."""
     away = home / "store" / ".partial" / f"removed-{directory.name[:12]}-{secrets.token_hex(6)}"
     away.parent.mkdir(parents=True, exist_ok=True)
     try:
         directory.rename(away)
     except FileNotFoundError:
         return 0
+    if wanted():
+        with suppress(OSError):  # another has been made meanwhile
+            away.rename(directory)
+            return 0
     shutil.rmtree(away, ignore_errors=True)
     return size
 
