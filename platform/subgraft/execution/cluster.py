@@ -16,7 +16,7 @@ from subgraft import printed
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError, Terminated
 from subgraft.execution.local_ray import start
-from subgraft.execution.ray_folder import ray_folder
+from subgraft.execution.ray_folder import NO_ROOM, is_full, ray_folder
 
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -79,6 +79,10 @@ def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
     except SubgraftError:
         raise
     except Exception as error:  # a node that does not come up in time is no more than an Exception
+        if folder and is_full(folder):
+            raise OperationalError(
+                "there is no room for Ray's sockets and logs", where=str(folder), hint=NO_ROOM
+            ) from error
         hint = "Run the same command again; a busy machine may have been too slow."
         raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", hint=hint) from error
 

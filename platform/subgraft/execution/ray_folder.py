@@ -27,6 +27,8 @@ LONGEST_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/dash_Metric
 SOCKET_BYTES = 107 if sys.platform == "linux" else 103  # of sun_path, without the closing zero
 KEPT_SECONDS = 7 * 24 * 3600
 PATIENCE_SECONDS = 5.0
+LEAST_BYTES = 1 << 20  # with less, Ray does not come up, and does not say why
+NO_ROOM = "Make room there, or set RAY_TMPDIR to another folder with a short path."
 
 
 @contextmanager
@@ -41,9 +43,8 @@ def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
     except OSError as error:
-        hint = "Make room there, or set RAY_TMPDIR to another folder with a short path."
         raise OperationalError(
-            f"no folder for Ray can be made: {error.strerror}", where=str(parent), hint=hint
+            f"no folder for Ray can be made: {error.strerror}", where=str(parent), hint=NO_ROOM
         ) from error
     with Lock.wait(folder / LOCK, "looks at this new folder"):
         (folder / RAY).mkdir()
@@ -69,6 +70,11 @@ def _parent() -> Path:
     hint = f"Set RAY_TMPDIR to a folder that can be written to and whose path has at most {most} bytes."
     where = " or ".join(filter(None, candidates))
     raise OperationalError("no temporary folder for Ray's sockets", where=where, hint=hint)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether Ray cannot have come up for want of room."""
+    return shutil.disk_usage(folder).free < LEAST_BYTES
 
 
 def _remove(folder: Path) -> None:
