@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -147,6 +149,17 @@ def test_what_is_named_between_the_look_and_the_rename_is_put_back(
     assert remove(store.home, found) < sum(one.size for one in found.artifacts)
     assert store.find(wanted) is not None
     begun[0].remove()
+
+
+def test_where_the_clock_went_back_since_a_run_began_everything_stays(store: Store) -> None:
+    """What another run finishes from then on looks older than the run that may read it."""
+    old(store, step(store, "made since"))
+    with living(store, Step(Stage("corpus", 1, nothing), "of the run", ToyRecipe(name="of the run"))):
+        assert len(surplus(store.home, set()).artifacts) == 1
+        (claim,) = (store.home / "tracking").glob("*.claim")
+        ahead = time.time() + 3600
+        os.utime(claim, (ahead, ahead))
+        assert surplus(store.home, set()).artifacts == ()
 
 
 def old(store: Store, *steps: Step) -> None:

@@ -187,11 +187,16 @@ def _is_claimed(path: Path) -> bool:
 
 
 def _born(claim: Path) -> float:
-    """When a claim was taken, in seconds since the epoch; now, where it has just been given back."""
+    """When a claim was taken, in seconds since the epoch; now, where it has just been given back.
+
+    One from the future was taken before the clock went back, and nothing can be said of what came since: long ago.
+    """
+    now = time.time()
     try:
-        return claim.stat().st_mtime
+        born = claim.stat().st_mtime
     except FileNotFoundError:
-        return time.time()
+        return now
+    return born if born < now + CLOCKS else CLOCKS
 
 
 def _named_in(outbox: Path) -> Iterator[str]:
