@@ -76,7 +76,7 @@ def test_two_runs_at_once_end_well_and_leave_a_sound_store(place: Path) -> None:
     for process in [_start(place, *command) for _ in range(2)]:
         said, _ = process.communicate(timeout=1200)
         while BUSY in said:
-            process = _start(place, *command)  # noqa: PLW2901
+            process = _start(place, *command)
             said, _ = process.communicate(timeout=1200)
         assert process.returncode == 0, said
         assert "Traceback" not in said

@@ -37,7 +37,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("p")
 
 
-@pytest.mark.parametrize(("mount", "told"), [("nr_inodes=1", "no folder for Ray can be made"), ("size=16k", "no room for Ray's")])
+@pytest.mark.parametrize(
+    ("mount", "told"), [("nr_inodes=1", "no folder for Ray can be made"), ("size=16k", "no room for Ray's")]
+)
 def test_a_run_says_that_rays_folder_has_no_room(mount: str, told: str, place: Path) -> None:
     ended = _run(place, mount)
     assert ended.returncode == 1, ended.stdout
