@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PROCESSES := 2
+SOAK := /tmp/soak
 
-.PHONY: setup demo test test-all fuzz lint bench clean
+.PHONY: setup demo test test-all fuzz lint bench soak clean
 
 setup: $(VENV)/.complete
 
@@ -47,6 +48,10 @@ bench: setup
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/worker_memory.py
 	$(BIN)/python benchmarks/noise.py
+
+# Small runs in one home for up to three hours, with kills and garbage collections; SOAK= is an absent or empty folder.
+soak: setup
+	$(BIN)/python benchmarks/soak.py --out $(SOAK)
 
 clean:
 	rm -rf .subgraft dist .pytest_cache .mypy_cache .ruff_cache
