@@ -56,7 +56,7 @@ def test_of_a_checkpoint_it_is_known_before_anything_is_made(config: Path) -> No
 def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -> None:
     assert told(config) == []
     pipeline = Pipeline(load(config, Experiment, ()), config.parent)
-    wanted = [*pipeline._upstream_vocabularies.values(), pipeline.downstream_corpus]
+    wanted = [*pipeline.upstream_vocabularies.values(), pipeline.downstream_corpus]
     for step in in_order(wanted):
         perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
     encoder, decoder = told(config)

@@ -139,6 +139,13 @@ def require_changing_tables(experiment: Comparison) -> None:
 def require_both_sides_to_share(experiment: Comparison) -> None:
     if experiment.downstream.shared and len(experiment.sides) == 1:
         raise ValueError("downstream.shared: a vocabulary for both sides needs `sides: [encoder, decoder]`")
+    two = experiment.upstream.checkpoint is None and not experiment.model.one_vocabulary
+    for system in experiment.systems if experiment.downstream.shared and two else ():
+        if (mode := experiment.vocabulary_mode(system)) in ("extend", "trim"):
+            raise ValueError(
+                f"system {system.name}: {mode} keeps the upstream vocabularies, of which each side has its own here: "
+                "leave out downstream.shared"
+            )
 
 
 def require_whole_models(experiment: Comparison) -> None:
@@ -159,6 +166,18 @@ def require_whole_tables(experiment: Comparison) -> None:
         system.finetuning(experiment.finetune).rare_tokens for system in experiment.systems
     ):
         raise ValueError(ROWS_IN_PARTS)
+
+
+def require_new_tokens(experiment: Comparison) -> None:
+    """A trimmed vocabulary has none, which a system says by itself."""
+    if experiment.downstream.vocabulary.mode != "trim":
+        return
+    for system in experiment.systems:
+        if system.initialiser is not None and experiment.vocabulary_mode(system) == "trim":
+            raise ValueError(
+                f"system {system.name}: downstream.vocabulary.mode trim leaves no new tokens for its initialiser: "
+                "write `vocabulary_mode: trim` in place of the initialiser, or another vocabulary_mode beside it"
+            )
 
 
 def require_search(experiment: Comparison) -> None:
@@ -269,6 +288,7 @@ CHECKS = (
     require_model_of_task,
     require_changing_tables,
     require_both_sides_to_share,
+    require_new_tokens,
     require_whole_models,
     require_whole_tables,
     require_search,

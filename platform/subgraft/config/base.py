@@ -13,6 +13,8 @@ SideName = Literal["encoder", "decoder"]
 # Of a pair.
 TextSide = Literal["source", "target"]
 VocabularyKind = Literal["unigram", "bpe", "wordpiece", "byte-level-bpe"]
+# What becomes of the upstream vocabulary: another takes its place, it gets further subwords, or loses some.
+VocabularyMode = Literal["replace", "extend", "trim"]
 # Those of characters, which may spell others in bytes, and be drawn from.
 SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from subgraft.config.base import Seed, Settings, SideName
+from subgraft.config.base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
@@ -150,6 +150,12 @@ class Comparison(Settings):
             self.rows_first_training if any(one.rows_first for one in has) else None,
         ]
         return max(training.max_length for training in trainings if training is not None)
+
+    def vocabulary_mode(self, system: System) -> VocabularyMode | None:
+        """What becomes of the upstream vocabulary in a system; None where it stays, or was never there."""
+        if system.vocabulary == "upstream" or system.made_with_its_vocabulary:
+            return None
+        return system.vocabulary_mode or self.downstream.vocabulary.mode
 
     def trains(self, system: System) -> bool:
         """Whether the system's generator is trained here."""

@@ -10,7 +10,7 @@ from subgraft.config.base import Seed, Settings, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.models import families_for
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
-from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
+from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 
 
 class UpstreamSettings(Settings):
@@ -90,12 +90,12 @@ class DownstreamSettings(Settings):
     """The task side: its corpus, its further text, and the vocabulary it gets.
 
     corpus: a name of `corpora`.
-    vocabulary: the vocabulary to learn on its training text.
+    vocabulary: the vocabulary to learn on its training text, or what that text adds to or leaves of the upstream one.
     shared: whether both sides get the same vocabulary, learnt on the text of both; if not, each side gets its own.
     text: text of one language beside the corpus, which vocabularies, static embeddings and learnt rows are made of too.
     """
 
     corpus: str
-    vocabulary: VocabularySettings = VocabularySettings()
+    vocabulary: TaskVocabularySettings = TaskVocabularySettings()
     shared: bool = Field(default=False, exclude_if=lambda given: not given)
     text: DownstreamText | None = Field(default=None, exclude_if=lambda given: given is None)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Count, Settings
+from subgraft.config.base import Count, Settings, VocabularyMode
 from subgraft.config.initialiser_facts import (
     LEARNINGS,
     InitialiserName,
@@ -29,7 +29,7 @@ class System(Settings):
     name: of the system, in tables and figures.
     vocabulary: whether the task's vocabulary replaces the upstream one.
     initialiser: how the rows of new tokens are made; needed with a downstream vocabulary, unless pretraining uses it
-    already.
+    already, or the vocabulary is trimmed, which makes no new tokens.
     kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
     pretraining: how the model that the system begins with was made: the plain one; one pretrained with sampled
     segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from random
@@ -37,6 +37,8 @@ class System(Settings):
     keep_seen: whether tokens that both vocabularies have keep their rows; if not, the initialiser makes these too.
     tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
     attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
+    vocabulary_mode: of this system's downstream vocabulary, in place of downstream.vocabulary.mode: replace, extend or
+    trim.
     vocabulary_size: of this system's downstream vocabulary, in place of downstream.vocabulary.size.
     vocabulary_min_count: of this system's downstream vocabulary, in place of downstream.vocabulary.min_count.
     generator_steps: of this system's generator, in place of generator_training.max_steps.
@@ -60,6 +62,7 @@ class System(Settings):
     keep_seen: bool = True
     tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
     attached: bool = False
+    vocabulary_mode: VocabularyMode | None = Field(default=None, exclude_if=lambda given: given is None)
     vocabulary_size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] | None = Field(
         default=None, exclude_if=lambda given: given is None
     )
@@ -113,7 +116,10 @@ class System(Settings):
             )
         if self.initialiser is None and not (self.keep_seen and self.tables_first == 0):
             raise ValueError("keep_seen and tables_first need an initialiser: systems without one get no new rows")
-        if not self.made_with_its_vocabulary and (self.initialiser is None) != (self.vocabulary == "upstream"):
+        rows_are_made = self.vocabulary == "downstream" and self.vocabulary_mode != "trim"
+        if not self.made_with_its_vocabulary and (self.initialiser is not None) != rows_are_made:
+            if self.initialiser is not None and self.vocabulary_mode == "trim":
+                raise ValueError("a trimmed vocabulary has no new tokens: leave out the initialiser")
             raise ValueError("an initialiser belongs to exactly the systems with `vocabulary: downstream`")
         if self.attached and (not facts_of(self.initialiser).mixes or self.tables_first):
             mixing = ", ".join(names_with("mixes"))
@@ -137,6 +143,10 @@ class System(Settings):
         if self.generator_steps is not None and self.generator is None:
             trained = ", ".join(names_with("trained"))
             raise ValueError(f"generator_steps applies to {trained} only: the others have nothing to train")
+        if self.vocabulary_mode is not None and (self.vocabulary == "upstream" or self.made_with_its_vocabulary):
+            raise ValueError("vocabulary_mode is about a vocabulary that a pretrained model is given: there is none")
+        if self.vocabulary_mode == "trim" and self.vocabulary_size is not None:
+            raise ValueError("vocabulary_size does not apply to a trimmed vocabulary: vocabulary_min_count does")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":
             for name in ("vocabulary_size", "vocabulary_min_count"):
                 if getattr(self, name) is not None:

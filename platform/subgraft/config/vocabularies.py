@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind
+from subgraft.config.base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind, VocabularyMode
 from subgraft.limits import LARGEST_COUNT, LARGEST_VOCABULARY
 
 
@@ -37,6 +37,19 @@ class VocabularySettings(Settings):
         if self.character_coverage < 1 and self.kind == "byte-level-bpe":
             raise ValueError("byte-level-bpe spells every character in bytes: leave out character_coverage")
         return self
+
+
+class TaskVocabularySettings(VocabularySettings):
+    """The vocabulary that a task's text asks for.
+
+    mode: what becomes of the upstream vocabulary. With replace a vocabulary is learnt in its place. With extend it
+    stays, under the same ids, and gets `size` further subwords, each of which the task's training text has `min_count`
+    times or more (2 where not given). With trim it loses what that text uses fewer times (1 where not given: what it
+    never uses), and no size applies. Both keep its kind and its spelling of other text, so `kind`,
+    `character_coverage`, `byte_fallback` and `language_exponent` are of replace alone.
+    """
+
+    mode: VocabularyMode = Field(default="replace", exclude_if=lambda given: given == "replace")
 
 
 class JointVocabularySettings(VocabularySettings):

@@ -21,6 +21,7 @@ from subgraft.models.parameter_count import (
     vocabulary_sizes,
     with_vocabularies,
 )
+from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
 from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithVocabularies
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.store import Store
@@ -60,9 +61,20 @@ def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
 
 def vocabulary_size(store: Store, step: Step, role: str) -> int:
     """The number of tokens of a vocabulary that a step is given, or will be given."""
-    vocabulary = step.input(role, VocabularyRecipe)
+    vocabulary = step.inputs[role]
     record = store.find(vocabulary)
-    return int(record.summary["size"]) if record is not None else vocabulary.recipe.settings.size
+    if record is not None:
+        return int(record.summary["size"])
+    if isinstance(vocabulary.recipe, AdaptedVocabularyRecipe):
+        return _upstream_size(store, vocabulary, vocabulary.recipe.model_side) + (vocabulary.recipe.added or 0)
+    return step.input(role, VocabularyRecipe).recipe.settings.size
+
+
+def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
+    """The most that a vocabulary can keep of the one that it is made of."""
+    if "vocabulary" in adapted.inputs:
+        return vocabulary_size(store, adapted, "vocabulary")
+    return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
 
 
 @dataclass(frozen=True)

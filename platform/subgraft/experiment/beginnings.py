@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from subgraft import stages
 from subgraft.config.base import SideName, Split, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
-from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
+from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
+from subgraft.experiment.adapted_vocabularies import adapted_vocabulary_step
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.text_beside import text_step
 from subgraft.files import file_digest
@@ -88,13 +90,13 @@ class Beginnings:
         """The upstream model: learnt here, or a checkpoint, as it is or pretrained further."""
         upstream = self.experiment.upstream
         if upstream.checkpoint is None:
-            return self._pretrain(f"pretrain on {upstream.corpus}", _by_role(self._upstream_vocabularies))
+            return self._pretrain(f"pretrain on {upstream.corpus}", _by_role(self.upstream_vocabularies))
         if upstream.continue_pretraining:
-            return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self._checkpoint})
-        return self._checkpoint
+            return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self.checkpoint})
+        return self.checkpoint
 
     @cached_property
-    def _checkpoint(self) -> Step:
+    def checkpoint(self) -> Step:
         named = self.experiment.upstream.checkpoint or ""
         model = self.model_named(named)
         digest = checkpoint_digest(require_checkpoint(model, self.experiment))
@@ -121,25 +123,38 @@ class Beginnings:
         same = settings == self.experiment.downstream.vocabulary
         return self.vocabularies if same else self._own_vocabularies(settings)
 
-    def _sized(self, system: System) -> VocabularySettings:
-        own = {"size": system.vocabulary_size, "min_count": system.vocabulary_min_count}
+    def _sized(self, system: System) -> TaskVocabularySettings:
+        own = {
+            "mode": system.vocabulary_mode,
+            "size": system.vocabulary_size,
+            "min_count": system.vocabulary_min_count,
+        }
         given = {name: value for name, value in own.items() if value is not None}
         return self.experiment.downstream.vocabulary.model_copy(update=given)
 
-    def _own_vocabularies(self, settings: VocabularySettings) -> dict[SideName, Step]:
+    def _own_vocabularies(self, settings: TaskVocabularySettings) -> dict[SideName, Step]:
         found: dict[SideName, Step] = {}
         shared = self.experiment.downstream.shared
         sides: tuple[SideName, ...] = ("decoder", "encoder") if "encoder" in self.experiment.sides else ("decoder",)
         for side in sides:
             language = self.text_of("decoder" if shared else side)
+            if settings.mode != "replace":
+                found[side] = self._adapted(settings, "decoder" if shared else side, "both" if shared else language)
+                continue
             step = self._vocabulary(settings, language, self.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
-                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._checkpoint})
+                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self.checkpoint})
             found[side] = step
         return found
 
+    def _adapted(self, settings: TaskVocabularySettings, side: SideName, text: TextSide | Literal["both"]) -> Step:
+        given = self.experiment.upstream.checkpoint is not None
+        upstream = {"model": self.checkpoint} if given else {"vocabulary": self.upstream_vocabularies[side]}
+        beside = self.text_on("source", "target") if text == "both" else self.text_on(text)
+        return adapted_vocabulary_step(settings, side, text, {"corpus": self.downstream_corpus, **upstream, **beside})
+
     @cached_property
-    def _upstream_vocabularies(self) -> dict[SideName, Step]:
+    def upstream_vocabularies(self) -> dict[SideName, Step]:
         return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
 
     def _task_vocabularies(self, system: System) -> dict[SideName, Step]:
@@ -162,7 +177,7 @@ class Beginnings:
         """The given vocabularies on the sides that the experiment changes, the upstream ones elsewhere."""
         if vocabularies["encoder"] is vocabularies["decoder"]:
             return dict(vocabularies)
-        return self._upstream_vocabularies | {side: vocabularies[side] for side in self.experiment.sides}
+        return self.upstream_vocabularies | {side: vocabularies[side] for side in self.experiment.sides}
 
     def begins_with(self, system: System, seed: int) -> Step:
         """The model that a system begins with, before any transfer."""
@@ -172,7 +187,7 @@ class Beginnings:
             return Step(stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._task_vocabularies(system)))
         if system.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
-            return self._pretrain(f"pretrain on {corpus}, sampled", _by_role(self._upstream_vocabularies), sampling)
+            return self._pretrain(f"pretrain on {corpus}, sampled", _by_role(self.upstream_vocabularies), sampling)
         if system.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
             return self._pretrain(name, _by_role(self._on_changed_sides(self._task_vocabularies(system))))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from subgraft.config.base import VocabularyMode
 from subgraft.config.initialiser_facts import facts_of
 from subgraft.recipes.report import Design
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
     from subgraft.config.systems import System
+
+_MODES: Mapping[VocabularyMode | None, str] = {"extend": "extended", "trim": "trimmed"}
 
 
 def design(system: System, experiment: Experiment) -> Design:
@@ -18,6 +22,8 @@ def design(system: System, experiment: Experiment) -> Design:
     parts += [f"from {system.starts_from}"] if system.starts_from else []
     parts += [f"λ {system.kd_weight:g}"] if system.kd_weight else []
     variant: list[str] = [system.pretraining] if system.pretraining != "plain" else []
+    mode = experiment.vocabulary_mode(system)
+    variant += [f"vocabulary {_MODES[mode]}"] if mode in _MODES else []
     variant += [] if system.keep_seen else ["no seen rows kept"]
     variant += [f"tables first {system.tables_first:g}"] if system.tables_first else []
     variant += ["attached"] if system.attached else []

@@ -15,6 +15,7 @@ from subgraft.config.base import MetricName
 from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
+from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
@@ -144,10 +145,13 @@ class Chosen:
 
     def _vocabularies(self) -> Iterator[str]:
         yield "## Vocabulary\n"
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for step, record in self._made_by(VocabularyRecipe):
             size = count(int(record.summary["size"])) if record else MISSING
             rows.append((step.name, step.recipe.settings.kind, size, _digest(record)))
+        for adapted, record in self._made_by(AdaptedVocabularyRecipe):
+            size = count(int(record.summary["size"])) if record else MISSING
+            rows.append((adapted.name, "as upstream", size, _digest(record)))
         yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
 
     def _made(self) -> Iterator[str]:

@@ -132,7 +132,7 @@ class Pipeline(Measurements):
         model = self.begins_with(system, seed)
         generator = generator_step(self, system, model)
         whole = self.ready_to_translate(model)
-        transfer = self._transfer(system, seed, whole, generator) if system.initialiser else None
+        transfer = self._transfer(system, seed, whole, generator) if experiment.vocabulary_mode(system) else None
         phase = FirstPhase(share=system.tables_first, sides=experiment.sides) if system.tables_first else None
         begun = self.rows_first(system, transfer, whole) or transfer or whole
         inputs = {"model": begun, "corpus": self.downstream_corpus}
@@ -169,14 +169,14 @@ class Pipeline(Measurements):
         )
         pretrained = None if system.pretraining == "none" else model
         forgetting = self.forgetting(system, seed, pretrained, finetune)
-        intrinsic = self.intrinsic(system, transfer) if transfer else None
+        intrinsic = self.intrinsic(system, transfer) if transfer and system.initialiser else None
         likelihood = self.likelihood(finetune, labels) if experiment.evaluation.by_token_count else None
         return SystemSteps(
             system, seed, pretrained, generator, transfer, finetune, evaluate, forgetting, intrinsic, likelihood
         )
 
     def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
-        method = system.initialiser or ""
+        method = system.initialiser or "mean"  # of a trimmed vocabulary, which has no rows to make
         facts = facts_of(system.initialiser)
         seeded = facts.seeded
         recipe = TransferRecipe(

@@ -3,6 +3,7 @@
 The table below is every stage there is. A revision is raised by hand when a stage's result changes for the same recipe.
 """
 
+from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
 from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.recipes.back_translated import BackTranslatedRecipe
 from subgraft.recipes.build import BuildRecipe
@@ -38,6 +39,7 @@ BACK_TRANSLATED = Stage(
     "back-translated", 1, "back_translated", BackTranslatedRecipe, distributed=True, accelerated=True
 )
 VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
+ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, "adapted_vocabulary", AdaptedVocabularyRecipe)
 GAP = Stage("gap", 2, "gap", GapRecipe)
 CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
 BUILD = Stage("build", 1, "build", BuildRecipe)
@@ -67,6 +69,7 @@ STAGES = (
     REVERSED,
     BACK_TRANSLATED,
     VOCABULARY,
+    ADAPTED_VOCABULARY,
     GAP,
     CHECKPOINT,
     BUILD,
