@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from subgraft.terminal import Terminal
 from rich.table import Table
 from torch import Tensor
 
@@ -28,6 +27,7 @@ from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
 from subgraft.stages.evaluate import translator
 from subgraft.stages.length import measure_length
+from subgraft.terminal import Terminal
 
 BATCH = 32
 

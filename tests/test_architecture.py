@@ -126,7 +126,8 @@ def test_nothing_is_unpickled_and_no_archive_unpacked(repository: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert "import pickle" not in text
         assert not re.search(r"extractall\(|unpack_archive|import (tarfile|zipfile)", text)
-        assert "torch.load(" not in text
+        # A conversion's own process, and even there no more than tensors.
+        assert "torch.load(" not in text or (path.name == "torch_weights.py" and "weights_only=True" in text)
         assert "yaml.load(" not in text
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from subgraft import __version__
 from subgraft.cli import (
+    conversions,
     corpora,
     doctor,
     experiments,
@@ -27,7 +28,21 @@ from subgraft.errors import SubgraftError, Terminated
 from subgraft.printed import say
 from subgraft.redaction import redacted
 
-GROUPS = (experiments, fit, search, corpora, vocabularies, generators, grafts, models, exports, registry, store, doctor)
+GROUPS = (
+    experiments,
+    fit,
+    search,
+    corpora,
+    vocabularies,
+    generators,
+    grafts,
+    models,
+    conversions,
+    exports,
+    registry,
+    store,
+    doctor,
+)
 
 
 def parser() -> Parser:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.models.config_file import read_checked
 from subgraft.models.families import family_of
-from subgraft.models.weights import INDEX, weight_files
+from subgraft.models.weights import INDEX, TORCH_INDEX, weight_files
 from subgraft.vocabulary.directory import MODEL_NAMES
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-# Never *.bin, *.pt or *.py: nothing is unpickled, and no code is run that is not this package's. By name, since a
+# Never *.pt or *.py, and *.bin for a conversion alone: no code is run that is not this package's. By name, since a
 # pattern would bring whatever an index or a configuration could be made to lead to.
-_NAMES = (
-    "config.json",
-    "generation_config.json",
+CONFIGURATION = ("config.json", "generation_config.json")
+_VOCABULARY = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -29,33 +29,48 @@ _NAMES = (
     *MODEL_NAMES,
     "source.spm",
     "target.spm",
-    INDEX,
 )
 _FOLDERS = ("", "encoder/", "decoder/")
-HUB_FILES = [*(f"{folder}{name}" for folder in _FOLDERS for name in _NAMES), "*.safetensors"]
+VOCABULARY_FILES = tuple(f"{folder}{name}" for folder in _FOLDERS for name in _VOCABULARY)
+# All but weights.
+SMALL_FILES = (*CONFIGURATION, *VOCABULARY_FILES)
+HUB_FILES = [*SMALL_FILES, INDEX, "*.safetensors"]
+TORCH_FILES = [*SMALL_FILES, TORCH_INDEX, "*.bin"]
 # A star stands for folders as well.
-NOT_FROM_HUB = ["*/*.safetensors"]
+NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
 
 
-def resolve_model(model: Path | str) -> Path:
+def resolve_model(
+    model: Path | str, files: Sequence[str] = HUB_FILES, revision: str | None = None, *, family: bool = True
+) -> Path:
     """The directory of a model: itself, or the local copy of a hub id such as `Helsinki-NLP/opus-mt-en-fr`.
+
+    files: those wanted of the hub.  revision: a commit, branch or tag there; by default the newest.  family: whether a
+    model of the hub must be of a known one, which is asked before any other file of it is fetched.
 
     Raises UserError where there is neither, OperationalError where the hub cannot be reached.
     """
     directory = Path(model)
     if directory.is_dir():
+        if revision is not None:
+            raise UserError("a directory has no revisions", where=str(model), hint="Leave --revision out.")
         return directory
     if isinstance(model, Path) or directory.exists() or not _HUB_ID.fullmatch(model):
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
-    return _download(model)
+    if family:
+        family_of(read_config(_download(model, ["config.json"], revision)))
+    return _download(model, files, revision)
 
 
-def _download(hub_id: str) -> Path:
+def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import RepositoryNotFoundError
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        return Path(snapshot_download(hub_id, allow_patterns=HUB_FILES, ignore_patterns=NOT_FROM_HUB))
+        copied = snapshot_download(hub_id, revision=revision, allow_patterns=list(files), ignore_patterns=NOT_FROM_HUB)
+        return Path(copied)
+    except RevisionNotFoundError as error:
+        raise UserError(f"the hub has no revision {revision} of this model", where=hub_id) from error
     except (RepositoryNotFoundError, ValueError) as error:
         raise UserError(
             "neither a directory nor a model on the hub", where=hub_id, hint="Check the spelling."
@@ -86,5 +101,5 @@ def require_model(model: Path | str) -> Path:
     """
     directory = resolve_model(model)
     family_of(read_config(directory))
-    weight_files(directory)
+    weight_files(directory, str(model))
     return directory

@@ -74,11 +74,16 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
     A split mBART's directory also gets a copy of its module, for AutoModelForSeq2SeqLM with remote code allowed.
     """
+    save_without_tokenizers(model, directory)
+    save_tokenizers(tokenizers, directory)
+
+
+def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
+    """Write configuration and weights alone."""
     with _quietly():
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):
         weights.chmod(0o644)  # safetensors leaves files that only their owner can read
-    save_tokenizers(tokenizers, directory)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from subgraft.config.base import SideName
 from subgraft.models.families import Family, family_of
-from subgraft.models.hub import read_config, resolve_model
+from subgraft.models.hub import SMALL_FILES, read_config, resolve_model
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -20,7 +20,7 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
 
     Raises UserError where a vocabulary is missing or the model's family is not known.
     """
-    directory = resolve_model(model)
+    directory = resolve_model(model, SMALL_FILES)
     return tokenizers_at(directory, family_of(read_config(directory)))
 
 

@@ -21,6 +21,8 @@ from subgraft.files import folder_of
 from subgraft.jsonfiles import read_object
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# PyTorch's own form, which only a conversion reads.
+TORCH_WEIGHTS, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 # A plain name: no folder, no way up, nothing hidden.
 _PLAIN = re.compile(r"\w[\w.-]*\.safetensors")
 # Numbers in the weights so far below those of the configuration are of another model: what is missing would be made up.
@@ -28,8 +30,10 @@ _LARGEST_SHARE_MISSING = 4
 _ALWAYS_ALLOWED = 1 << 26
 
 
-def weight_files(directory: Path) -> tuple[Path, ...]:
+def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
     """The files with a model's weights: model.safetensors, or those that its index names.
+
+    called: how the user names the model; by default as its directory.
 
     Raises UserError where there are none, or the index names anything but safetensors in this folder.
     """
@@ -39,8 +43,8 @@ def weight_files(directory: Path) -> tuple[Path, ...]:
         return tuple(directory / name for name in sorted(set(_index(directory).values())))
     raise UserError(
         "no weights in safetensors form here",
-        where=str(directory),
-        hint="Other forms are never unpickled; convert them with transformers' save_pretrained first.",
+        where=called or str(directory),
+        hint=f"`subgraft convert {called or directory} --out DIR` makes them of a {TORCH_WEIGHTS}; other forms, never.",
     )
 
 

@@ -1,0 +1,152 @@
+"""Models as they were published before safetensors: converted, or refused before anything is made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from subgraft.cli import main
+from subgraft.models.bundle import Bundle
+from subgraft.models.load import save_model
+from toys import english_tokenizer, german_tokenizer, marian, mbart, multilingual_tokenizer
+
+
+def published(place: Path, *, shards: int = 1, family: str = "marian") -> Path:
+    """A model directory as hubs had them: weights in pytorch_model.bin, or in shards with an index."""
+    if family == "marian":
+        save_model(marian(), {"encoder": english_tokenizer(), "decoder": german_tokenizer()}, place)
+    else:
+        save_model(mbart(), dict.fromkeys(("encoder", "decoder"), multilingual_tokenizer()), place)
+    stored = place / "model.safetensors"
+    weights = load_file(stored)
+    stored.unlink()
+    if shards == 1:
+        torch.save(weights, place / "pytorch_model.bin")
+        return place
+    places: dict[str, str] = {}
+    for number in range(shards):
+        name = f"pytorch_model-{number + 1:05d}-of-{shards:05d}.bin"
+        part = {key: value for i, (key, value) in enumerate(weights.items()) if i % shards == number}
+        torch.save(part, place / name)
+        places |= dict.fromkeys(part, name)
+    (place / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return place
+
+
+@pytest.mark.parametrize(("family", "shards"), [("marian", 1), ("marian", 3), ("mbart", 1)])
+def test_what_is_converted_is_the_same_model(
+    family: str, shards: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, out = published(tmp_path / "published", shards=shards, family=family), tmp_path / "out"
+    assert main(["convert", str(directory), "--out", str(out)]) == 0
+    assert "parameters written" in capsys.readouterr().out
+    found, expected = Bundle.load(out), marian() if family == "marian" else mbart()
+    state = found.model.state_dict()
+    assert expected.state_dict().keys() == state.keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in expected.state_dict().items())
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    before = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+    assert names == {name for name in before if "pytorch_model" not in name} | {"model.safetensors"}
+    assert (out / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_tensors_that_share_memory_and_tensors_without_a_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = published(tmp_path / "published")
+    weights = torch.load(directory / "pytorch_model.bin", weights_only=True)
+    tied = "lm_head.weight" if "lm_head.weight" in weights else "model.decoder.embed_tokens.weight"
+    weights["model.shared.copy"] = weights[tied]
+    torch.save(weights, directory / "pytorch_model.bin")
+    assert main(["convert", str(directory), "--out", str(tmp_path / "out")]) == 0
+    assert "1 tensors (model.shared.copy)" in capsys.readouterr().out
+    assert Bundle.load(tmp_path / "out").model.num_parameters() == marian().num_parameters()
+
+
+class Commands:
+    """What a pickle does that is no file of weights."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def _not_weights(directory: Path, marker: Path) -> None:
+    torch.save({"lm_head.weight": Commands(marker)}, directory / "pytorch_model.bin")
+
+
+def _training_state(directory: Path, marker: Path) -> None:
+    torch.save({"step": 3, "model": {}}, directory / "pytorch_model.bin")
+
+
+def _a_list(directory: Path, marker: Path) -> None:
+    torch.save([torch.ones(2)], directory / "pytorch_model.bin")
+
+
+def _damaged(directory: Path, marker: Path) -> None:
+    path = directory / "pytorch_model.bin"
+    path.write_bytes(path.read_bytes()[:2000])
+
+
+def _missing(directory: Path, marker: Path) -> None:
+    weights = torch.load(directory / "pytorch_model.bin", weights_only=True)
+    del weights["model.encoder.layers.0.fc1.weight"]
+    torch.save(weights, directory / "pytorch_model.bin")
+
+
+def _leads_elsewhere(directory: Path, marker: Path) -> None:
+    shutil.move(directory / "pytorch_model.bin", directory.parent / "outside.bin")
+    index = {"weight_map": {"lm_head.weight": "../outside.bin"}}
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+
+
+def _nothing(directory: Path, marker: Path) -> None:
+    (directory / "pytorch_model.bin").unlink()
+
+
+def _unknown_family(directory: Path, marker: Path) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (_not_weights, "cannot be read as tensors alone"),
+        (_training_state, "'step' is no tensor"),
+        (_a_list, "holds no tensors by name"),
+        (_damaged, "cannot be read as tensors alone"),
+        (_missing, "1 weights are missing, among them model.encoder.layers.0.fc1.weight"),
+        (_leads_elsewhere, "which is no .bin file beside it"),
+        (_nothing, "neither pytorch_model.bin nor"),
+        (_unknown_family, "'mamba' are not known"),
+    ],
+)
+def test_what_is_no_model_is_refused_and_leaves_nothing(
+    spoil: Callable[[Path, Path], None], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, marker = published(tmp_path / "published"), tmp_path / "obeyed"
+    spoil(directory, marker)
+    before = sorted(tmp_path.iterdir())
+    assert main(["convert", str(directory), "--out", str(tmp_path / "out")]) == 2
+    assert told in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+    assert not marker.exists()
+
+
+def test_a_model_without_safetensors_is_told_how_to_get_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = published(tmp_path / "published")
+    assert main(["generate", "--model", str(directory), "--languages", "en-de", "--input", os.devnull]) == 2
+    assert f"subgraft convert {directory} --out DIR" in capsys.readouterr().err
