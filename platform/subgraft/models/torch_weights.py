@@ -21,6 +21,7 @@ from torch import Tensor
 from subgraft import jsontext
 from subgraft.errors import UserError
 from subgraft.models.weights import INDEX, TORCH_INDEX, TORCH_WEIGHTS
+from subgraft.printed import say
 
 # A plain name: no folder, no way up, nothing hidden.
 _PLAIN = re.compile(r"\w[\w.-]*\.bin")
@@ -97,7 +98,7 @@ def main() -> int:
     try:
         rewrite(directory, out)
     except UserError as error:
-        print(json.dumps({"what": error.what, "where": error.where, "hint": error.hint}), file=sys.stderr)
+        say(json.dumps({"what": error.what, "where": error.where, "hint": error.hint}), to=sys.stderr)
         return error.exit_code
     return 0
 
