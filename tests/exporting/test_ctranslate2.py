@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import PreTrainedModel
 
+from finished import (
+    Build,
+    as_published_bundle,
+    bert2bert_bundle,
+    gpt2_bundle,
+    llama_bundle,
+    m2m100_bundle,
+    mbart_bundle,
+    separate_bundle,
+    split_mbart_bundle,
+    t5_bundle,
+    t5_untied_bundle,
+)
 from subgraft.cli import main
 from subgraft.cli.exports import QUANTIZATIONS as OFFERED
 from subgraft.config.corpora import Languages
@@ -21,91 +31,23 @@ from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, is
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.models.sides import side
 from subgraft.stages.continuation import continuer
 from subgraft.stages.evaluate import translator
-from subgraft.transplanting.transplant import Method, transplant
-from subgraft.vocabulary.tokenizer import Tokenizer
-from toys import (
-    SHAPE,
-    bert2bert,
-    build_marian,
-    cased_tokenizer,
-    english,
-    english_tokenizer,
-    fitted_tokenizer,
-    german,
-    german_tokenizer,
-    gpt2,
-    joint_tokenizer,
-    llama,
-    m2m100,
-    marian,
-    mbart,
-    multilingual_tokenizer,
-    output_bias,
-    t5,
-)
+from toys import english, german, german_tokenizer, output_bias
 
 LANGUAGES = Languages(source="en", target="de")
 SENTENCES = 100
-Build = Callable[[], Bundle]
 
 
-def _bundle(build: Callable[[], PreTrainedModel], encoder: Tokenizer, decoder: Tokenizer) -> Bundle:
-    """The model, made to look at its source: an untrained one hardly does."""
-    model = build()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2 and parameter.requires_grad:
-                parameter.mul_(0.35 / parameter.std())
-    return Bundle(model, encoder, decoder)
-
-
-def _separate() -> Bundle:
-    return _bundle(marian, english_tokenizer(), german_tokenizer())
-
-
-def _as_published() -> Bundle:
-    """A Marian whose padding comes last, and is no row of zeros."""
-    shared = joint_tokenizer()
-    bundle = _bundle(lambda: build_marian(shared, shared, seed=2, **SHAPE), shared, shared)
-    with torch.no_grad():
-        side(bundle.model, "decoder").input.weight[shared.special["pad"]] = 0.3
-    return bundle
-
-
-def _mbart() -> Bundle:
-    return _bundle(mbart, multilingual_tokenizer(), multilingual_tokenizer())
-
-
-def _split_mbart() -> Bundle:
-    both = multilingual_tokenizer()
-    made = transplant(mbart(), {"encoder": both, "decoder": both}, {"decoder": fitted_tokenizer()}, Method("mean"))
-    return _bundle(lambda: made.model, both, fitted_tokenizer())
-
-
-def _m2m100() -> Bundle:
-    return _bundle(m2m100, multilingual_tokenizer(), multilingual_tokenizer())
-
-
-def _t5() -> Bundle:
-    return _bundle(t5, joint_tokenizer(), joint_tokenizer())
-
-
-def _t5_untied() -> Bundle:
-    return _bundle(lambda: t5(tied=False), joint_tokenizer(), joint_tokenizer())
-
-
-def _gpt2() -> Bundle:
-    return _bundle(gpt2, german_tokenizer(), german_tokenizer())
-
-
-def _llama() -> Bundle:
-    return _bundle(llama, german_tokenizer(), german_tokenizer())
-
-
-TRANSLATORS = [_separate, _as_published, _mbart, _split_mbart, _m2m100, _t5, _t5_untied]
+TRANSLATORS = [
+    separate_bundle,
+    as_published_bundle,
+    mbart_bundle,
+    split_mbart_bundle,
+    m2m100_bundle,
+    t5_bundle,
+    t5_untied_bundle,
+]
 
 
 def _exported(bundle: Bundle, folder: Path, quantization: str = "float32") -> ExportedModel:
@@ -134,7 +76,7 @@ def test_greedy_translations_are_those_of_transformers(build: Build, tmp_path: P
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
 
 
-@pytest.mark.parametrize("build", [_gpt2, _llama])
+@pytest.mark.parametrize("build", [gpt2_bundle, llama_bundle])
 def test_greedy_continuations_are_those_of_transformers(build: Build, tmp_path: Path) -> None:
     prompts = [" ".join(line.split()[:1]) for line in german(SENTENCES, 5)]
     expected = continuer(build(), LANGUAGES, MeasurementSettings(beam=1))(prompts)
@@ -146,7 +88,7 @@ def test_greedy_continuations_are_those_of_transformers(build: Build, tmp_path: 
 
 @pytest.mark.parametrize("quantization", ["int8", "float16"])
 def test_quantised_models_are_smaller_and_close(quantization: str, tmp_path: Path) -> None:
-    whole = _exported(_separate(), tmp_path)
+    whole = _exported(separate_bundle(), tmp_path)
     (tmp_path / "small").mkdir()
     check = export_ctranslate2(tmp_path / "model", tmp_path / "small", quantization)
     assert 0 < check.mean < 0.1
@@ -156,7 +98,7 @@ def test_quantised_models_are_smaller_and_close(quantization: str, tmp_path: Pat
 
 def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
     """Published Marians say by bad_words_ids that padding is never written."""
-    bundle = _separate()
+    bundle = separate_bundle()
     padding = bundle.decoder.special["pad"]
     output_bias(bundle.model)[0, padding] = 1e3
     bundle.model.generation_config.bad_words_ids = [[padding]]
@@ -174,26 +116,26 @@ def test_every_row_has_a_name_of_its_own() -> None:
 
 
 def test_an_export_that_computes_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _separate().save(tmp_path / "model")
+    separate_bundle().save(tmp_path / "model")
     monkeypatch.setattr("subgraft.exporting.ctranslate2.TOLERANCE", 0.0)
     assert main(["export", str(tmp_path / "model"), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 2
     assert not (tmp_path / "out").exists()
 
 
 def test_what_ctranslate2_does_not_have_is_refused(tmp_path: Path) -> None:
-    _bundle(bert2bert, cased_tokenizer(), cased_tokenizer()).save(tmp_path / "model")
+    bert2bert_bundle().save(tmp_path / "model")
     with pytest.raises(UserError, match="CTranslate2 has no models of the family encoder-decoder"):
         export_ctranslate2(tmp_path / "model", tmp_path)
 
 
 def test_languages_have_to_be_said_where_the_model_has_codes(tmp_path: Path) -> None:
-    _mbart().save(tmp_path / "model")
+    mbart_bundle().save(tmp_path / "model")
     with pytest.raises(UserError, match="--languages"):
         export_ctranslate2(tmp_path / "model", tmp_path)
 
 
 def test_the_command_and_generate_on_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle, text = _separate(), tmp_path / "text"
+    bundle, text = separate_bundle(), tmp_path / "text"
     bundle.save(tmp_path / "model")
     text.write_text("thank you\nthe garden\n", encoding="utf-8")
     out = tmp_path / "exported"
@@ -208,7 +150,7 @@ def test_the_command_and_generate_on_what_it_wrote(tmp_path: Path, capsys: pytes
 
 
 def test_damaged_settings_are_told(tmp_path: Path) -> None:
-    exported = _exported(_separate(), tmp_path).directory
+    exported = _exported(separate_bundle(), tmp_path).directory
     for damage in ("{", json.dumps({"engine": "another", "model": {}}), "[]"):
         (exported / SETTINGS).write_text(damage, encoding="utf-8")
         with pytest.raises(UserError, match="no exported model"):

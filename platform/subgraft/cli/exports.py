@@ -42,7 +42,19 @@ def _to_ctranslate2(arguments: argparse.Namespace) -> None:
     say(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
 
 
-FORMATS = {"ctranslate2": _to_ctranslate2}
+def _to_transformers(arguments: argparse.Namespace) -> None:
+    from subgraft.exporting.transformers import export_transformers
+
+    if arguments.quantization is not None:
+        raise UserError("only ctranslate2 quantises", where="--quantization", hint="Leave it out.")
+    with new_directory(arguments.out) as out:
+        loading = export_transformers(local_model(arguments.model), out, arguments.languages)
+    print(f"written to {arguments.out}: AutoTokenizer and {loading.model_class} load it")
+    if loading.model_code or loading.tokenizer_code:
+        print("with trust_remote_code=True: transformers has no such class, so that its code lies in the directory")
+
+
+FORMATS = {"ctranslate2": _to_ctranslate2, "transformers": _to_transformers}
 
 
 def exported_outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bool) -> list[str]:

@@ -124,6 +124,11 @@ class Tokenizer:
         """SHA-256 of tokenizer.json, as it is written: with `fingerprint`, all that segmentation depends on."""
         return hashlib.sha256(self._source.tokenizer_json.encode("utf-8")).hexdigest()
 
+    @property
+    def sentencepiece_model(self) -> bytes | None:
+        """The SentencePiece model whose ids and cuts these are, where there is one."""
+        return self._source.sentencepiece_model
+
     def without(self, entries: Collection[Entry]) -> Tokenizer:
         """The vocabulary as if it lacked these subwords; all others keep their ids."""
         chosen = frozenset(entries)

@@ -149,6 +149,15 @@ class Family(ABC):
         """Tokenizers from a layout of files that only this family is published in; None where it is not that."""
         return None
 
+    def save_published_tokenizers(
+        self, encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]
+    ) -> bool:
+        """Write tokenizers in a layout of files that only this family is published in; False where there is none.
+
+        settings: more of tokenizer_config.json.
+        """
+        return False
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """CTranslate2's description of the model, weights included; the model is used up.
 

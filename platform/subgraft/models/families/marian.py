@@ -99,6 +99,13 @@ class Marian(BartLike):
         scale: Any = model.get_encoder().embed_scale if side.name == "encoder" else 1.0  # type: ignore[operator]
         return float(scale)
 
+    def save_published_tokenizers(
+        self, encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]
+    ) -> bool:
+        from subgraft.models.families import marian_layout
+
+        return marian_layout.save(encoder, decoder, directory, settings)
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         from subgraft.models.families.ctranslate2_loading import specification
 

@@ -7,6 +7,7 @@ Where encoder and decoder do not share their table, target_vocab.json numbers th
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from subgraft.vocabulary.soundness import refusing
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 _ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+_NEEDED = ("eos", "unk", "pad")
 # Below the score of any segmentation by pieces of its own, per character: so that a piece of the other language is
 # chosen only for a character that the side itself does not know, as a Marian tokenizer does.
 _FOREIGN_SCORE = -1e6
@@ -38,6 +40,32 @@ def load(directory: Path) -> dict[SideName, Tokenizer]:
         "encoder": _load_side(directory / "source.spm", encoder_ids),
         "decoder": _load_side(directory / "target.spm", decoder_ids),
     }
+
+
+def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]) -> bool:
+    """Write the published layout; False, and nothing, for vocabularies that are not SentencePiece's own.
+
+    settings: more of tokenizer_config.json.
+    """
+    models = {"source.spm": encoder.sentencepiece_model, "target.spm": decoder.sentencepiece_model}
+    for tokenizer in (encoder, decoder):
+        if not all(_ROLES[f"{role}_token"] == tokenizer.pieces[tokenizer.special[role]] for role in _NEEDED):
+            return False
+    if None in models.values():
+        return False
+    for name, model in models.items():
+        (directory / name).write_bytes(model or b"")
+    separate = encoder.fingerprint != decoder.fingerprint
+    _write_json(directory / "vocab.json", {piece: token for token, piece in enumerate(encoder.pieces)})
+    if separate:
+        _write_json(directory / "target_vocab.json", {piece: token for token, piece in enumerate(decoder.pieces)})
+    config = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate, **_ROLES, **settings}
+    _write_json(directory / "tokenizer_config.json", config)
+    return True
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def _load_side(model: Path, numbering: Path) -> Tokenizer:

@@ -1,0 +1,118 @@
+# mypy: allow-untyped-calls
+"""A model for transformers by itself: AutoTokenizer and AutoModelFor… load it and write what this package writes.
+
+Special tokens are put around texts by the tokenizer, and the start of decoding is in generation_config.json, both for
+the languages that the export is for. A Marian of two SentencePiece vocabularies has its native files. Other models of
+two vocabularies have a tokenizer class of their own, and a split mBART a model class: AutoTokenizer and
+AutoModelForSeq2SeqLM load them where remote code is allowed, and say so where it is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tokenizers
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedModel
+
+from subgraft.config.corpora import Languages
+from subgraft.errors import UserError
+from subgraft.exporting import two_vocabularies
+from subgraft.models.bundle import ROOM, Bundle
+from subgraft.models.families import SequenceFormat, family_of
+from subgraft.models.load import save_without_tokenizers
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+class Loading(NamedTuple):
+    """What loads an export: the auto class of the model, and whether remote code has to be allowed for either part."""
+
+    model_class: str
+    model_code: bool
+    tokenizer_code: bool
+
+
+def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
+    """Write weights, generation settings and tokenizer to an empty directory.
+
+    languages: of models with language codes. Raises UserError where these are not given, and for a special token that
+    the vocabulary lacks.
+    """
+    bundle = Bundle.load(model)
+    if languages is None and (codes := sorted(bundle.decoder.languages)):
+        hint = f"Give --languages SOURCE-TARGET; the model knows: {', '.join(codes)}."
+        raise UserError("a model with language codes: say what it is to translate", where=str(model), hint=hint)
+    form = bundle.sequence_format(languages or Languages(source="en", target="en"))
+    _set_generation(bundle, form)
+    save_without_tokenizers(bundle.model, out)
+    config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    tokenizer_code = _save_tokenizers(bundle, form, out)
+    return Loading(_auto_class(bundle), "auto_map" in config, tokenizer_code)
+
+
+def _auto_class(bundle: Bundle) -> str:
+    if not family_of(bundle.model).generates:
+        return "AutoModelForMaskedLM"
+    return "AutoModelForSeq2SeqLM" if "encoder" in bundle.tokenizers else "AutoModelForCausalLM"
+
+
+def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
+    """What `generate` of transformers asks its settings for, and this package is told anew with every call."""
+    model: PreTrainedModel = bundle.model
+    settings: Any = model.generation_config if model.can_generate() else None
+    if settings is None:
+        return
+    special = bundle.decoder.special
+    settings.eos_token_id = special["eos"]
+    settings.pad_token_id = special.get("pad", special["eos"])
+    settings.bos_token_id = special.get("bos", settings.bos_token_id)
+    settings.forced_eos_token_id = None
+    if bundle.max_positions < ROOM:
+        settings.max_length = bundle.max_positions
+    if "encoder" in bundle.tokenizers:
+        settings.decoder_start_token_id = form.start
+        settings.forced_bos_token_id = form.target_beginning
+
+
+def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path) -> bool:
+    """Whether reading them takes a class that transformers does not have."""
+    limit = {"model_max_length": bundle.max_positions} if bundle.max_positions < ROOM else {}
+    if "encoder" not in bundle.tokenizers:
+        _write(_around(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
+        return False
+    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, limit):
+        return False
+    source = _around(bundle.encoder, form.source_beginning, form.source_ending)
+    if bundle.encoder.fingerprint == bundle.decoder.fingerprint:
+        _write(source, bundle.encoder, out, limit)
+        return False
+    beginning = () if form.target_beginning is None else (form.target_beginning,)
+    target = _around(bundle.decoder, beginning, form.target_ending)
+    (out / two_vocabularies.TARGET_FILE).write_text(target.to_str(), encoding="utf-8")
+    code = Path(two_vocabularies.__file__)
+    (out / code.name).write_text(code.read_text(encoding="utf-8"), encoding="utf-8")
+    named = {"tokenizer_class": two_vocabularies.TwoVocabularyTokenizer.__name__}
+    named["auto_map"] = {"AutoTokenizer": [f"{code.stem}.{named['tokenizer_class']}", None]}  # type: ignore[assignment]
+    _write(source, bundle.encoder, out, limit | named)
+    return True
+
+
+def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:
+    """The tokenizer that puts these tokens around each text."""
+    made: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+    pieces = {tokenizer.pieces[token]: token for token in (*beginning, *ending)}
+    template = [*(tokenizer.pieces[t] for t in beginning), "$A", *(tokenizer.pieces[t] for t in ending)]
+    made.post_processor = TemplateProcessing(single=template, special_tokens=list(pieces.items()))
+    return made
+
+
+def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, settings: Mapping[str, Any]) -> None:
+    """tokenizer.json and tokenizer_config.json, whose class reads tokenizer.json and changes nothing of it."""
+    roles = {f"{role}_token": tokenizer.pieces[token] for role, token in tokenizer.special.items()}
+    plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    (out / "tokenizer.json").write_text(backend.to_str(), encoding="utf-8")
+    config = json.dumps({**plain, **roles, **settings}, indent=2, ensure_ascii=False, sort_keys=True)
+    (out / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
