@@ -78,7 +78,7 @@ def t5_bundle() -> Bundle:
     """As many layers on either side: by itself, transformers generates with no more of them in the decoder."""
     shared = joint_tokenizer()
     settings = T5Settings(**{**SHAPE, "encoder_layers": 2})
-    return bundle_of(lambda: FAMILIES["t5"].build(settings, shared, shared, 1).eval(), shared, shared)
+    return bundle_of(lambda: FAMILIES["t5"].build(settings, shared, shared, 1), shared, shared)
 
 
 def t5_untied_bundle() -> Bundle:

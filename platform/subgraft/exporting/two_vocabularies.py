@@ -2,15 +2,16 @@
 """A tokenizer whose sources are cut by one vocabulary and whose targets are cut and read by another.
 
 transformers has such a tokenizer for Marian alone. This file is copied into every directory that is saved with it, so
-that AutoTokenizer can load it where remote code is allowed: it imports nothing but transformers.
+that AutoTokenizer can load it where remote code is allowed: it imports nothing but transformers and tokenizers.
 """
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 TARGET_FILE = "target_tokenizer.json"
@@ -22,7 +23,7 @@ class TwoVocabularyTokenizer(PreTrainedTokenizerFast):
     Names of special tokens are the same on both sides; their ids need not be.
     """
 
-    vocab_files_names: ClassVar[dict[str, str]] = {
+    vocab_files_names = {  # noqa: RUF012
         "tokenizer_file": "tokenizer.json",
         "target_tokenizer_file": TARGET_FILE,
     }
@@ -32,7 +33,7 @@ class TwoVocabularyTokenizer(PreTrainedTokenizerFast):
     def _switch_to_target_mode(self) -> None:
         self._source_backend = self._tokenizer
         if not hasattr(self, "_target_backend"):
-            self._target_backend = type(self._tokenizer).from_file(self.init_kwargs["target_tokenizer_file"])
+            self._target_backend = Tokenizer.from_file(self.init_kwargs["target_tokenizer_file"])
         self._tokenizer = self._target_backend
 
     def _switch_to_input_mode(self) -> None:
