@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from subgraft import __version__
 from subgraft.cli import (
+    advise,
     conversions,
     corpora,
     doctor,
@@ -31,6 +32,7 @@ from subgraft.redaction import redacted
 GROUPS = (
     experiments,
     fit,
+    advise,
     search,
     corpora,
     vocabularies,
