@@ -34,6 +34,7 @@ FLOORS = [
     {"training"},
     {"recipes"},
     {"stages"},
+    {"serving"},
     {"store"},
     {"tracking"},
     {"execution"},

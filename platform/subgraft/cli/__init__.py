@@ -21,6 +21,7 @@ from subgraft.cli import (
     models,
     registry,
     search,
+    serve,
     store,
     vocabularies,
 )
@@ -41,6 +42,7 @@ GROUPS = (
     models,
     conversions,
     exports,
+    serve,
     registry,
     store,
     doctor,

@@ -1,0 +1,1 @@
+"""Models that answer requests on this machine."""
