@@ -13,6 +13,7 @@ from typing import Any
 
 import tokenizers
 
+from subgraft.errors import UserError
 from subgraft.vocabulary.description import describe
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.held_out import NO_TEXT, special_token
@@ -113,10 +114,17 @@ def _renumbered(part: Any, new: Mapping[int, int]) -> Any:
     for key in ("sep", "cls"):
         if key in part:
             piece, token = part[key]
-            changed[key] = [piece, new[token]]
+            changed[key] = [piece, _new_id(token, new)]
     if "ids" in part and "tokens" in part:
-        changed["ids"] = [new[token] for token in part["ids"]]
+        changed["ids"] = [_new_id(token, new) for token in part["ids"]]
     return changed
+
+
+def _new_id(token: int, new: Mapping[int, int]) -> int:
+    """Raises UserError for a token around texts that is no special one, and is not kept."""
+    if token not in new:
+        raise UserError(f"the vocabulary puts token {token} around texts, which is no special token of it")
+    return new[token]
 
 
 def with_scores(specification: Specification, scored: Sequence[tuple[str, float]]) -> Specification:
