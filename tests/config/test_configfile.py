@@ -260,4 +260,6 @@ def test_a_default_that_depends_on_a_mistake_is_not_told_as_one(tmp_path: Path) 
     config = write(tmp_path, "kind: -1\nsize: 100\n")
     with pytest.raises(UserError) as caught:
         load(config, VocabularySettings)
-    assert str(caught.value) == f"{config}:1: kind: expected 'unigram', 'bpe' or 'wordpiece', found -1"
+    assert (
+        str(caught.value) == f"{config}:1: kind: expected 'unigram', 'bpe', 'wordpiece' or 'byte-level-bpe', found -1"
+    )
