@@ -58,6 +58,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Bundle(toys.marian(), toys.english_tokenizer(), german).save(place / "marian")
     Bundle(toys.mbart(), multilingual, multilingual).save(place / "mbart")
     Bundle(toys.gpt2(), german, german).save(place / "gpt2")
+    Bundle(toys.bert(), toys.cased_tokenizer(), toys.cased_tokenizer()).save(place / "bert")
     shutil.copytree(place / "marian", place / "no-weights")
     (place / "no-weights" / "model.safetensors").unlink()
     toys.german_tokenizer(150).save(place / "vocabulary")
@@ -65,6 +66,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(place / "text.txt", toys.german(50))
     write(place / "tokens.txt", ["▁dankbarkeit", "schaftlich"])
     write(place / "gap.txt", ["▁dankbarkeit", "", "schaftlich"])
+    write(place / "codes.txt", ["danke freund.", "de_DE danke freund."])
     (place / "empty.txt").touch()
     (place / "broken.txt").write_bytes("gut\nStraße\n".encode() + b"Stra\xdfe\n")
     _write_corpora(place)
@@ -218,6 +220,12 @@ MISTAKES = [
     (f"{GENERATE} --languages klingon", ["--languages", "'klingon'", "en-de"]),
     (f"{GENERATE} --languages en-", ["--languages", "'en-'", "en-de"]),
     (f"{GENERATE} --languages de", ["--languages", "'de'", "two language codes"]),
+    (f"{GENERATE} --model mbart", ["nothing says which languages", "--languages SOURCE-TARGET", "de_DE, en_XX"]),
+    (
+        "generate --model mbart --input codes.txt --languages en-de",
+        ["line 2: the text begins with the language code de_DE"],
+    ),
+    ("generate --model bert --input text.txt", ["bert: bert models write no text", "`subgraft assemble`"]),
     (f"{GENERATE} --model mbart --languages en-fr", ["no language code for 'fr'", "It has: de_DE, en_XX"]),
     (f"{GENERATE} --model models:/absent@champion", ["no run has been recorded here", "SUBGRAFT_HOME"]),
     (

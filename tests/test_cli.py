@@ -133,6 +133,21 @@ def test_similar_tokens_are_columns_of_a_table(marian: Path, tmp_path: Path, suc
     assert all(row[1] in shown for row in first)
 
 
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [
+        ("_dankbarkeit", "an ASCII underscore"),
+        ("##bar", "##, another vocabulary's mark"),
+        ("▁dankbarkeit", ""),
+        ("_", ""),
+    ],
+)
+def test_a_mark_that_is_not_the_vocabularys_is_told(marian: Path, token: str, told: str, command: Command) -> None:
+    done = command("similar", "--vocab", marian, "--token", token)
+    assert done.code == 0 and told in done.err and bool(done.err) == bool(told)
+    assert not told or "a word's beginning is written ▁" in done.err
+
+
 def test_embeddings_are_means_of_similar_tokens_with_their_names(
     marian: Path, tmp_path: Path, succeed: Succeed
 ) -> None:

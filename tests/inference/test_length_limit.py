@@ -28,6 +28,13 @@ def test_every_beam_is_held_to_the_limit_of_its_own_source() -> None:
     assert limit(outputs, None).tolist() == [True, False, False, False]
 
 
+def test_a_row_that_is_no_piece_counts_as_one() -> None:
+    """Published tables have more rows than there are pieces, and a model may choose one."""
+    limit = LengthLimit(torch.tensor([5, 1]), ["x"], ratio=1.0)
+    assert limit(torch.tensor([[0, 7, 9]]), None).tolist() == [False]
+    assert limit(torch.full((1, MARGIN + 1), 9), None).tolist() == [True]
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_an_endless_output_is_cut_by_bytes_and_counted(beam: int) -> None:
     source, target = english_tokenizer(), german_tokenizer()

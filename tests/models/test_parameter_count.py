@@ -54,6 +54,12 @@ GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
 LLAMA = described(LlamaSettings(**ONE), 65, 65)
 M2M100 = described(M2M100Settings(**TWO), 80, 80)
 T5_MODEL = described(T5Settings(**TWO), 55, 55)
+# What is taken from a checkpoint and never built.
+BART: dict[str, Any] = {**MBART, "model_type": "bart"}
+MT5: dict[str, Any] = {**T5_MODEL, "model_type": "mt5", "feed_forward_proj": "gated-gelu"}
+QWEN2: dict[str, Any] = {**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True}
+QWEN3: dict[str, Any] = {**LLAMA, "model_type": "qwen3", "head_dim": 16, "num_key_value_heads": 1}
+XLM_ROBERTA: dict[str, Any] = {**BERT, "model_type": "xlm-roberta", "type_vocab_size": 1, "pad_token_id": 1}
 SHARED = {**MARIAN, "share_encoder_decoder_embeddings": True, "vocab_size": 70}
 CONFIGS = {
     "marian": MARIAN,
@@ -74,6 +80,14 @@ CONFIGS = {
     "bert2bert": as_both_sides(BERT),
     "bert2bert, untied": as_both_sides(BERT | UNTIED),
     "bert2bert, other vocabulary": with_vocabularies(as_both_sides(BERT), {"decoder": 44}),
+    "xlm-roberta": XLM_ROBERTA,
+    "xlm-roberta on both sides": as_both_sides(XLM_ROBERTA),
+    "bart": BART,
+    "bart, other vocabulary": with_vocabularies(BART, {"encoder": 44, "decoder": 44}),
+    "mt5": MT5,
+    "mt5, other vocabulary": with_vocabularies(MT5, {"encoder": 44, "decoder": 44}),
+    "qwen2": QWEN2,
+    "qwen3": QWEN3,
     "gpt2": GPT2_MODEL,
     "gpt2, untied": GPT2_MODEL | UNTIED,
     "gpt2, inner width of its own": {**GPT2_MODEL, "n_inner": None},

@@ -25,7 +25,6 @@ from subgraft.config.models import (
     T5Settings,
 )
 from subgraft.models.families import FAMILIES
-from subgraft.models.families.assembly import assemble
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -137,7 +136,7 @@ def bert(seed: int = 1, tied: bool = True) -> BertForMaskedLM:
 
 
 def bert2bert(seed: int = 1, tied: bool = True) -> PreTrainedModel:
-    return assemble(bert(seed, tied), cased_tokenizer(), seed)
+    return FAMILIES["bert"].assemble(bert(seed, tied), cased_tokenizer(), seed)
 
 
 def gpt2(seed: int = 1) -> PreTrainedModel:

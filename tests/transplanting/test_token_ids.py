@@ -32,6 +32,18 @@ def test_where_one_token_has_several_roles_the_settings_own_comes_first() -> Non
     assert found.model["eos_token_id"] == [target.special["eos"], target.special["pad"]]
 
 
+def test_of_several_ends_those_stay_that_there_are() -> None:
+    """As of a Llama 3 that ends a text or a turn, and a vocabulary that knows of no turns."""
+    model, source, target = gpt2(), learn(german(), kind="unigram", size=90, mask=True), german_tokenizer()
+    model.config.eos_token_id = [source.special["eos"], source.special["mask"]]
+    found = translate_token_ids(model, source, target)
+    assert found.model["eos_token_id"] == [target.special["eos"]]
+    assert found.dropped == (f"eos_token_id: {source.special['mask']}",)
+    model.config.eos_token_id = [source.special["mask"]]
+    with pytest.raises(UserError, match="mask"):
+        translate_token_ids(model, source, target)
+
+
 def test_lists_of_generation_keep_what_the_target_has_and_tell_what_they_lose() -> None:
     model, source, target = marian(), german_tokenizer(), german_tokenizer(60)
     lost = next(i for i, entry in enumerate(source.entries) if entry is not None and entry not in target.ids)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from subgraft.cli.registered import HELP, local_model, require_sound
 from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.errors import UserError
 from subgraft.printed import say
+from subgraft.vocabulary.entry import Mark
 
 if TYPE_CHECKING:
     from subgraft.vocabulary.entry import Entry
@@ -75,6 +78,18 @@ def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
     return load_tokenizers(place)[side]  # type: ignore[index]
 
 
+def _tell_marks(tokens: Iterable[str], mark: Mark) -> None:
+    """Tell on standard error of a subword that begins as with a mark which is not this vocabulary's: it is text."""
+    others = ("_", *(other.value for other in Mark if other is not mark))
+    marked = ((token, other) for token in tokens for other in others if token.startswith(other) and token != other)
+    token, other = next(marked, ("", ""))
+    if token:
+        name = "an ASCII underscore" if other == "_" else f"{other}, another vocabulary's mark"
+        word = token.removeprefix(other) if mark is Mark.WORDPIECE else mark.value + token.removeprefix(other)
+        told = f"note: '{token}' begins with {name}, read as text; a word's beginning is written {word}"
+        say(told, to=sys.stderr)
+
+
 def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
     """Subwords of a file by their spelling. Raises UserError for a line that is no text under the mark."""
     from subgraft.text import reading
@@ -85,6 +100,7 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
         if entry is None:
             raise UserError(f"'{line}' is not a subword", where=f"{path}:{number}", hint="One subword per line.")
         tokens[line] = entry
+    _tell_marks(tokens, tokenizer.mark)
     if not tokens:
         raise UserError("holds no token", where=str(path))
     return tokens
@@ -105,6 +121,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
         entry = tokenizer.parse(arguments.token)
         if entry is None:
             raise UserError(f"'{arguments.token}' is not a subword", where="--token")
+        _tell_marks([arguments.token], tokenizer.mark)
         entries = [entry]
     found = SimilarTokenFinder(tokenizer, arguments.max_similar).find(entries)
     rows = similar_rows(tokenizer, entries, found)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import language_pair, whole
 from subgraft.cli.exports import exported_outputs
@@ -15,6 +16,9 @@ from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
 from subgraft.limits import LARGEST_BEAM
 from subgraft.printed import say, write
+
+if TYPE_CHECKING:
+    from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def add_to(commands: Commands) -> None:
@@ -47,9 +51,8 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--languages",
         type=language_pair,
-        default="en-de",
         metavar="SOURCE-TARGET",
-        help="of models with language codes (default: en-de)",
+        help="of models with language codes, as in en-de or eng_Latn-deu_Latn; default: those the model was made for",
     )
 
 
@@ -70,25 +73,42 @@ def _outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bo
     from subgraft.config.evaluation import MeasurementSettings
     from subgraft.inference.ctranslate2_directory import is_exported
     from subgraft.models.bundle import Bundle
+    from subgraft.models.families import family_of
+    from subgraft.models.hub import read_config, require_model
+    from subgraft.models.told_languages import told_languages
     from subgraft.stages.continuation import continuer
     from subgraft.stages.evaluate import translator
 
     if is_exported(Path(arguments.model)):
         return exported_outputs(arguments, lines, prompts=prompts)
-    bundle = Bundle.load(local_model(arguments.model))
+    directory = require_model(local_model(arguments.model))
+    if not (family := family_of(read_config(directory))).generates:
+        hint = "`subgraft assemble` makes an encoder-decoder of it, which is finetuned before it writes anything."
+        raise UserError(f"{family.model_type} models write no text", where=arguments.model, hint=hint)
+    bundle, languages = Bundle.load(directory), arguments.languages or told_languages(directory)
+    _refuse_codes(lines, bundle.encoder)
     settings = MeasurementSettings(beam=arguments.beam, batch_size=arguments.batch_size)
     if "encoder" not in bundle.tokenizers:
         if not prompts:
             raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
-        return continuer(bundle, arguments.languages, settings, arguments.max_tokens)(lines, arguments.batch_size)
+        return continuer(bundle, languages, settings, arguments.max_tokens)(lines, arguments.batch_size)
     if prompts and arguments.max_tokens is not None:
         raise UserError(
             "this model has an encoder: its outputs are limited by the length of their sources",
             where="--max-tokens",
             hint="Leave it out.",
         )
-    translate = translator(bundle, arguments.languages, settings)
+    translate = translator(bundle, languages, settings)
     return translate(lines, arguments.batch_size)
+
+
+def _refuse_codes(lines: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Raises UserError for a line that begins with the code of a language, which would be read as text."""
+    for number, line in enumerate(lines, 1):
+        code = next((code for code in tokenizer.languages if line.startswith(code)), None)
+        if code is not None:
+            hint = "Leave it out of the text, and say --languages SOURCE-TARGET."
+            raise UserError(f"the text begins with the language code {code}", where=f"line {number}", hint=hint)
 
 
 def _standard_input() -> Iterator[str]:

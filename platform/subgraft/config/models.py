@@ -204,11 +204,6 @@ SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
 }
 
 
-def has_one_table(model_type: str) -> bool:
-    """Whether both sides of such models must have one vocabulary."""
-    return SETTINGS_OF_FAMILY[model_type].one_table
-
-
 def families_for(*objectives: str) -> tuple[str, ...]:
     """The families whose new models can be pretrained with all of these objectives."""
     return tuple(

@@ -12,10 +12,10 @@ from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.errors import UserError
 from subgraft.experiment.beginnings import Beginnings, checkpoint_digest
-from subgraft.jsontext import object_in
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.models.told_languages import told_languages
 from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.reversed import ReversedRecipe
@@ -91,27 +91,14 @@ def _require_reverse(directory: Path, wanted: Languages, learnt: ObjectiveSettin
         raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
     tokenizers = load_tokenizers(directory)
     family.sequence_format(config, tokenizers["encoder"], tokenizers["decoder"], wanted)
-    told = _told(directory)
-    if told is not None and [_plain(code) for code in told] != [_plain(wanted.source), _plain(wanted.target)]:
+    told = told_languages(directory)
+    if told is not None and _plain(told) != _plain(wanted):
         raise UserError(
-            f"a model from {told[0]} to {told[1]}, where one from {wanted.source} to {wanted.target} is needed",
+            f"a model from {told.source} to {told.target}, where one from {wanted.source} to {wanted.target} is needed",
             where=where,
         )
 
 
-def _told(directory: Path) -> tuple[str, str] | None:
-    """From which language to which a model translates, where a record or the tokenizer's settings beside it say so."""
-    record, settings = (object_in(directory / name) for name in ("record.json", "tokenizer_config.json"))
-    recipe = record.get("recipe")
-    languages = recipe.get("languages") if isinstance(recipe, dict) else None
-    if isinstance(languages, dict) and {"source", "target"} <= languages.keys():
-        return str(languages["source"]), str(languages["target"])
-    # Of a model of many languages they are only what its tokenizer begins with, or the name of a group.
-    told = str(settings.get("source_lang")), str(settings.get("target_lang"))
-    single = settings.get("tokenizer_class") in (None, "MarianTokenizer")
-    return told if single and all(len(code) == 2 for code in told) else None
-
-
-def _plain(code: str) -> str:
-    """A language's code without a script or country: en_XX is en."""
-    return code.replace("-", "_").split("_")[0]
+def _plain(languages: Languages) -> list[str]:
+    """Both codes without a script or country: en_XX is en."""
+    return [code.replace("-", "_").split("_")[0] for code in (languages.source, languages.target)]

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft import jsontext
 from subgraft.config.base import SideName, VocabularyKind
 from subgraft.config.corpora import Languages
-from subgraft.config.models import has_one_table
 from subgraft.errors import UserError
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
-from subgraft.store.record import RECORD
+from subgraft.models.told_languages import told_languages
 from subgraft.vocabulary.entry import Mark
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -49,7 +47,7 @@ class GivenModel:
     @property
     def one_table(self) -> bool:
         """Whether both sides must get one vocabulary."""
-        return has_one_table(family_of(self.config).model_type)
+        return family_of(self.config).one_table
 
     @property
     def sides(self) -> tuple[SideName, ...]:
@@ -72,24 +70,8 @@ class GivenModel:
 
     def languages(self, given: Languages | None) -> Languages:
         """Those that were given, else those that the model's files name. Raises UserError where neither says."""
-        found = given or _of_record(self.directory) or _of_tokenizer(self.directory)
+        found = given or told_languages(self.directory)
         if found is None:
             hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."
             raise UserError("the model does not say what languages it is for", where=self.named, hint=hint)
         return found
-
-
-def _of_record(directory: Path) -> Languages | None:
-    """Of a model that was made here."""
-    recipe = jsontext.object_in(directory / RECORD).get("recipe")
-    try:
-        return Languages.model_validate(recipe.get("languages")) if isinstance(recipe, dict) else None
-    except ValueError:
-        return None
-
-
-def _of_tokenizer(directory: Path) -> Languages | None:
-    """Of a published Marian."""
-    found = jsontext.object_in(directory / "tokenizer_config.json")
-    pair = found.get("source_lang"), found.get("target_lang")
-    return Languages(source=str(pair[0]), target=str(pair[1])) if all(pair) else None

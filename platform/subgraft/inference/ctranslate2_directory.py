@@ -83,7 +83,7 @@ class ExportedModel:
 
     def sequence_format(self, languages: Languages | None = None) -> SequenceFormat:
         """The form of its sequences, in the languages that it was exported for unless others are given."""
-        chosen = languages or self.settings.languages or Languages(source="en", target="en")
+        chosen = languages or self.settings.languages
         return self.family.sequence_format(self.settings.model, self.encoder, self.decoder, chosen)
 
     def vocabularies(self) -> Mapping[SideName, tuple[str, ...]]:

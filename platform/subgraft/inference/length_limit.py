@@ -43,7 +43,9 @@ class LengthLimit(StoppingCriteria):
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
         """Which of the outputs so far [B x beams, T] are to end; beams of one source lie side by side."""
         beams = len(input_ids) // len(self._limits)
-        return self._lengths[input_ids[:, self._given :]].sum(dim=1) >= self._limits.repeat_interleave(beams)
+        # Published tables may have more rows than there are pieces; a row that is no piece counts as the last one.
+        pieces = input_ids[:, self._given :].clamp(max=len(self._lengths) - 1)
+        return self._lengths[pieces].sum(dim=1) >= self._limits.repeat_interleave(beams)
 
 
 def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: float) -> int:
@@ -52,5 +54,5 @@ def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: f
     For searches that know no such limit and are cut afterwards. lengths: bytes of each piece.
     """
     limit = ratio * len(source.encode()) + MARGIN
-    written = accumulate(lengths[token] for token in tokens)
+    written = accumulate(lengths[min(token, len(lengths) - 1)] for token in tokens)
     return next((place for place, total in enumerate(written, 1) if total >= limit), len(tokens))

@@ -52,6 +52,6 @@ class Bundle:
         limit = family_of(self.model).position_limit(self.model.config.to_dict())
         return ROOM if limit is None else limit
 
-    def sequence_format(self, languages: Languages) -> SequenceFormat:
+    def sequence_format(self, languages: Languages | None) -> SequenceFormat:
         config = self.model.config.to_dict()
         return family_of(self.model).sequence_format(config, self.encoder, self.decoder, languages)

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["SequenceFormat", "language_code", "sequence_format"]
 
 
-def sequence_format(config: Config, source: Tokenizer, target: Tokenizer, languages: Languages) -> SequenceFormat:
+def sequence_format(
+    config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+) -> SequenceFormat:
     """The form of a model's sequences, by its configuration and the tokenizers that it is read with.
 
-    Raises UserError where a tokenizer lacks a token that is needed.
+    Raises UserError where a tokenizer lacks a token that is needed, or a language is needed and none is given.
     """
     return family_of(config).sequence_format(config, source, target, languages)

@@ -81,7 +81,7 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
 
 
 def continuer(
-    bundle: Bundle, languages: Languages, settings: MeasurementSettings, max_tokens: int | None = None
+    bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, max_tokens: int | None = None
 ) -> Continuer:
     """Search with the settings of the evaluation, on the GPU where there is one."""
     return Continuer(

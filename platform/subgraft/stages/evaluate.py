@@ -112,7 +112,7 @@ def _scores(
 
 
 def translator(
-    bundle: Bundle, languages: Languages, settings: MeasurementSettings, kind: type[Translator] = Translator
+    bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, kind: type[Translator] = Translator
 ) -> Translator:
     """Beam search with the settings of the evaluation, on the GPU where there is one."""
     return kind(

@@ -95,13 +95,20 @@ class _Translation:
         for name, role in _ROLE_OF_SETTING.items():
             value = getattr(settings, name, None)
             if isinstance(value, list):
-                values[name] = [self._needed(token, role) for token in value]
+                values[name] = self._several(name, value, role)
             elif value is not None:
                 values[name] = self._needed(value, role)
         for name in _LISTS:
             if getattr(settings, name, None) is not None:
                 values[name] = self._list(name, getattr(settings, name)) or None
         return values
+
+    def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
+        """Of an end that several tokens are, those that there are; one must be."""
+        found = {token: self._token(token, role) for token in tokens}
+        kept: list[int | None] = [known for known in found.values() if known is not None]
+        self.dropped += [f"{name}: {token}" for token, known in found.items() if known is None and kept]
+        return kept or [self._needed(tokens[0], role)]
 
     def _needed(self, token: int, role: str) -> int | None:
         found = self._token(token, role)

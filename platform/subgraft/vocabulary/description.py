@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from subgraft.vocabulary.entry import BYTE_OF_CHARACTER, Mark
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
-LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__")
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[A-Za-z_]{2,16}>")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 # How roles are spelled by convention, for directories whose configuration leaves them to the tokenizer's class.
 CONVENTIONAL = {
@@ -137,6 +137,9 @@ def special_roles(description: Description, config: Mapping[str, Any]) -> dict[s
 
 
 def language_codes(description: Description) -> dict[str, int]:
-    """Ids of the language codes among the added tokens: en_XX as mBART spells them, zho_Hans NLLB, __en__ M2M100."""
+    """Ids of the language codes among the added tokens.
+
+    en_XX as mBART spells them, zho_Hans NLLB, __en__ M2M-100, >>fra<< a multilingual Marian, <2fr> MADLAD-400.
+    """
     found = ((description.pieces[i], i) for i in sorted(description.added))
     return {piece: i for piece, i in found if LANGUAGE_CODE.fullmatch(piece)}

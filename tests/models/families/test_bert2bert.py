@@ -20,7 +20,7 @@ from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
 from subgraft.models.dropout import without_dropout
 from subgraft.models.families import family_named
-from subgraft.models.families.assembly import BERT2BERT, assemble
+from subgraft.models.families.assembly import BERT2BERT
 from subgraft.models.sides import side
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
@@ -39,7 +39,7 @@ def _examples() -> Translation:
 
 def test_both_sides_begin_as_the_bert_and_only_the_attention_between_them_is_new() -> None:
     source = bert()
-    made = assemble(source, cased_tokenizer(), seed=3)
+    made = family_named("bert").assemble(source, cased_tokenizer(), seed=3)
     known = source.state_dict()
     encoder, decoder = (made.get_submodule(name).state_dict() for name in SIDES)
     assert all(torch.equal(tensor, known[f"bert.{name}"]) for name, tensor in encoder.items())
@@ -67,7 +67,7 @@ def test_where_the_bert_lay_is_not_in_what_is_made_of_it(tmp_path: Path) -> None
 
 def test_new_weights_follow_the_seed_and_nothing_else() -> None:
     def new(seed: int) -> torch.Tensor:
-        made = assemble(bert(), cased_tokenizer(), seed)
+        made = family_named("bert").assemble(bert(), cased_tokenizer(), seed)
         return made.get_parameter("decoder.bert.encoder.layer.0.crossattention.self.query.weight")
 
     torch.manual_seed(5)
@@ -193,4 +193,4 @@ def test_a_bert_without_padding_or_ends_is_refused() -> None:
     tokenizer = copy(german_tokenizer())
     tokenizer.special = {role: token for role, token in tokenizer.special.items() if role in ("pad", "unk")}
     with pytest.raises(UserError, match="no special token for: bos, eos"):
-        assemble(model, tokenizer, 1)
+        family_named("bert").assemble(model, tokenizer, 1)

@@ -13,14 +13,16 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY, families_for
 from subgraft.errors import UserError
-from subgraft.models.families import FAMILIES, SequenceFormat, family_named, family_of
+from subgraft.models.families import FAMILIES, SequenceFormat, family_named, family_of, language_code
 from subgraft.models.parameter_count import as_both_sides
 from subgraft.models.sequence_format import sequence_format
+from subgraft.vocabulary.learn import learn
 from toys import (
     SHAPE,
     bert,
     bert2bert,
     cased_tokenizer,
+    english,
     english_tokenizer,
     german_tokenizer,
     gpt2,
@@ -62,7 +64,7 @@ def test_what_a_configuration_may_say_is_what_can_be_built() -> None:
     for name, settings in SETTINGS_OF_FAMILY.items():
         family = family_named(name)
         assert (family.model_type, family.sides, family.objectives) == (name, settings.sides, settings.objectives)
-        assert settings.model_fields["family"].default == name
+        assert settings.model_fields["family"].default == name and settings.one_table == family.one_table
     assert DEFAULT_FAMILY in SETTINGS_OF_FAMILY
     assert families_for("denoising") == ("mbart",) and families_for("causal") == ("gpt2", "llama")
 
@@ -140,16 +142,53 @@ def test_sequences_are_as_the_models_configuration_and_tokenizer_say() -> None:
     assert form == SequenceFormat((sep,), (sep,), cls, (cls,))
 
 
-def test_an_mbart_50_is_not_read_as_if_it_were_an_mbart_25() -> None:
+def test_an_mbart_50_puts_the_code_of_its_language_before_a_sentence() -> None:
     model, many = mbart(), multilingual_tokenizer()
     config = {**model.config.to_dict(), "decoder_start_token_id": model.config.eos_token_id}
-    with pytest.raises(UserError, match="mBART-50"):
-        sequence_format(config, many, many, LANGUAGES)
+    end, english_code, german_code = many.special["eos"], many.languages["en_XX"], many.languages["de_DE"]
+    form = sequence_format(config, many, many, LANGUAGES)
+    assert form == SequenceFormat((end,), (end,), end, (english_code,), german_code)
+
+
+@pytest.mark.parametrize("build", [mbart, m2m100])
+def test_languages_are_never_guessed(build: Any) -> None:
+    many = multilingual_tokenizer()
+    with pytest.raises(UserError, match="nothing says which languages") as refused:
+        sequence_format(build().config.to_dict(), many, many, None)
+    assert "--languages SOURCE-TARGET" in str(refused.value.hint) and "de_DE, en_XX" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("family", "codes", "said", "code"),
+    [
+        ("marian", (">>deu<<", ">>fra<<"), "fr", ">>fra<<"),
+        ("marian", (">>fr<<", ">>fr_CA<<"), "fr", ">>fr<<"),
+        ("t5", ("<2de>", "<2fr>"), "fra", "<2fr>"),
+    ],
+)
+def test_a_source_begins_with_its_target_language(family: str, codes: tuple[str, ...], said: str, code: str) -> None:
+    tokenizer = learn(english(), kind="unigram", size=80, languages=codes)
+    pair = Languages(source="en", target=said)
+    form = family_named(family).sequence_format({}, tokenizer, tokenizer, pair)
+    assert form.source_beginning == (tokenizer.languages[code],) and form.target_beginning is None
+    with pytest.raises(UserError, match="nothing says which languages"):
+        family_named(family).sequence_format({}, tokenizer, tokenizer, None)
+    plain = english_tokenizer()
+    assert family_named(family).sequence_format({}, plain, plain, None).source_beginning == ()
+
+
+def test_one_of_several_codes_is_named() -> None:
+    tokenizer = learn(english(), kind="unigram", size=80, languages=("zho_Hans", "zho_Hant", "eng_Latn"))
+    assert tokenizer.pieces[language_code(tokenizer, "en")] == "eng_Latn"
+    assert tokenizer.pieces[language_code(tokenizer, "zho_Hant")] == "zho_Hant"
+    with pytest.raises(UserError, match="several codes for 'zh'"):
+        language_code(tokenizer, "zh")
 
 
 def test_every_module_is_in_the_table(repository: Path) -> None:
     folder = repository / "platform" / "subgraft" / "models" / "families"
     helpers = "__init__ assembly family parts table counting new_model replacing"
-    helpers += " ctranslate2_loading bart_like decoder_alone marian_layout split_mbart"
+    helpers += " ctranslate2_loading bart_like decoder_alone split_mbart"
+    helpers += " marian_layout m2m100_layout numbered_pieces same_language"
     modules = {path.stem for path in folder.glob("*.py")} - set(helpers.split())
     assert {type(family).__module__.rsplit(".", 1)[1] for family in FAMILIES.values()} == modules

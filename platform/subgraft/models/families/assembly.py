@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subgraft.errors import UserError
 from subgraft.models.families.parts import Config
@@ -28,27 +28,35 @@ def assembled(bert: Config) -> dict[str, Any]:
     }
 
 
-def assemble(bert: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
+class Stacks(NamedTuple):
+    """Classes of transformers: of a configuration, of a stack that is an encoder, and of one that predicts tokens."""
+
+    config: Any
+    encoder: Any
+    decoder: Any
+
+
+def assemble(bert: PreTrainedModel, stacks: Stacks, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
     """The encoder-decoder made from a BERT, in evaluation mode; its new weights are a function of the seed alone.
 
     tokenizer: the BERT's, of both sides. Raises UserError where it has no beginning, end or padding.
     """
     import torch
-    from transformers import BertConfig, BertLMHeadModel, BertModel, EncoderDecoderConfig, EncoderDecoderModel
+    from transformers import EncoderDecoderConfig, EncoderDecoderModel
 
     ids = _token_ids(tokenizer)
     described = {**bert.config.to_dict(), "pad_token_id": ids["pad_token_id"]}
     for derived in ("model_type", "architectures", "is_decoder", "add_cross_attention", "_name_or_path"):
         described.pop(derived, None)
-    encoder_config = BertConfig(**described)
-    decoder_config = BertConfig(**described, is_decoder=True, add_cross_attention=True)
+    encoder_config = stacks.config(**described)
+    decoder_config = stacks.config(**described, is_decoder=True, add_cross_attention=True)
     whole: dict[str, Any] = {**ids, "tie_word_embeddings": encoder_config.tie_word_embeddings}
     config = EncoderDecoderConfig(encoder=encoder_config.to_dict(), decoder=decoder_config.to_dict(), **whole)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = BertModel(encoder_config, add_pooling_layer=False)
-        model = EncoderDecoderModel(config, encoder, BertLMHeadModel(decoder_config))
-    model.encoder.load_state_dict(bert.bert.state_dict())  # type: ignore[union-attr]
+        encoder = stacks.encoder(encoder_config, add_pooling_layer=False)
+        model = EncoderDecoderModel(config, encoder, stacks.decoder(decoder_config))
+    model.encoder.load_state_dict(bert.base_model.state_dict())
     new = model.decoder.load_state_dict(bert.state_dict(), strict=False).missing_keys
     assert all(".crossattention." in name for name in new)
     for name, token in ids.items():

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]
 
 
+_OF_SEPARATE_SIDES = ("decoder_vocab_size", "encoder_pad_token_id")
+
+
 class BartLike(Family):
     """Sizes are d_model, encoder_layers, encoder_ffn_dim, …; tables are model.SIDE.embed_tokens and lm_head.
 
@@ -30,6 +33,10 @@ class BartLike(Family):
     """
 
     apart: ClassVar[Mapping[str, Any]]
+
+    def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """What config.json says of a model whose sides have one table, without what separate ones would need."""
+        return {name: value for name, value in config.items() if name not in _OF_SEPARATE_SIDES}
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[f"{side}_layers"])

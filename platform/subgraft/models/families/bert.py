@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import UserError
 from subgraft.models.families import counting
-from subgraft.models.families.assembly import assemble, assembled
+from subgraft.models.families.assembly import Stacks, assemble, assembled
 from subgraft.models.families.family import Family
 from subgraft.models.families.parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize, needed
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedModel
 
     from subgraft.config.base import SideName
@@ -52,10 +52,10 @@ class Bert(Family):
         return stack_projections(config)
 
     def in_words(self, config: Config) -> str:
-        return f"bert, {self.layers(config, 'encoder')} layers of width {self.width(config)} for each side"
+        return f"{self.model_type}, {self.layers(config, 'encoder')} layers of width {self.width(config)} for each side"
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """[CLS] … [SEP], as it was pretrained; what is made from it starts decoding with [CLS]."""
         begin, end = needed(source, "bos", "a BERT"), needed(source, "eos", "a BERT")
@@ -95,7 +95,13 @@ class Bert(Family):
         return assembled(config)
 
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
-        return assemble(model, tokenizer, seed)
+        return assemble(model, self.stacks(), tokenizer, seed)
+
+    def stacks(self) -> Stacks:
+        """The classes that an encoder-decoder is made of."""
+        from transformers import BertConfig, BertLMHeadModel, BertModel
+
+        return Stacks(BertConfig, BertModel, BertLMHeadModel)
 
     def model_class(self) -> type[PreTrainedModel]:
         from transformers import BertForMaskedLM
@@ -106,9 +112,20 @@ class Bert(Family):
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
         return table
 
-    def transform(self, model: PreTrainedModel) -> nn.Module | None:
-        transform: nn.Module = prediction_head(model).transform
+    def head(self, model: PreTrainedModel) -> Any:
+        """What stands between top states and predictions, whose projection is its `decoder`."""
+        return model.cls.predictions  # type: ignore[union-attr]
+
+    def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
+        """What top states go through in the head before the projection."""
+        transform: nn.Module = head.transform
         return transform
+
+    def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
+        return self.head_transform(self.head(model))
+
+    def check_padding(self, padding_id: int | None, new: int | None) -> None:
+        """Raises UserError where padding cannot get another id."""
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError where its one table would have to be two."""
@@ -116,18 +133,14 @@ class Bert(Family):
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise UserError(
-                "a BERT has one table for all it reads and predicts",
+                f"a {self.model_type} model has one table for all it reads and predicts",
                 hint="Give both sides one vocabulary, or make an encoder-decoder of it first: `subgraft assemble`.",
             )
+        self.check_padding(model.config.pad_token_id, tables["decoder"].padding_id)
         tied = self.side(model, "decoder").tied
         exchange(self, model, "decoder", tables["decoder"])
-        name_bias_twice(prediction_head(model), tied)
+        name_bias_twice(self.head(model), tied)
         return model
-
-
-def prediction_head(model: PreTrainedModel) -> Any:
-    """What stands between top states and predictions: transform, projection (`decoder`) and bias."""
-    return model.cls.predictions  # type: ignore[union-attr]
 
 
 def name_bias_twice(head: Any, tied: bool) -> None:

@@ -7,7 +7,7 @@ the one thing that is new.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +19,24 @@ from subgraft.models.families.bert import (
     head_size,
     head_tables,
     name_bias_twice,
-    prediction_head,
     stack_projections,
     stack_size,
 )
 from subgraft.models.families.family import Family
 from subgraft.models.families.parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize
+from subgraft.models.families.xlm_roberta import XLMRoberta
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+# What either side may be.
+STACKS: Mapping[str, Bert] = {stack.model_type: stack for stack in (Bert(), XLMRoberta())}
 
 
 class Bert2Bert(Family):
@@ -45,11 +49,13 @@ class Bert2Bert(Family):
 
     def check(self, config: Config) -> None:
         parts = [config.get(side) or {} for side in self.sides]
-        if any(part.get("model_type") != "bert" for part in parts) or len({p.get("hidden_size") for p in parts}) != 1:
-            raise UserError("only encoder-decoders of two BERTs of one width are supported")
+        kinds, widths = ({part.get(name) for part in parts} for name in ("model_type", "hidden_size"))
+        if len(kinds) != 1 or not kinds <= STACKS.keys() or len(widths) != 1:
+            raise UserError("only encoder-decoders of two BERTs of one width are supported, or of two XLM-RoBERTas")
 
     def position_limit(self, config: Config) -> int | None:
-        return min(int(config[side]["max_position_embeddings"]) for side in self.sides)
+        limits = [STACKS[config[side]["model_type"]].position_limit(config[side]) for side in self.sides]
+        return min(limit for limit in limits if limit is not None)
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[side]["num_hidden_layers"])
@@ -83,7 +89,7 @@ class Bert2Bert(Family):
         return stack_projections(config["encoder"]) + stack_projections(config["decoder"], attentions=2)
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         return Bert().sequence_format(config, source, target, languages)
 
@@ -110,14 +116,19 @@ class Bert2Bert(Family):
         table: nn.Embedding = getattr(model, name).get_input_embeddings()
         return table
 
-    def transform(self, model: PreTrainedModel) -> nn.Module | None:
-        return Bert().transform(model.decoder)  # type: ignore[arg-type]
+    def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
+        decoder: Any = model.decoder
+        return STACKS[decoder.config.model_type].transform(decoder)
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         from subgraft.models.families.replacing import exchange
 
+        decoder: Any = model.decoder
+        stack = STACKS[decoder.config.model_type]
+        for name, new in tables.items():
+            stack.check_padding(self.side_config(model, name).pad_token_id, new.padding_id)
         for name, new in tables.items():
             exchange(self, model, name, new)
         if "decoder" in tables:
-            name_bias_twice(prediction_head(model.decoder), self.side(model, "decoder").tied)  # type: ignore[arg-type]
+            name_bias_twice(stack.head(decoder), self.side(model, "decoder").tied)
         return model

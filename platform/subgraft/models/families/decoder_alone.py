@@ -44,7 +44,7 @@ class DecoderAlone(Family):
         return [TableSize(frozenset(self.sides), numbers)] * copies
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """A text starts with its beginning and stops with its end; where a vocabulary has but an end, with that.
 

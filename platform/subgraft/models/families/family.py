@@ -35,6 +35,7 @@ class Family(ABC):
     sides: those that have a table. A BERT's one table is both sides' of the encoder-decoder made from it.
     objectives: what a checkpoint of it may have been pretrained with.
     generates: whether it writes text as it is; else `assemble` makes a model that does.
+    one_table: whether encoder and decoder cannot have vocabularies of their own.
     transposed: whether the weights of its projections are [inputs, outputs], where others' are [outputs, inputs].
     absent_weights: beginnings of the names of weights that a checkpoint need not have, since nothing reads them.
     """
@@ -43,6 +44,7 @@ class Family(ABC):
     sides: ClassVar[tuple[SideName, ...]] = ("encoder", "decoder")
     objectives: ClassVar[frozenset[str]]
     generates: ClassVar[bool] = True
+    one_table: ClassVar[bool] = False
     transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()
 
@@ -111,12 +113,13 @@ class Family(ABC):
 
     @abstractmethod
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """The special tokens around a sequence, by the model's configuration and the tokenizers that it is read with.
 
         The tokenizers may be other ones than the model's own, so ids of the configuration are looked up by role.
-        Raises UserError where a tokenizer lacks a token that is needed.
+        Raises UserError where a tokenizer lacks a token that is needed, and where the model marks languages and
+        `languages` is None.
         """
 
     # New models. `settings` are the family's own in config/models.py.
@@ -249,3 +252,13 @@ def one_table_only(model_type: str) -> UserError:
         f"a {model_type} model has one table for all it reads and predicts, and so one vocabulary for both sides",
         hint="Give both sides one vocabulary: `sides: [encoder, decoder]` and `downstream.shared: true`.",
     )
+
+
+def same_padding_only(model_type: str, padding_id: int | None, new: int | None) -> None:
+    """Raises UserError where a model that counts positions from its padding id would get another one."""
+    if new != padding_id:
+        raise UserError(
+            f"this {model_type} model counts positions from its padding id, {padding_id}, and "
+            f"the vocabulary's is {new}",
+            hint="Use a vocabulary that pads with the same id: `subgraft vocab learn` makes SentencePiece ones so.",
+        )

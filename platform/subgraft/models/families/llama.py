@@ -55,9 +55,11 @@ class Llama(DecoderAlone):
 
     def _heads(self, config: Config) -> tuple[int, int]:
         """The width of all queries, and of all keys, which is that of all values."""
-        heads = config["num_attention_heads"]
-        size = config.get("head_dim") or self.width(config) // heads
+        heads, size = config["num_attention_heads"], self._head_size(config)
         return heads * size, (config.get("num_key_value_heads") or heads) * size
+
+    def _head_size(self, config: Config) -> int:
+        return int(config.get("head_dim") or self.width(config) // config["num_attention_heads"])
 
     def described(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
-from subgraft.models.families.family import one_table_only
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Tables, language_code, needed, start_role
+from subgraft.models.families.family import one_table_only, same_padding_only
+from subgraft.models.families.parts import (
+    Config,
+    Parameters,
+    SequenceFormat,
+    Tables,
+    language_codes,
+    needed,
+    start_role,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -29,6 +39,7 @@ class M2M100(BartLike):
     model_type = "m2m_100"
     objectives = frozenset({"translation"})
     apart: ClassVar[Mapping[str, Any]] = {}
+    one_table = True
 
     def check(self, config: Config) -> None:
         if not config.get("tie_word_embeddings", True):
@@ -41,8 +52,7 @@ class M2M100(BartLike):
         """Raises UserError where the sides would have vocabularies of their own."""
         if len(sizes) == 1 or len(set(sizes.values())) > 1:
             raise one_table_only(self.model_type)
-        changed = super().with_vocabularies(config, sizes)
-        return {name: value for name, value in changed.items() if name not in _OF_SEPARATE_SIDES}
+        return self.without_second_side(super().with_vocabularies(config, sizes))
 
     def body_parameters(self, config: Config) -> Parameters:
         """Layer normalisation stands before each part of a layer, and at the top of each stack."""
@@ -53,14 +63,14 @@ class M2M100(BartLike):
         return Parameters(total, total)
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """The code of its language, a sentence and its end; the decoder starts with an end, and predicts the code.
 
         The first NLLB tokenizers put the source's code behind its end: `legacy_behaviour` in tokenizer_config.json.
         """
         ends = needed(source, "eos", "an M2M-100"), needed(target, "eos", "an M2M-100")
-        codes = language_code(source, languages.source), language_code(target, languages.target)
+        codes = language_codes(source, target, languages)
         start = needed(target, start_role(config, "eos"), "an M2M-100")
         if source.config.get("legacy_behaviour"):
             return SequenceFormat((ends[0], codes[0]), (ends[1],), start, (), codes[1])
@@ -91,18 +101,20 @@ class M2M100(BartLike):
 
         return M2M100ForConditionalGeneration
 
+    def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
+        from subgraft.models.families import m2m100_layout
+
+        return (
+            dict.fromkeys(self.sides, m2m100_layout.load(directory)) if m2m100_layout.is_published(directory) else None
+        )
+
     def output_bias(self, model: PreTrainedModel) -> Tensor | None:
         return None
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError where its one table would have to be two, and where padding would have another id."""
-        new = {table.padding_id for table in tables.values()} - {model.config.pad_token_id}
-        if new:
-            raise UserError(
-                f"this {self.model_type} model counts positions from its padding id, {model.config.pad_token_id}, and "
-                f"the vocabulary's is {next(iter(new))}",
-                hint="Use a vocabulary that pads with the same id: `subgraft vocab learn` makes SentencePiece ones so.",
-            )
+        for table in tables.values():
+            same_padding_only(self.model_type, model.config.pad_token_id, table.padding_id)
         return super().replace_tables(model, tables)
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
@@ -118,8 +130,4 @@ class M2M100(BartLike):
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         if not shared:
             raise one_table_only(self.model_type)
-        kept = {name: value for name, value in settings.items() if name not in _OF_SEPARATE_SIDES}
-        return self.model_class(), type(config)(**kept)
-
-
-_OF_SEPARATE_SIDES = ("decoder_vocab_size", "encoder_pad_token_id")
+        return self.model_class(), type(config)(**self.without_second_side(settings))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Side, needed, start_role
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Side, needed, start_role, target_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,11 +41,15 @@ class Marian(BartLike):
         return Parameters(trained + 2 * config["max_position_embeddings"] * width, trained)
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A sentence and its end; decoding starts with padding, unless the configuration names another role."""
+        """A sentence and its end; decoding starts with padding, unless the configuration names another role.
+
+        Where the encoder's vocabulary has codes of target languages (>>fra<<), a source begins with one of them.
+        """
         ends = (needed(source, "eos", "a Marian"),), (needed(target, "eos", "a Marian"),)
-        return SequenceFormat(*ends, needed(target, start_role(config, "pad"), "a Marian"))
+        start = needed(target, start_role(config, "pad"), "a Marian")
+        return SequenceFormat(*ends, start, target_named(source, languages, ">>"))
 
     def described(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}

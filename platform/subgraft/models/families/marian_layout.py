@@ -12,18 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import SideName
-from subgraft.errors import UserError
-from subgraft.jsonfiles import read_bytes, read_object
-from subgraft.vocabulary.directory import Source
-from subgraft.vocabulary.sentencepiece_model import convert
-from subgraft.vocabulary.soundness import refusing
+from subgraft.models.families.numbered_pieces import numbered, read_numbering
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 _ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 _NEEDED = ("eos", "unk", "pad")
-# Below the score of any segmentation by pieces of its own, per character: so that a piece of the other language is
-# chosen only for a character that the side itself does not know, as a Marian tokenizer does.
-_FOREIGN_SCORE = -1e6
 
 
 def is_published(directory: Path) -> bool:
@@ -69,52 +62,10 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _load_side(model: Path, numbering: Path) -> Tokenizer:
-    ids = _read_numbering(numbering)
-    try:
-        with refusing("not in a form that is known"):
-            specification = json.loads(convert(read_bytes(model)).to_str())
-            specification["model"] = _renumbered(specification["model"], ids)
-            specification["added_tokens"] = [
-                _added(piece, i) for piece, i in sorted(ids.items(), key=lambda item: item[1]) if _is_special(piece)
-            ]
-            return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), _ROLES))
-    except UserError as error:
-        what = f"this vocabulary cannot be read: {error.what}"
-        raise UserError(what, where=str(model), hint=error.hint) from error
-
-
-def _read_numbering(path: Path) -> dict[str, int]:
-    ids = read_object(path)
-    if not all(type(i) is int for i in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
-        raise UserError("no numbering of pieces: its ids are not 0, 1, …", where=str(path))
-    if not set(_ROLES.values()) <= set(ids):
-        raise UserError("no numbering of pieces: </s>, <unk> or <pad> is missing", where=str(path))
-    return ids
+    ids = read_numbering(numbering, _ROLES.values())
+    return numbered(model, ids, filter(_is_special, ids), _ROLES)
 
 
 def _is_special(piece: str) -> bool:
     """The three roles, and target languages as multilingual models expect them: >>fra<<."""
     return piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))
-
-
-def _added(piece: str, token_id: int) -> dict[str, Any]:
-    return {
-        "id": token_id,
-        "content": piece,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
-
-
-def _renumbered(model: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    """The segmentation model over the published ids. Pieces that it knows but the numbering lacks are left out."""
-    if model["type"] == "Unigram":
-        scores = dict(model["vocab"])
-        ordered = sorted(ids, key=lambda piece: ids[piece])
-        vocabulary = [(piece, scores.get(piece, _FOREIGN_SCORE * len(piece))) for piece in ordered]
-        return {**model, "vocab": vocabulary, "unk_id": ids["<unk>"]}
-    merges = [(left, right) for left, right in model["merges"] if {left, right, left + right} <= ids.keys()]
-    return {**model, "vocab": ids, "merges": merges, "unk_token": "<unk>"}

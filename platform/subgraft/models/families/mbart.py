@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, language_code, needed, start_role
+from subgraft.models.families.parts import Config, Parameters, SequenceFormat, language_codes, needed, start_role
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -43,16 +43,17 @@ class MBart(BartLike):
         return Parameters(total, total)
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
         """A sentence, its end and the code of its language, with which the decoder also starts.
 
-        Raises UserError for an mBART-50, whose configuration starts decoding with the end of a sentence.
+        An mBART-50 (Tang et al., 2020), whose configuration starts decoding with the end of a sentence, puts the code
+        before a sentence instead, and predicts that of the target.
         """
-        if start_role(config, "language") == "eos":
-            raise UserError("this mBART puts language codes before a sentence, as mBART-50 does: that is not known")
         ends = needed(source, "eos", "an mBART"), needed(target, "eos", "an mBART")
-        codes = language_code(source, languages.source), language_code(target, languages.target)
+        codes = language_codes(source, target, languages)
+        if start_role(config, "language") == "eos":
+            return SequenceFormat((ends[0],), (ends[1],), ends[1], (codes[0],), codes[1])
         return SequenceFormat((ends[0], codes[0]), (ends[1], codes[1]), codes[1])
 
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:

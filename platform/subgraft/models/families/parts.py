@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from subgraft.errors import UserError
+from subgraft.models.families.same_language import same_language
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from subgraft.config.base import SideName
+    from subgraft.config.corpora import Languages
     from subgraft.vocabulary.tokenizer import Tokenizer
 
 Config: TypeAlias = Mapping[str, Any]
+
+# What M2M-100, Marian and MADLAD-400 put around a language's code: __fr__, >>fra<<, <2fr>.
+_MARKED = re.compile(r"(?:__|>>|<2)(.+?)(?:__|<<|>)")
 
 
 class Parameters(NamedTuple):
@@ -98,8 +104,10 @@ class SequenceFormat:
         return max(len(self.source_beginning) + len(self.source_ending), self.target_begins + len(self.target_ending))
 
 
-def start_role(config: Config, default: str) -> str:
+def start_role(config: Config, default: str, another: str | None = None) -> str:
     """The role of the token that decoding starts with by the configuration; `default` where it does not say.
+
+    another: where it says a token that is neither padding nor an end nor a beginning; `default` if None.
 
     Padding comes first where ids have several roles: models that start with padding pad with another model's end.
     """
@@ -107,27 +115,63 @@ def start_role(config: Config, default: str) -> str:
     if start is None:
         return default
     roles = ("pad", "bos", "eos")
-    return next((role for role in roles if config.get(f"{role}_token_id") == start), default)
+    return next((role for role in roles if config.get(f"{role}_token_id") == start), another or default)
 
 
 def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
     """The id of a special token. Raises UserError where the vocabulary has none. model: as a message names it."""
-    names = {"bos": "the beginning of a sentence", "eos": "the end of a sentence", "pad": "padding"}
+    names = {
+        "bos": "the beginning of a sentence",
+        "eos": "the end of a sentence",
+        "pad": "padding",
+        "unk": "what is unknown",
+    }
     if role not in tokenizer.special:
         raise UserError(f"the vocabulary has no token for {names[role]}, which {model} needs")
     return tokenizer.special[role]
 
 
 def language_code(tokenizer: Tokenizer, language: str) -> int:
-    """The id of a language's code: `en`, `en_XX` and `en-XX` all find en_XX, and `en` finds M2M100's __en__.
+    """The id of a language's code: `en`, `eng` and `en-XX` find en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
 
-    Raises UserError where there is none.
+    Raises UserError where there is none, and where a language has several (two scripts, as a rule) and none is named.
     """
     wanted = language.replace("-", "_")
-    for code, token in sorted(tokenizer.languages.items()):
-        if code == wanted or code.strip("_").split("_")[0] == wanted:
-            return token
+    codes = {code: _MARKED.sub(r"\1", code) for code in sorted(tokenizer.languages)}
+    named = [code for code, plain in codes.items() if wanted in (code, plain)]
+    same = same_language(wanted)
+    found = named or [code for code, plain in codes.items() if plain.split("_")[0] in same]
+    if len(found) == 1 or named:
+        return tokenizer.languages[found[0]]
+    if found:
+        raise UserError(f"the vocabulary has several codes for '{language}'", hint=f"Name one: {', '.join(found)}.")
     raise UserError(
-        f"the vocabulary has no language code for '{language}'",
-        hint=f"It has: {', '.join(sorted(tokenizer.languages)) or 'none'}.",
+        f"the vocabulary has no language code for '{language}'", hint=f"It has: {', '.join(codes) or 'none'}."
     )
+
+
+def language_codes(source: Tokenizer, target: Tokenizer, languages: Languages | None) -> tuple[int, int]:
+    """Ids of the codes of both languages, each in its side's vocabulary. Raises UserError where there are none."""
+    pair = given_languages(languages, source)
+    return language_code(source, pair.source), language_code(target, pair.target)
+
+
+def given_languages(languages: Languages | None, tokenizer: Tokenizer) -> Languages:
+    """The languages that a model with language codes needs. Raises UserError where they are not given."""
+    if languages is None:
+        raise UserError(
+            "this model has a code for each language, and nothing says which languages are meant",
+            where="--languages",
+            hint=f"Give --languages SOURCE-TARGET. Its codes: {', '.join(sorted(tokenizer.languages))}.",
+        )
+    return languages
+
+
+def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> tuple[int, ...]:
+    """What sources begin with in a model that is told its target language there; nothing in one that is not.
+
+    mark: what such codes begin with. Raises UserError where the vocabulary has such codes, and no language is given.
+    """
+    if not any(code.startswith(mark) for code in source.languages):
+        return ()
+    return (language_code(source, given_languages(languages, source).target),)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""T5 (Raffel et al., JMLR 2020), and its version 1.1, whose output projection is a table of its own."""
+"""T5 (Raffel et al., JMLR 2020), its version 1.1, whose output projection is a table of its own, and mT5 like that."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from subgraft.errors import UserError
 from subgraft.models.families.family import Family, one_table_only
 from subgraft.models.families.parts import (
     Config,
@@ -17,6 +18,7 @@ from subgraft.models.families.parts import (
     TableSize,
     needed,
     start_role,
+    target_named,
 )
 
 if TYPE_CHECKING:
@@ -29,23 +31,23 @@ if TYPE_CHECKING:
     from subgraft.vocabulary.tokenizer import Tokenizer
 
 
-def is_tied(config: Config) -> bool:
-    """Whether the output projection is the input table, which reads scaled states; of version 1.1 neither holds.
-
-    Published files say so by `tie_word_embeddings`; transformers makes `scale_decoder_outputs` of it.
-    """
-    return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
-
-
 class T5(Family):
     """One table for encoder and decoder; relative positions, so that nothing limits a text; no biases at all."""
 
     model_type = "t5"
     objectives = frozenset({"translation"})
+    one_table = True
 
     def position_limit(self, config: Config) -> int | None:
         """None, whatever `n_positions` says: that is how long the texts of its pretraining were."""
         return None
+
+    def is_tied(self, config: Config) -> bool:
+        """Whether the output projection is the input table, which reads scaled states; of version 1.1 neither holds.
+
+        Published files say so by `tie_word_embeddings`; transformers makes `scale_decoder_outputs` of it.
+        """
+        return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
 
     def layers(self, config: Config, side: SideName) -> int:
         own = config.get("num_decoder_layers") if side == "decoder" else None
@@ -82,7 +84,7 @@ class T5(Family):
 
     def table_sizes(self, config: Config) -> list[TableSize]:
         numbers = config["vocab_size"] * self.width(config)
-        own = [] if is_tied(config) else [TableSize(frozenset({"decoder"}), numbers)]
+        own = [] if self.is_tied(config) else [TableSize(frozenset({"decoder"}), numbers)]
         return [TableSize(frozenset(self.sides), numbers), *own]
 
     def projections(self, config: Config) -> list[Projection]:
@@ -96,11 +98,16 @@ class T5(Family):
         return [*found, Projection("wo", inner, width, layers)]
 
     def sequence_format(
-        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A sentence and its end; decoding starts with padding. The prefix that names a task is part of the text."""
+        """A sentence and its end; decoding starts with padding (MADLAD-400's with the unknown token).
+
+        The prefix that names a task is part of the text. Where the vocabulary has codes of target languages (<2fr>), as
+        MADLAD-400's has, a source begins with one.
+        """
         ends = (needed(source, "eos", "a T5"),), (needed(target, "eos", "a T5"),)
-        return SequenceFormat(*ends, needed(target, start_role(config, "pad"), "a T5"))
+        start = needed(target, start_role(config, "pad", another="unk"), "a T5")
+        return SequenceFormat(*ends, start, target_named(source, languages, "<2"))
 
     def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
@@ -153,7 +160,7 @@ class T5(Family):
         """
         from torch import nn
 
-        if is_tied(model.config.to_dict()):
+        if self.is_tied(model.config.to_dict()):
             return
         model.config.tie_word_embeddings = False
         model.all_tied_weights_keys.pop("lm_head.weight", None)
@@ -164,7 +171,7 @@ class T5(Family):
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         from subgraft.models.families.ctranslate2_loading import specification
 
-        return specification("T5Loader", model, tie_word_embeddings=is_tied(model.config.to_dict()))
+        return specification("T5Loader", model, tie_word_embeddings=self.is_tied(model.config.to_dict()))
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = getattr(model, name).embed_tokens
@@ -174,7 +181,7 @@ class T5(Family):
         """Where the projection is the input table, states are scaled by d^-½."""
         from torch import mul
 
-        return partial(mul, other=model.config.d_model**-0.5) if is_tied(model.config.to_dict()) else None
+        return partial(mul, other=model.config.d_model**-0.5) if self.is_tied(model.config.to_dict()) else None
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError where its one table would have to be two."""
@@ -188,3 +195,20 @@ class T5(Family):
         for other in others:
             other.weight, other.num_embeddings = table.weight, table.num_embeddings
         return model
+
+
+class MT5(T5):
+    """mT5 (Xue et al., NAACL 2021): version 1.1 under a model type of its own, whatever its files say of being tied."""
+
+    model_type = "mt5"
+
+    def is_tied(self, config: Config) -> bool:
+        return False
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import MT5ForConditionalGeneration
+
+        return MT5ForConditionalGeneration
+
+    def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        raise UserError("an mT5 cannot be built", hint="Build a T5 with `tied: false` and `gated: true`.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import UserError
+from subgraft.models.families.bart import Bart
 from subgraft.models.families.bert import Bert
 from subgraft.models.families.bert2bert import Bert2Bert
 from subgraft.models.families.family import Family
@@ -14,7 +15,9 @@ from subgraft.models.families.llama import Llama
 from subgraft.models.families.m2m100 import M2M100
 from subgraft.models.families.marian import Marian
 from subgraft.models.families.mbart import MBart, SplitMBart
-from subgraft.models.families.t5 import T5
+from subgraft.models.families.qwen import Qwen2, Qwen3
+from subgraft.models.families.t5 import MT5, T5
+from subgraft.models.families.xlm_roberta import XLMRoberta
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,10 +29,15 @@ FAMILIES: Mapping[str, Family] = {
     MBart.model_type: MBart(),
     SplitMBart.model_type: SplitMBart(),
     Bert.model_type: Bert(),
+    XLMRoberta.model_type: XLMRoberta(),
     Bert2Bert.model_type: Bert2Bert(),
     GPT2.model_type: GPT2(),
     Llama.model_type: Llama(),
+    Qwen2.model_type: Qwen2(),
+    Qwen3.model_type: Qwen3(),
     T5.model_type: T5(),
+    MT5.model_type: MT5(),
+    Bart.model_type: Bart(),
     M2M100.model_type: M2M100(),
 }
 

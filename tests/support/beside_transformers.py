@@ -1,0 +1,138 @@
+# mypy: allow-untyped-calls
+"""What a published checkpoint gives here, beside what transformers alone makes of the same directory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast
+
+from published import Checkpoint, english, german
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of, language_code
+from subgraft.models.hub import read_config
+from subgraft.models.tokenizers import load_tokenizers
+from subgraft.stages.evaluate import translator
+
+# Hard to cut: white space of all kinds, code points composed and not, scripts that no piece is of, marks and markup.
+ADVERSARIAL = (
+    "",
+    " ",
+    "  two  spaces  ",
+    "tab\there",
+    "a_b_c ▁d __e__ ##f Ġg",
+    "naïve café nai\u0308ve",
+    "ﬁne ½ ② ｆｕｌｌ",
+    "日本語のテキスト한국어 ไทย",
+    "مرحبا بالعالم שלום",
+    "😀👍🏽 e\u0301\u0302",
+    "zero\u200bwidth\u00a0space\u00adsoft",
+    "http://example.org/?q=1&r=<b>x</b>",
+    "1,234.56 € 10^-3 -- ... !!!",
+    "don't can't I'll 'quoted' “so”",
+    "UPPER lower MiXeD straße STRASSE",
+    "x" * 120,
+    "$%&/()=?`´*+~#'-_.:,;<>|^°",
+)
+
+
+def lines(count: int = 1000) -> list[str]:
+    """Real ones where SUBGRAFT_DATA names a folder of corpora, else of the built-in corpus; adversarial ones first."""
+    found: list[str] = []
+    data = os.environ.get("SUBGRAFT_DATA")
+    for path in sorted(Path(data).glob("en-*/*/*.en.gz")) if data else ():
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            found += [line.rstrip("\n") for _, line in zip(range(count // 4), file, strict=False)]
+    return [*ADVERSARIAL, *(found or [*english(), *german()])[:count]]
+
+
+def reference(directory: Path, checkpoint: Checkpoint) -> Any:
+    """The tokenizer that users of transformers have."""
+    if checkpoint.as_file:
+        return PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"), pad_token="<s>")
+    return AutoTokenizer.from_pretrained(directory, **checkpoint.settings)
+
+
+def differing(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> list[str]:
+    """The texts whose ids are not those that transformers' tokenizer gives, special tokens around them included.
+
+    A decoder alone is given no end, and a beginning only by some tokenizers: of these the ids between are compared.
+    """
+    theirs = reference(directory, checkpoint)
+    tokenizers = load_tokenizers(directory)
+    ours = tokenizers.get("encoder", tokenizers["decoder"])
+    config = read_config(directory)
+    form = family_of(config).sequence_format(config, ours, tokenizers["decoder"], checkpoint.languages)
+    alone = "encoder" not in tokenizers
+    found = ours.encode_batch(texts)
+    if not alone:
+        found = [[*form.source_beginning, *ids, *form.source_ending] for ids in found]
+    expected = [theirs(checkpoint.prompt + text, add_special_tokens=not alone).input_ids for text in texts]
+    return [text for text, ids, wanted in zip(texts, found, expected, strict=True) if ids != wanted]
+
+
+@torch.inference_mode()
+def equal_outputs(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> tuple[int, int]:
+    """How many greedy outputs are transformers' own, token by token, and how many of them are different texts' own.
+
+    Ours may end first, at our limit by the length of the source; theirs are compared as far.
+    """
+    bundle = Bundle.load(directory)
+    if "encoder" not in bundle.tokenizers:
+        return _continued(directory, bundle, texts)
+    settings = MeasurementSettings(beam=1, batch_size=7)
+    ours = [one.tokens for one in translator(bundle, checkpoint.languages, settings).with_probabilities(texts)]
+    tokenizer = reference(directory, checkpoint)
+    model = AutoModelForSeq2SeqLM.from_pretrained(directory).eval()
+    forced = _forced(directory, bundle, checkpoint)
+    equal = 0
+    ends = [[bundle.decoder.special[role]] for role in ("eos", "pad")]  # an output is read up to either
+    begins = 1 + bundle.sequence_format(checkpoint.languages).target_begins
+    for text, output in zip(texts, ours, strict=True):
+        given = tokenizer(checkpoint.prompt + text, return_tensors="pt")
+        given.pop("token_type_ids", None)
+        limit = {"max_length": begins + len(output) + 1, "num_beams": 1, "early_stopping": False, **forced}
+        written = model.generate(**given, **limit, forced_eos_token_id=None)[0].tolist()
+        body, last = tuple(written[begins : begins + len(output)]), written[begins + len(output) :]
+        equal += output == body and (bool(output) or last[:1] in ends)
+    return equal, len(set(ours))
+
+
+def _forced(directory: Path, bundle: Bundle, checkpoint: Checkpoint) -> dict[str, Any]:
+    """What users of transformers say of the target language: where outputs begin with its code, or start with it."""
+    kind = bundle.model.config.model_type
+    if checkpoint.languages is None or kind not in ("mbart", "m2m_100"):
+        return {}
+    code = language_code(bundle.decoder, checkpoint.languages.target)
+    old = kind == "mbart" and bundle.model.config.decoder_start_token_id is None
+    return {"decoder_start_token_id" if old else "forced_bos_token_id": code}
+
+
+def _continued(directory: Path, bundle: Bundle, texts: Sequence[str]) -> tuple[int, int]:
+    from subgraft.stages.continuation import continuer
+
+    write = continuer(bundle, None, MeasurementSettings(beam=1), max_tokens=12)
+    start = bundle.sequence_format(None).start
+    # Of half precision padding changes the last bits, and with them the choice between nearly equal tokens.
+    ours = write(texts, 7 if bundle.model.dtype == torch.float32 else 1)
+    tokenizer: Any = AutoTokenizer.from_pretrained(directory)
+    model = AutoModelForCausalLM.from_pretrained(directory).eval()
+    equal = 0
+    for text, output in zip(texts, ours, strict=True):
+        prompt = tokenizer(text, add_special_tokens=False).input_ids
+        given = torch.tensor([[start, *prompt]])
+        written = model.generate(given, max_new_tokens=12, num_beams=1, do_sample=False)[0, 1:].tolist()
+        whole = tokenizer.decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        added, written_here = _one_line(whole[len(tokenizer.decode(prompt)) :]), _one_line(output)
+        equal += added.startswith(written_here) and bool(added) == bool(written_here)
+    return equal, len(set(ours))
+
+
+def _one_line(text: str) -> str:
+    return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in text)

@@ -1,0 +1,580 @@
+"""Checkpoints as they are published, small: the files of each by name and form, a vocabulary of its class, few weights.
+
+Vocabularies are trained on the built-in corpus by the libraries that the published ones were trained with. What lies
+in a directory beside weights is what the hub has there: some have tokenizer.json, some a SentencePiece model alone.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import tokenizers
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
+
+from subgraft.config.corpora import Languages
+from subgraft.sources.generated import corpus
+
+WIDTH, LAYERS, HEADS, INNER, POSITIONS = 16, 1, 2, 24, 64
+TWO_STACKS: dict[str, Any] = {
+    "d_model": WIDTH,
+    "encoder_layers": LAYERS,
+    "decoder_layers": LAYERS,
+    "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": HEADS,
+    "encoder_ffn_dim": INNER,
+    "decoder_ffn_dim": INNER,
+    "max_position_embeddings": POSITIONS,
+    "init_std": 0.5,
+}
+BERT_LIKE: dict[str, Any] = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": INNER,
+    "initializer_range": 0.5,
+}
+DECODER: dict[str, Any] = {**BERT_LIKE, "num_key_value_heads": 1, "max_position_embeddings": POSITIONS}
+ENGLISH_GERMAN = Languages(source="en", target="de")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One published checkpoint.
+
+    name: as people call it.  publish: writes its directory.  languages: what --languages says of it, if anything.
+    prompt: what transformers' users put before a text, which is no part of our input.  settings: of its tokenizer.
+    as_file: whether tokenizer.json is read as it stands: transformers 5 makes a T5's anew, with the third piece for
+    what is unknown, which in MADLAD-400 is the end.
+    """
+
+    name: str
+    publish: Callable[[Path], None]
+    languages: Languages | None = None
+    prompt: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    as_file: bool = False
+
+
+@cache
+def english(count: int = 1200) -> tuple[str, ...]:
+    return tuple(pair[0] for pair in corpus.pairs("everyday", "train", count))
+
+
+@cache
+def german(count: int = 1200) -> tuple[str, ...]:
+    return tuple(pair[1] for pair in corpus.pairs("everyday", "train", count))
+
+
+@cache
+def sentencepiece_model(kind: str, size: int, languages: str = "en de", **options: Any) -> bytes:
+    """A trained SentencePiece model, with the normalisation that all published ones here have."""
+    lines = [*(english() if "en" in languages else ()), *(german() if "de" in languages else ())]
+    # Published ones know every character of a keyboard.
+    lines += ["Straße 10 % (§ 5) „ja“ – 7,50 €; “no” … " + " ".join(map(chr, range(33, 127)))] * 20
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=size,
+        num_threads=1,
+        minloglevel=2,
+        **{"character_coverage": 1.0, "normalization_rule_name": "nmt_nfkc", **options},
+    )
+    return model.getvalue()
+
+
+def _pieces(model: bytes) -> list[str]:
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [processor.id_to_piece(i) for i in range(len(processor))]
+
+
+def _json(directory: Path, **files: Any) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (directory / f"{name}.json").write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def _seen(directory: Path) -> int:
+    """How many ids the tokenizer has that transformers makes of the directory; it needs the model's type there."""
+    return len(transformers.AutoTokenizer.from_pretrained(directory))
+
+
+def _write_tokenizer_json(directory: Path) -> None:
+    """As transformers makes it of the other files."""
+    built = transformers.AutoTokenizer.from_pretrained(directory)
+    built.backend_tokenizer.save(str(directory / "tokenizer.json"))
+
+
+def _weights(
+    directory: Path, kind: type[PreTrainedModel], config: PreTrainedConfig, extra: Mapping[str, Any] | None = None
+) -> PreTrainedModel:
+    """config.json, weights and generation settings of a model drawn here; `extra` is what config.json says beside."""
+    torch.manual_seed(3)
+    model = kind(config)
+    model.train(False)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias") and "layer_norm" not in name:
+                parameter.normal_(0.0, 0.2)
+    model.save_pretrained(directory)
+    told = json.loads((directory / "config.json").read_text()) | dict(extra or {})
+    _json(directory, config={name: value for name, value in told.items() if value is not None})
+    return model
+
+
+# Marian.
+
+
+def opus_mt(directory: Path, codes: Sequence[str] = (), **config: Any) -> None:
+    """Helsinki-NLP/opus-mt: two SentencePiece models, one numbering, the padding id last."""
+    directory.mkdir(parents=True, exist_ok=True)
+    sides = {"source": sentencepiece_model("unigram", 500, "en"), "target": sentencepiece_model("unigram", 520, "de")}
+    for side, model in sides.items():
+        (directory / f"{side}.spm").write_bytes(model)
+    pieces = [piece for model in sides.values() for piece in _pieces(model)]
+    special = ("<s>", "</s>", "<unk>")
+    ordered = ["</s>", "<unk>", *dict.fromkeys(piece for piece in pieces if piece not in special), *codes, "<pad>"]
+    target = "mul" if codes else "de"
+    _json(
+        directory,
+        vocab={piece: i for i, piece in enumerate(ordered)},
+        tokenizer_config={"source_lang": "en", "target_lang": target, "model_max_length": 512},
+    )
+    padding = len(ordered) - 1
+    described = transformers.MarianConfig(  # type: ignore[call-arg]
+        **TWO_STACKS,
+        vocab_size=len(ordered),
+        decoder_vocab_size=len(ordered),
+        pad_token_id=padding,
+        decoder_start_token_id=padding,
+        eos_token_id=0,
+        forced_eos_token_id=0,
+        bos_token_id=0,
+        activation_function="swish",
+        scale_embedding=True,
+        bad_words_ids=[[padding]],
+        **config,
+    )
+    beside = {"add_final_layer_norm": False, "normalize_before": False, "static_position_embeddings": True}
+    _weights(directory, transformers.MarianMTModel, described, {**beside, "num_beams": 4, "max_length": 512})
+
+
+def opus_mt_many(directory: Path) -> None:
+    opus_mt(directory, (">>fra<<", ">>deu<<", ">>cmn_Hans<<"))
+
+
+# mBART.
+
+
+def mbart(directory: Path, tokenizer: str, sizes: Mapping[str, Any] | None = None, **config: Any) -> None:
+    """facebook/mbart: a SentencePiece model alone; codes and mask are added by the tokenizer's class."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "sentencepiece.bpe.model").write_bytes(sentencepiece_model("unigram", 600))
+    _json(directory, config={"model_type": "mbart"}, tokenizer_config={"tokenizer_class": tokenizer})
+    described = transformers.MBartConfig(
+        **TWO_STACKS,
+        vocab_size=_seen(directory),
+        scale_embedding=True,
+        forced_eos_token_id=2,
+        **{"decoder_start_token_id": None, **config},
+    )
+    _weights(
+        directory,
+        transformers.MBartForConditionalGeneration,
+        described,
+        {"normalize_before": True, "add_final_layer_norm": True, "num_beams": 5, "tokenizer_class": tokenizer},
+    )
+
+
+def mbart_cc25(directory: Path) -> None:
+    """Its config.json names no start for the decoder, but one in an example; there is no generation_config.json."""
+    mbart(directory, "MBartTokenizer")
+    (directory / "generation_config.json").unlink()
+    (directory / "tokenizer_config.json").unlink()
+    told = json.loads((directory / "config.json").read_text())
+    told.pop("tokenizer_class")
+    told["task_specific_params"] = {"translation_en_to_ro": {"decoder_start_token_id": 250020}}
+    _json(directory, config=told)
+
+
+def mbart_50(directory: Path, **config: Any) -> None:
+    mbart(directory, "MBart50Tokenizer", decoder_start_token_id=2, **config)
+
+
+def mbart_50_to_english(directory: Path) -> None:
+    """It names the code that every output begins with."""
+    mbart_50(directory)
+    code = transformers.AutoTokenizer.from_pretrained(directory).convert_tokens_to_ids("en_XX")
+    for name in ("config", "generation_config"):
+        told = json.loads((directory / f"{name}.json").read_text())
+        _json(directory, **{name: {**told, "forced_bos_token_id": code}})
+
+
+# M2M-100 and NLLB.
+
+
+def _m2m100(directory: Path, vocabulary: int, **beside: Any) -> None:
+    described = transformers.M2M100Config(
+        **TWO_STACKS,
+        vocab_size=vocabulary,
+        scale_embedding=True,
+        decoder_start_token_id=2,
+        encoder_layerdrop=0.05,
+        decoder_layerdrop=0.05,
+    )
+    _weights(directory, transformers.M2M100ForConditionalGeneration, described, beside)
+
+
+def m2m100(directory: Path) -> None:
+    """facebook/m2m100_418M: vocab.json numbers the pieces of a SentencePiece model; eight rows are nobody's."""
+    directory.mkdir(parents=True, exist_ok=True)
+    model = sentencepiece_model("bpe", 600)
+    (directory / "sentencepiece.bpe.model").write_bytes(model)
+    pieces = [piece for piece in _pieces(model) if piece not in ("<s>", "</s>", "<unk>")]
+    ordered = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    roles = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
+    special = {f"{role}_token": piece for role, piece in roles.items()}
+    told = {**special, "tokenizer_class": "M2M100Tokenizer", "num_madeup_words": 8, "model_max_length": 1024}
+    _json(
+        directory,
+        vocab={piece: i for i, piece in enumerate(ordered)},
+        config={"model_type": "m2m_100"},
+        tokenizer_config=told,
+        special_tokens_map=special,
+    )
+    _m2m100(directory, len(ordered) + 100 + 8)
+
+
+def nllb(directory: Path, legacy: bool = False) -> None:
+    """facebook/nllb-200: a SentencePiece model and tokenizer.json, and a row at the end that is nobody's."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "sentencepiece.bpe.model").write_bytes(sentencepiece_model("bpe", 600))
+    told = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "tgt_lang": None, "model_max_length": 1024}
+    told |= {"legacy_behaviour": True} if legacy else {}
+    _json(directory, config={"model_type": "m2m_100"}, tokenizer_config=told)
+    backend: Any = transformers.AutoTokenizer.from_pretrained(directory).backend_tokenizer
+    codes = [tokenizers.AddedToken(code, special=True, normalized=False) for code in NLLB_CODES]
+    backend.add_special_tokens(codes)
+    backend.save(str(directory / "tokenizer.json"))
+    _json(directory, special_tokens_map={"additional_special_tokens": NLLB_CODES})
+    _m2m100(directory, _seen(directory) + 1, tokenizer_class="NllbTokenizer", max_length=200)
+
+
+# T5.
+
+
+T5_SHAPE: dict[str, Any] = {
+    "d_model": WIDTH,
+    "d_kv": WIDTH // HEADS,
+    "d_ff": INNER,
+    "num_layers": LAYERS,
+    "num_decoder_layers": LAYERS,
+    "num_heads": HEADS,
+    "relative_attention_num_buckets": 8,
+    "decoder_start_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+OWN_PROJECTION: dict[str, Any] = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+T5_SPECIAL = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+
+
+def t5(directory: Path) -> None:
+    """google-t5/t5-small: a table of more rows than there are pieces."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "spiece.model").write_bytes(sentencepiece_model("unigram", 600, **T5_SPECIAL))
+    _json(directory, config={"model_type": "t5"}, tokenizer_config={"model_max_length": 512})
+    _write_tokenizer_json(directory)
+    config = transformers.T5Config(**T5_SHAPE, vocab_size=_seen(directory) + 28)
+    prefix = {"translation_en_to_de": {"prefix": "translate English to German: ", "num_beams": 4, "max_length": 300}}
+    _weights(
+        directory,
+        transformers.T5ForConditionalGeneration,
+        config,
+        {"task_specific_params": prefix, "n_positions": 512, "output_past": True, "tie_word_embeddings": None},
+    )
+
+
+def t5_v1_1(directory: Path) -> None:
+    """google/t5-v1_1-small and flan-t5-small: a projection of its own, gated layers."""
+    t5(directory)
+    config = transformers.T5Config(**T5_SHAPE, **OWN_PROJECTION, vocab_size=_seen(directory) + 28)
+    _weights(directory, transformers.T5ForConditionalGeneration, config, {"tie_word_embeddings": False})
+
+
+def mt5(directory: Path) -> None:
+    """google/mt5-small: a model type of its own, and a SentencePiece model alone."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "spiece.model").write_bytes(sentencepiece_model("unigram", 600, **T5_SPECIAL))
+    special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    told = {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer", "additional_special_tokens": None}
+    _json(directory, config={"model_type": "mt5"}, tokenizer_config=told, special_tokens_map=special)
+    config = transformers.MT5Config(**T5_SHAPE, **OWN_PROJECTION, vocab_size=_seen(directory) + 12)
+    _weights(directory, transformers.MT5ForConditionalGeneration, config, {"tokenizer_class": "T5Tokenizer"})
+
+
+def madlad400(directory: Path) -> None:
+    """google/madlad400-3b-mt: a T5 whose SentencePiece model has a piece for each target language."""
+    directory.mkdir(parents=True, exist_ok=True)
+    order = {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
+    model = sentencepiece_model("unigram", 600, user_defined_symbols="<2de>,<2fr>,<2zh_Hant>", **order)
+    (directory / "spiece.model").write_bytes(model)
+    special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<s>"}
+    backend = _of_sentencepiece(model)
+    backend.save(str(directory / "tokenizer.json"))
+    told = {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer", "additional_special_tokens": []}
+    _json(directory, config={"model_type": "t5"}, tokenizer_config=told, special_tokens_map=special)
+    shape = {**T5_SHAPE, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 0}
+    config = transformers.T5Config(**shape, **OWN_PROJECTION, vocab_size=len(_pieces(model)))
+    _weights(directory, transformers.T5ForConditionalGeneration, config, {"tokenizer_class": "T5Tokenizer"})
+
+
+def _of_sentencepiece(model: bytes) -> tokenizers.Tokenizer:
+    """As a T5's tokenizer.json reads: precompiled characters, white space, ▁; user-defined pieces are added tokens."""
+    from subgraft.vocabulary.sentencepiece_model import parse
+
+    proto = parse(model)
+    built = tokenizers.Tokenizer(models.Unigram([(piece.piece, piece.score) for piece in proto.pieces], 0, False))
+    built.normalizer = tokenizers.normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+    words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    built.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), words])
+    built.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    for piece in proto.pieces:
+        if piece.type in (2, 3):
+            built.add_special_tokens([tokenizers.AddedToken(piece.piece, special=True)])
+        elif piece.type == 4:
+            built.add_tokens([tokenizers.AddedToken(piece.piece, normalized=False)])
+    built.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", built.token_to_id("</s>"))]
+    )
+    return built
+
+
+# Byte-level BPE.
+
+
+@cache
+def byte_level(size: int, special: tuple[str, ...], splitting: str = "gpt2", prefix: bool = False) -> str:
+    """A trained tokenizer.json. splitting: GPT-2's own, or the pattern that Llama 3 and Qwen cut words by."""
+    built = tokenizers.Tokenizer(models.BPE(unk_token=None))
+    if splitting == "gpt2":
+        built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=True)
+    else:
+        pattern = (
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+            r"|\s+(?!\S)|\s+"
+        )
+        built.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        built.normalizer = tokenizers.normalizers.NFC()
+    built.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    first = [] if splitting == "qwen" else list(special)
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=first, initial_alphabet=alphabet, show_progress=False)
+    built.train_from_iterator([*english(), *german()], trainer)
+    built.add_special_tokens([tokenizers.AddedToken(piece, special=True) for piece in special])
+    return str(built.to_str())
+
+
+def _write_byte_level(directory: Path, told: str, both: bool = True) -> int:
+    """tokenizer.json and, as older ones have it, vocab.json and merges.txt. How many pieces there are."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "tokenizer.json").write_text(told, encoding="utf-8")
+    model = json.loads(told)["model"]
+    if both:
+        _json(directory, vocab=model["vocab"])
+        merges: Iterable[Any] = model["merges"]
+        lines = [merge if isinstance(merge, str) else " ".join(merge) for merge in merges]
+        text = "".join(f"{line}\n" for line in ("#version: 0.2", *lines))
+        (directory / "merges.txt").write_text(text, encoding="utf-8")
+    return int(tokenizers.Tokenizer.from_str(told).get_vocab_size())
+
+
+def bart(directory: Path) -> None:
+    """facebook/bart-base: GPT-2's kind of vocabulary under XLM-R's special tokens."""
+    told = json.loads(byte_level(600, ("<s>", "<pad>", "</s>", "<unk>", "<mask>")))
+    ends = {"sep": ["</s>", 2], "cls": ["<s>", 0]}
+    told["post_processor"] = {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}
+    size = _write_byte_level(directory, json.dumps(told, ensure_ascii=False))
+    _json(directory, tokenizer_config={"model_max_length": 1024})
+    config = transformers.BartConfig(**TWO_STACKS, vocab_size=size, forced_eos_token_id=2, decoder_start_token_id=2)
+    beside = {"add_bias_logits": False, "normalize_before": False, "no_repeat_ngram_size": 3, "early_stopping": True}
+    _weights(directory, transformers.BartForConditionalGeneration, config, {**beside, "num_beams": 4})
+    told = json.loads((directory / "generation_config.json").read_text())
+    _json(directory, generation_config={**told, "forced_bos_token_id": 0, "no_repeat_ngram_size": 3})
+
+
+def gpt2(directory: Path) -> None:
+    """openai-community/gpt2: one token that begins, ends and is unknown."""
+    size = _write_byte_level(directory, byte_level(600, ("<|endoftext|>",)))
+    _json(directory, tokenizer_config={"model_max_length": 1024})
+    shape: dict[str, Any] = {
+        "n_embd": WIDTH,
+        "n_layer": LAYERS,
+        "n_head": HEADS,
+        "n_positions": POSITIONS,
+        "initializer_range": 0.5,
+    }
+    end: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": 0}
+    config = transformers.GPT2Config(**shape, **end, vocab_size=size)
+    _weights(directory, transformers.GPT2LMHeadModel, config, {"n_ctx": POSITIONS, "summary_type": "cls_index"})
+
+
+def llama_2(directory: Path) -> None:
+    """meta-llama/Llama-2: SentencePiece BPE with bytes; the projection is a table of its own, weights are bf16."""
+    directory.mkdir(parents=True, exist_ok=True)
+    model = sentencepiece_model(
+        "bpe", 800, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False
+    )
+    (directory / "tokenizer.model").write_bytes(model)
+    told = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "legacy": False}
+    _json(directory, config={"model_type": "llama"}, tokenizer_config=told)
+    _write_tokenizer_json(directory)
+    config = transformers.LlamaConfig(**DECODER, vocab_size=_seen(directory), tie_word_embeddings=False)
+    config.dtype = torch.bfloat16
+    _weights(directory, transformers.LlamaForCausalLM, config)
+    _as_type(directory, torch.bfloat16)
+
+
+def llama_3(directory: Path) -> None:
+    """meta-llama/Llama-3.2-1B: byte-level BPE, a tied projection, several ends."""
+    special = ("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|reserved_special_token_0|>")
+    size = _write_byte_level(directory, byte_level(600, special, "qwen"), both=False)
+    ids = {piece: size - len(special) + i for i, piece in enumerate(special)}
+    told = {"bos_token": special[0], "eos_token": special[1], "tokenizer_class": "PreTrainedTokenizerFast"}
+    _json(directory, tokenizer_config=told)
+    ends: dict[str, Any] = {"bos_token_id": ids[special[0]], "eos_token_id": [ids[special[1]], ids[special[2]]]}
+    rope: dict[str, Any] = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    rope |= {"original_max_position_embeddings": 32, "rope_theta": 500000.0}
+    config = transformers.LlamaConfig(
+        **DECODER, **ends, vocab_size=size, head_dim=8, tie_word_embeddings=True, rope_parameters=rope
+    )
+    _weights(directory, transformers.LlamaForCausalLM, config)
+
+
+def qwen(directory: Path, kind: str) -> None:
+    """Qwen/Qwen2.5-0.5B and Qwen3-0.6B: added tokens behind the pieces, and rows behind these; no beginning."""
+    special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+    size = _write_byte_level(directory, byte_level(600, special, "qwen"))
+    told = {"bos_token": None, "eos_token": special[0], "pad_token": special[0], "tokenizer_class": "Qwen2Tokenizer"}
+    _json(directory, tokenizer_config={**told, "add_prefix_space": False, "model_max_length": 131072})
+    end = {"bos_token_id": size - 3, "eos_token_id": size - 3}
+    configs = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config}
+    classes = {"qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM}
+    heads = {"head_dim": 16} if kind == "qwen3" else {}
+    config: Any = configs[kind](**DECODER, **end, **heads, vocab_size=size + 20, tie_word_embeddings=True)
+    _weights(directory, classes[kind], config)
+    _as_type(directory, torch.bfloat16)
+
+
+# Encoders.
+
+
+def mbert(directory: Path) -> None:
+    """google-bert/bert-base-multilingual-cased: vocab.txt and tokenizer.json."""
+    from subgraft.vocabulary.learn import learn
+
+    directory.mkdir(parents=True, exist_ok=True)
+    pieces = learn([*english(), *german()], kind="wordpiece", size=500).pieces
+    (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    _json(directory, config={"model_type": "bert"}, tokenizer_config={"do_lower_case": False, "model_max_length": 512})
+    _write_tokenizer_json(directory)
+    config = transformers.BertConfig(
+        **BERT_LIKE, vocab_size=len(pieces), pad_token_id=0, max_position_embeddings=POSITIONS
+    )
+    _weights(directory, transformers.BertForMaskedLM, config, {"directionality": "bidi", "pooler_fc_size": 768})
+
+
+def xlm_roberta(directory: Path) -> None:
+    """FacebookAI/xlm-roberta-base: a SentencePiece model and tokenizer.json; positions count from the padding id."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "sentencepiece.bpe.model").write_bytes(sentencepiece_model("unigram", 600))
+    _json(directory, config={"model_type": "xlm-roberta"}, tokenizer_config={"model_max_length": 512})
+    _write_tokenizer_json(directory)
+    config = transformers.XLMRobertaConfig(
+        **BERT_LIKE,
+        vocab_size=_seen(directory),
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        max_position_embeddings=POSITIONS + 2,
+        pad_token_id=1,
+    )
+    _weights(directory, transformers.XLMRobertaForMaskedLM, config, {"output_past": True})
+
+
+# Other forms of the same weights.
+
+
+def _as_type(directory: Path, dtype: torch.dtype) -> None:
+    path = directory / "model.safetensors"
+    save_file({name: one.to(dtype) for name, one in load_file(path).items()}, path, metadata={"format": "pt"})
+    told = json.loads((directory / "config.json").read_text())
+    told.pop("dtype", None)
+    _json(directory, config={**told, "torch_dtype": str(dtype).removeprefix("torch.")})
+
+
+def half(directory: Path) -> None:
+    _as_type(directory, torch.float16)
+
+
+def sharded(directory: Path) -> None:
+    """Weights in several files, and the index that says which is where."""
+    weights = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    places = {name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(sorted(weights))}
+    for place in set(places.values()):
+        chosen = {name: tensor for name, tensor in weights.items() if places[name] == place}
+        save_file(chosen, directory / place, metadata={"format": "pt"})
+    size = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+    index = {"metadata": {"total_size": size}, "weight_map": places}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+CODES_OF_50 = Languages(source="en_XX", target="de_DE")
+CHECKPOINTS: Mapping[str, Checkpoint] = {
+    one.name: one
+    for one in (
+        Checkpoint("opus-mt-en-de", opus_mt),
+        Checkpoint("opus-mt-en-mul", opus_mt_many, ENGLISH_GERMAN, prompt=">>deu<< "),
+        Checkpoint("mbart-large-cc25", mbart_cc25, CODES_OF_50, settings={"src_lang": "en_XX"}),
+        Checkpoint("mbart-large-50", mbart_50, CODES_OF_50, settings={"src_lang": "en_XX"}),
+        Checkpoint("mbart-large-50-many-to-many-mmt", mbart_50, ENGLISH_GERMAN, settings={"src_lang": "en_XX"}),
+        Checkpoint(
+            "mbart-large-50-many-to-one-mmt",
+            mbart_50_to_english,
+            Languages(source="de_DE", target="en_XX"),
+            settings={"src_lang": "de_DE"},
+        ),
+        Checkpoint("nllb-200-distilled-600M", nllb, ENGLISH_GERMAN, settings={"src_lang": "eng_Latn"}),
+        Checkpoint("m2m100_418M", m2m100, ENGLISH_GERMAN, settings={"src_lang": "en"}),
+        Checkpoint("t5-small", t5),
+        Checkpoint("flan-t5-small", t5_v1_1),
+        Checkpoint("mt5-small", mt5),
+        Checkpoint("madlad400-3b-mt", madlad400, ENGLISH_GERMAN, prompt="<2de> ", as_file=True),
+        Checkpoint("bart-base", bart),
+        Checkpoint("bert-base-multilingual-cased", mbert),
+        Checkpoint("xlm-roberta-base", xlm_roberta),
+        Checkpoint("gpt2", gpt2),
+        Checkpoint("Llama-2-7b", llama_2),
+        Checkpoint("Llama-3.2-1B", llama_3),
+        Checkpoint("Qwen2.5-0.5B", lambda directory: qwen(directory, "qwen2")),
+        Checkpoint("Qwen3-0.6B", lambda directory: qwen(directory, "qwen3")),
+    )
+}
