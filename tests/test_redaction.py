@@ -55,6 +55,7 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
     [
         "finetune.epochs=5 initialiser.sentences_per_token=100 pad_token=<pad>",
         "--tokens 500 --by-token-count --unk-token x",
+        "one of the arguments --token --tokens is required",
         "unknown token: 'hello'; 3 new tokens: a, b",
         "sqlite:////home/a@b.org/mlflow.db",
         "https://huggingface.co/facebook/mbart-large-50@main and me@example.org",

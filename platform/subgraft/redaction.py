@@ -36,8 +36,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"(?i)({_NAME}[\"']?\s*[=:]\s*){_VALUE}"), _KEPT),
     (re.compile(rf"(?i)((?<![\w.-])token=){_VALUE}"), _KEPT),
     (re.compile(rf"(\b{_VARIABLE_NAME}\s*[=:]\s*){_VALUE}"), _KEPT),
-    # --password …
-    (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_NAME}|token)\s+){_VALUE}"), _KEPT),
+    # --password …, where no other option follows
+    (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_NAME}|token)\s+)(?!--){_VALUE}"), _KEPT),
     # Tokens of Hugging Face, GitHub, GitLab, AWS, OpenAI and Anthropic, Slack, Google, and JSON web tokens
     (
         re.compile(
