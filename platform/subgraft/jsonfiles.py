@@ -27,11 +27,9 @@ def read_bytes(path: Path) -> bytes:
     """A file's bytes. Raises UserError naming it where it is absent, no plain file, or too large."""
     if not path.is_file():
         raise UserError("no such file", where=str(path))
-    with path.open("rb") as stream:
-        content = stream.read(JSON_BYTES.value + 1)
-    if len(content) > JSON_BYTES.value:
+    if path.stat().st_size > JSON_BYTES.value:
         raise UserError("the file is too large", where=str(path), hint=JSON_BYTES.hint)
-    return content
+    return path.read_bytes()
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def test_saved_generators_come_back_and_know_their_model(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("generator.json", b"[]", "no description of a generator"),
+        ("generator.json", b"[]", "not a JSON object"),
         ("generator.json", b'{"kind": "patt", "sides": {"decoder": {}}}', "a damaged generator"),
         ("generator.safetensors", b"cut", "a damaged generator"),
         ("generator.safetensors", None, "a damaged generator"),

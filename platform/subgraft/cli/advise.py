@@ -9,6 +9,7 @@ from pathlib import Path
 from subgraft.cli.output import Commands, console, new_file, require_absent
 from subgraft.cli.registered import HELP
 from subgraft.config.base import SideName
+from subgraft.printed import say
 
 # The most lines that are looked at, drawn from all of the text.
 MOST_LINES = 100_000
@@ -48,4 +49,4 @@ def advise(arguments: argparse.Namespace) -> None:
     if arguments.picture:
         with new_file(arguments.picture) as out:
             out.write_bytes(picture(outlook))
-        print(f"picture written to {arguments.picture}")
+        say(f"picture written to {arguments.picture}")

@@ -49,9 +49,9 @@ def _to_transformers(arguments: argparse.Namespace) -> None:
         raise UserError("only ctranslate2 quantises", where="--quantization", hint="Leave it out.")
     with new_directory(arguments.out) as out:
         loading = export_transformers(local_model(arguments.model), out, arguments.languages)
-    print(f"written to {arguments.out}: AutoTokenizer and {loading.model_class} load it")
+    say(f"written to {arguments.out}: AutoTokenizer and {loading.model_class} load it")
     if loading.model_code or loading.tokenizer_code:
-        print("with trust_remote_code=True: transformers has no such class, so that its code lies in the directory")
+        say("with trust_remote_code=True: transformers has no such class, so that its code lies in the directory")
 
 
 FORMATS = {"ctranslate2": _to_ctranslate2, "transformers": _to_transformers}

@@ -73,14 +73,13 @@ class Server:
         self.home.mkdir(parents=True, exist_ok=True)
         self.uri = tracking_uri(self.home, uri)
         self._experiments: dict[str, str] = {}
-        with self.answering():
-            with self.alone():
-                if self.is_file:
-                    database = Path(self.uri.removeprefix(SQLITE))
-                    make_or_check(database)
-                    if database == self.home / database.name:
-                        settle(database, self.home / ARTIFACTS)
+        database = Path(self.uri.removeprefix(SQLITE)) if self.is_file else None
+        with self.answering(), self.alone():
+            if database is not None:
+                make_or_check(database)
             self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+            if database is not None and database == self.home / database.name:
+                settle(database, self.home / ARTIFACTS)
 
     @property
     def is_file(self) -> bool:
