@@ -20,6 +20,7 @@ from finished import (
     split_mbart_bundle,
     t5_bundle,
     t5_untied_bundle,
+    tell_languages,
 )
 from subgraft.cli import main
 from subgraft.cli.exports import QUANTIZATIONS as OFFERED
@@ -132,6 +133,25 @@ def test_languages_have_to_be_said_where_the_model_has_codes(tmp_path: Path) -> 
     mbart_bundle().save(tmp_path / "model")
     with pytest.raises(UserError, match="--languages"):
         export_ctranslate2(tmp_path / "model", tmp_path)
+
+
+def test_languages_are_those_of_the_export_or_of_the_models_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle, backwards = mbart_bundle(), Languages(source="de", target="en")
+    exported = _exported(mbart_bundle(), tmp_path)
+    assert exported.sequence_format() == bundle.sequence_format(LANGUAGES) != bundle.sequence_format(backwards)
+    (tmp_path / "text").write_text("thank you\nthe garden\n", encoding="utf-8")
+    written = []
+    for said in ([], ["--languages", "en-de"], ["--languages", "de-en"]):
+        command = ["generate", "--model", str(exported.directory), "--input", str(tmp_path / "text"), *said]
+        assert main(command) == 0
+        written.append(capsys.readouterr().out)
+    assert written[0] == written[1] != written[2]
+    tell_languages(tmp_path / "model", "de", "en")
+    (tmp_path / "told").mkdir()
+    export_ctranslate2(tmp_path / "model", tmp_path / "told")
+    assert ExportedModel.open(tmp_path / "told").settings.languages == backwards
 
 
 def test_the_command_and_generate_on_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from finished import (
     split_bert2bert_bundle,
     split_mbart_bundle,
     t5_bundle,
+    tell_languages,
 )
 from subgraft.cli import main
 from subgraft.config.corpora import Languages
@@ -133,6 +134,11 @@ def test_generation_settings_are_those_of_the_languages(tmp_path: Path) -> None:
     assert settings["decoder_start_token_id"] == mbart_bundle().decoder.languages["de_DE"]
     with pytest.raises(UserError, match="--languages"):
         export_transformers(tmp_path / "model", tmp_path)
+    tell_languages(tmp_path / "model", "de", "en")
+    (tmp_path / "told").mkdir()
+    export_transformers(tmp_path / "model", tmp_path / "told")
+    settings = json.loads((tmp_path / "told" / "generation_config.json").read_text(encoding="utf-8"))
+    assert settings["decoder_start_token_id"] == mbart_bundle().decoder.languages["en_XX"]
 
 
 def test_the_command_says_what_loads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from finished import gpt2_bundle, mbart_bundle, separate_bundle
+from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
 from subgraft.cli import main
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
@@ -136,6 +136,18 @@ def test_models_are_served_by_ctranslate2_and_without_it_by_torch(
             assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
     monkeypatch.setattr("subgraft.serving.writer.find_spec", lambda name: None)
     with opened(str(tmp_path / "model"), None, 1) as writer:
+        assert (writer.engine, writer.write(texts)) == ("PyTorch", expected)
+
+
+def test_languages_that_the_models_files_name_need_not_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, texts = mbart_bundle(), ["thank you", "the garden"]
+    bundle.save(tmp_path)
+    tell_languages(tmp_path, "en", "de")
+    expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
+    with opened(str(tmp_path), None, 1) as writer:
+        assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
+    monkeypatch.setattr("subgraft.serving.writer.find_spec", lambda name: None)
+    with opened(str(tmp_path), None, 1) as writer:
         assert (writer.engine, writer.write(texts)) == ("PyTorch", expected)
 
 

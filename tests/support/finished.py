@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias
 
 import torch
@@ -45,6 +47,12 @@ def bundle_of(build: Callable[[], PreTrainedModel], encoder: Tokenizer, decoder:
             if parameter.ndim == 2 and parameter.requires_grad:
                 parameter.mul_(0.35 / parameter.std())
     return Bundle(model, encoder, decoder)
+
+
+def tell_languages(directory: Path, source: str, target: str) -> None:
+    """Say in a model's directory what it was finetuned on, as far as its languages go."""
+    record = {"recipe": {"languages": {"source": source, "target": target}}}
+    (directory / "record.json").write_text(json.dumps(record), encoding="utf-8")
 
 
 def separate_bundle() -> Bundle:

@@ -19,8 +19,10 @@ from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
 from subgraft.inference.ctranslate2_search import engine
 from subgraft.models.families import family_of
+from subgraft.models.hub import require_model
 from subgraft.models.load import load_model
 from subgraft.models.tokenizers import load_tokenizers, save_tokenizers
+from subgraft.models.told_languages import told_languages
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 # What rounding of 32 bits may make of a token's log-probability; and what coarser numbers may, on average.
@@ -41,19 +43,17 @@ def export_ctranslate2(
 ) -> Check:
     """Write what `ExportedModel.open` reads to an empty directory, and compare it with the model.
 
-    languages: for models with language codes. Raises UserError where CTranslate2 is not installed or has no such
-    models, and where the exported model does not compute what the model does.
+    languages: for models with language codes; by default those that the model's files name. Raises UserError where
+    neither says, where CTranslate2 is not installed or has no such models, and where the exported model does not
+    compute what the model does.
     """
     _require_ctranslate2()
-    loaded, tokenizers = load_model(model, torch.float32), load_tokenizers(model)
-    codes = sorted(tokenizers["decoder"].languages)
-    if languages is None and codes:
-        hint = f"Give --languages SOURCE-TARGET; the model knows: {', '.join(codes)}."
-        raise UserError("a model with language codes: say what it is to translate", where=str(model), hint=hint)
-    settings = _settings(loaded, quantization, languages)
-    save_tokenizers(tokenizers, out)
+    directory = require_model(model)
+    loaded, tokenizers = load_model(directory, torch.float32), load_tokenizers(directory)
+    settings = _settings(loaded, quantization, languages or told_languages(directory))
     exported = ExportedModel(out, settings, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
     exported = _with_start(exported, loaded)
+    save_tokenizers(tokenizers, out)
     sample = _Sample(exported)
     expected = sample.expected(loaded)  # before the model is used up
     _write(exported, family_of(loaded).ctranslate2_specification(loaded))

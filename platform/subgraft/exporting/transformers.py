@@ -19,11 +19,12 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
-from subgraft.errors import UserError
 from subgraft.exporting import two_vocabularies
 from subgraft.models.bundle import ROOM, Bundle
 from subgraft.models.families import SequenceFormat, family_of
+from subgraft.models.hub import require_model
 from subgraft.models.load import save_without_tokenizers
+from subgraft.models.told_languages import told_languages
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -38,14 +39,12 @@ class Loading(NamedTuple):
 def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
     """Write weights, generation settings and tokenizer to an empty directory.
 
-    languages: of models with language codes. Raises UserError where these are not given, and for a special token that
-    the vocabulary lacks.
+    languages: of models with language codes; by default those that the model's files name. Raises UserError where
+    neither says, and for a special token that the vocabulary lacks.
     """
-    bundle = Bundle.load(model)
-    if languages is None and (codes := sorted(bundle.decoder.languages)):
-        hint = f"Give --languages SOURCE-TARGET; the model knows: {', '.join(codes)}."
-        raise UserError("a model with language codes: say what it is to translate", where=str(model), hint=hint)
-    form = bundle.sequence_format(languages or Languages(source="en", target="en"))
+    directory = require_model(model)
+    bundle = Bundle.load(directory)
+    form = bundle.sequence_format(languages or told_languages(directory))
     _set_generation(bundle, form)
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))

@@ -15,6 +15,8 @@ from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.inference.ctranslate2_search import ExportedTranslator
 from subgraft.models.bundle import Bundle
+from subgraft.models.hub import require_model
+from subgraft.models.told_languages import told_languages
 from subgraft.stages.evaluate import translator
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -39,15 +41,21 @@ class Writer:
 def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Writer]:
     """The model of a directory, an export or a hub id, until the end of the context.
 
-    Raises UserError for a model that does not translate, and for one with language codes where no languages are given.
+    languages: of models with language codes; by default those that the model's files name. Raises UserError where
+    neither says, and for a model that does not translate.
     """
     with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
         directory = Path(model)
         if not is_exported(directory):
-            bundle = Bundle.load(model)
-            _check(bundle, languages, model)
-            if not _is_exported_to(model, Path(folder), languages):
-                yield _of_bundle(bundle, languages, beam)
+            directory = require_model(model)
+            languages = languages or told_languages(directory)
+            bundle = Bundle.load(directory)
+            if "encoder" not in bundle.tokenizers:
+                raise UserError("this model has no encoder, so it cannot translate", where=model)
+            bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
+            if not _is_exported_to(directory, Path(folder), languages):
+                searched = translator(bundle, languages, MeasurementSettings(beam=beam))
+                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched)
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
@@ -58,15 +66,7 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
         yield Writer("CTranslate2", exported.encoder, exported.decoder, translate)
 
 
-def _check(bundle: Bundle, languages: Languages | None, model: str) -> None:
-    if "encoder" not in bundle.tokenizers:
-        raise UserError("this model has no encoder, so it cannot translate", where=model)
-    if languages is None and bundle.decoder.languages:
-        hint = f"Give --languages SOURCE-TARGET; the model knows: {', '.join(sorted(bundle.decoder.languages))}."
-        raise UserError("a model with language codes: say what it is to translate", where=model, hint=hint)
-
-
-def _is_exported_to(model: str, folder: Path, languages: Languages | None) -> bool:
+def _is_exported_to(model: Path, folder: Path, languages: Languages | None) -> bool:
     """Whether CTranslate2 is there and has such models."""
     if find_spec("ctranslate2") is None:
         return False
@@ -77,9 +77,3 @@ def _is_exported_to(model: str, folder: Path, languages: Languages | None) -> bo
     except UserError:
         return False
     return True
-
-
-def _of_bundle(bundle: Bundle, languages: Languages | None, beam: int) -> Writer:
-    settings = MeasurementSettings(beam=beam)
-    translate = translator(bundle, languages or Languages(source="en", target="en"), settings)
-    return Writer("PyTorch", bundle.encoder, bundle.decoder, translate)
