@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
+from subgraft.models.families import BEFORE_SOURCE
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 # The settings, and the role each prefers where one token has several (GPT-2's is beginning, end and unknown at once).
@@ -58,19 +60,20 @@ def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Token
     """
     translation = _Translation(source, target)
     values = [translation.settings(settings) for settings in _configurations(model)]
-    _refuse(translation.missing + _missing_languages(source, target), "decoder")
+    written = [code for code in source.languages if not code.startswith(BEFORE_SOURCE)]
+    _refuse(translation.missing + _missing_languages(written, target), "decoder")
     return TokenIds(values[0], values[1], tuple(dict.fromkeys(translation.dropped)))
 
 
 def check_encoder_roles(source: Tokenizer, target: Tokenizer) -> None:
     """Raises UserError where the target has no padding, end or language code for the encoder's input."""
     missing = [role for role in ("pad", "eos") if role in source.special and role not in target.special]
-    _refuse(missing + _missing_languages(source, target), "encoder")
+    _refuse(missing + _missing_languages(source.languages, target), "encoder")
 
 
-def _missing_languages(source: Tokenizer, target: Tokenizer) -> list[str]:
-    needed = bool(source.languages) and not set(source.languages) & set(target.languages)
-    return [f"language code ({', '.join(sorted(source.languages)[:3])}, …)"] if needed else []
+def _missing_languages(codes: Collection[str], target: Tokenizer) -> list[str]:
+    needed = bool(codes) and not set(codes) & set(target.languages)
+    return [f"language code ({', '.join(sorted(codes)[:3])}, …)"] if needed else []
 
 
 def _refuse(missing: list[str], side: SideName) -> None:

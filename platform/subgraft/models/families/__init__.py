@@ -1,10 +1,20 @@
 """Model families: one module for each, and one table. Importing this needs neither torch nor transformers."""
 
 from subgraft.models.families.family import Family
-from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Side, Tables, TableSize, language_code
+from subgraft.models.families.parts import (
+    BEFORE_SOURCE,
+    Config,
+    Parameters,
+    SequenceFormat,
+    Side,
+    Tables,
+    TableSize,
+    language_code,
+)
 from subgraft.models.families.table import FAMILIES, family_named, family_of
 
 __all__ = [
+    "BEFORE_SOURCE",
     "FAMILIES",
     "Config",
     "Family",

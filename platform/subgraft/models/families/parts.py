@@ -167,6 +167,10 @@ def given_languages(languages: Languages | None, tokenizer: Tokenizer) -> Langua
     return languages
 
 
+# What codes begin with that name the target's language in front of a source: >>fra<<, <2fr>. No decoder writes them.
+BEFORE_SOURCE = (">>", "<2")
+
+
 def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> tuple[int, ...]:
     """What sources begin with in a model that is told its target language there; nothing in one that is not.
 
