@@ -42,6 +42,7 @@ FLOORS = [
     {"experiment"},
     {"fit"},
     {"search"},
+    {"api"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,3 +1,50 @@
 """Subgraft: fit pretrained generation models with the vocabulary their task needs."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from subgraft.api.experiments import run
+    from subgraft.api.generators import train_generator
+    from subgraft.api.models import Model, load
+    from subgraft.api.outputs import translate
+    from subgraft.api.transfers import transfer
+    from subgraft.api.vocabularies import learn_vocabulary
+    from subgraft.errors import OperationalError, UserError
+
 __version__ = "0.1.0"
+__all__ = [
+    "Model",
+    "OperationalError",
+    "UserError",
+    "learn_vocabulary",
+    "load",
+    "run",
+    "train_generator",
+    "transfer",
+    "translate",
+]
+_HOMES = {
+    "Model": "api.models",
+    "OperationalError": "errors",
+    "UserError": "errors",
+    "learn_vocabulary": "api.vocabularies",
+    "load": "api.models",
+    "run": "api.experiments",
+    "train_generator": "api.generators",
+    "transfer": "api.transfers",
+    "translate": "api.outputs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What is offered is imported when it is asked for: torch alone takes seconds (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,10 +6,11 @@ import argparse
 from itertools import chain
 from pathlib import Path
 
-from subgraft.cli.output import Commands, console, new_file, require_absent
-from subgraft.cli.registered import HELP
+from subgraft.cli.arguments import MODEL_HELP
+from subgraft.cli.output import Commands, console
 from subgraft.config.base import SideName
 from subgraft.printed import say
+from subgraft.store.outputs import new_file, require_absent
 
 # The most lines that are looked at, drawn from all of the text.
 MOST_LINES = 100_000
@@ -17,7 +18,7 @@ MOST_LINES = 100_000
 
 def add_to(commands: Commands) -> None:
     advising = commands.add_parser("advise", help="what another vocabulary would do for a text, before any training")
-    advising.add_argument("model", metavar="MODEL", help=HELP)
+    advising.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     advising.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
     advising.add_argument(
         "--side",
@@ -30,12 +31,12 @@ def add_to(commands: Commands) -> None:
 
 
 def advise(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.registered import local_model
     from subgraft.fit.outlook import look_ahead
     from subgraft.fit.outlook_page import picture, render
     from subgraft.fit.sentence_cost import measure_cost
     from subgraft.models.bundle import Bundle
     from subgraft.text import reading
+    from subgraft.tracking.given import local_model
     from subgraft.vocabulary.learn import sample
 
     if arguments.picture:

@@ -11,6 +11,7 @@ from typing import NoReturn
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 
+MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 # "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.
 _CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 _LANGUAGES = re.compile(rf"({_CODE})(?:-({_CODE}))?")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from subgraft.cli.output import Commands, new_directory
+from subgraft.cli.output import Commands
 from subgraft.printed import say
+from subgraft.store.outputs import new_directory
 
 SHOWN = 3
 

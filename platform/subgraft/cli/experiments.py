@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import whole
-from subgraft.cli.output import Commands, console, new_directory
+from subgraft.cli.output import Commands, console
 from subgraft.errors import UserError
 from subgraft.printed import say
+from subgraft.store.outputs import new_directory
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
-    from subgraft.experiment.session import Session
-    from subgraft.tracking.server import Server
 
 
 def add_to(commands: Commands) -> None:
@@ -55,44 +53,13 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     return load(path, Experiment, overrides)
 
 
-@contextmanager
-def recording_server() -> Iterator[Server]:
-    """The server of the runs of this place.
-
-    Raises UserError where nothing has been recorded yet, OperationalError where the server does not answer.
-    """
-    from subgraft.store.store import default_home
-    from subgraft.tracking.server import Server
-
-    _require_recorded()
-    server = Server(default_home())
-    with server.answering():
-        yield server
-
-
-def _require_recorded() -> None:
-    from subgraft.store.store import default_home
-    from subgraft.tracking.server import tracking_uri
-
-    database = default_home() / "mlflow.db"
-    if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
-        hint = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
-        raise UserError("no run has been recorded here", where=str(default_home()), hint=hint)
-
-
-def _session(config: Path, overrides: Sequence[str]) -> Session:
-    experiment = load_experiment(config, overrides)
-    from subgraft.experiment.session import Session  # after the configuration's mistakes, which need none of it
-
-    return Session(experiment, config.absolute().parent)
-
-
 def run(arguments: argparse.Namespace) -> None:
     if arguments.plan:
         plan(arguments)
         return
-    session = _session(arguments.config, arguments.overrides)
-    finished = session.run(console(), arguments.address)
+    from subgraft.api import experiments
+
+    finished = experiments.run(arguments.config, arguments.overrides, address=arguments.address)
     console().print(finished.table)
     console().print(f"\nreport       {finished.report}")
     for purpose, command in finished.commands:
@@ -100,9 +67,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> None:
+    from subgraft.api.experiments import session_of
     from subgraft.execution.plan import table
 
-    session = _session(arguments.config, arguments.overrides)
+    session = session_of(arguments.config, arguments.overrides)
     planned = session.plan()
     console().print(table(planned))
     if (needed := session.estimates(planned)) is not None:
@@ -115,6 +83,7 @@ def plan(arguments: argparse.Namespace) -> None:
 
 def compare_runs(arguments: argparse.Namespace) -> None:
     from subgraft.tracking.compare import compare, table
+    from subgraft.tracking.recorded import recording_server
 
     with recording_server() as server:
         console().print(table(compare(server, arguments.runs)))
@@ -123,8 +92,10 @@ def compare_runs(arguments: argparse.Namespace) -> None:
 def copy_report(arguments: argparse.Namespace) -> None:
     import shutil
 
+    from subgraft.api.experiments import session_of
+
     if arguments.overrides or Path(arguments.run).suffix in (".yaml", ".yml"):
-        source = _session(Path(arguments.run), arguments.overrides).report_directory()
+        source = session_of(Path(arguments.run), arguments.overrides).report_directory()
     else:
         source = _report_of(arguments.run)
     with new_directory(arguments.out) as out:
@@ -135,6 +106,7 @@ def copy_report(arguments: argparse.Namespace) -> None:
 def _report_of(run: str) -> Path:
     """Where the report of a recorded run is."""
     from subgraft.store.store import default_home
+    from subgraft.tracking.recorded import recording_server
 
     with recording_server() as server:
         for stage in server.children(server.find(run)):
@@ -149,6 +121,7 @@ def _report_of(run: str) -> Path:
 def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.store.store import default_home
     from subgraft.tracking.page import serve
+    from subgraft.tracking.recorded import require_recorded
 
-    _require_recorded()
+    require_recorded()
     serve(default_home(), arguments.port, say)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
-from subgraft.cli.arguments import language_pair
-from subgraft.cli.output import Commands, new_directory
-from subgraft.cli.registered import HELP, local_model
+from subgraft.cli.arguments import MODEL_HELP, language_pair
+from subgraft.cli.output import Commands
 from subgraft.errors import UserError
 from subgraft.printed import say
+from subgraft.store.outputs import new_directory
+from subgraft.tracking.given import local_model
 
 # As subgraft.exporting.ctranslate2 has them, which takes seconds to import.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
@@ -18,7 +18,7 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8
 
 def add_to(commands: Commands) -> None:
     export = commands.add_parser("export", help="write a model in the form that another engine reads")
-    export.add_argument("model", metavar="MODEL", help=HELP)
+    export.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     export.add_argument("--to", required=True, choices=sorted(FORMATS), help="the engine")
     export.add_argument("--quantization", choices=QUANTIZATIONS, help="of ctranslate2's weights (default: float32)")
     export.add_argument(
@@ -55,27 +55,3 @@ def _to_transformers(arguments: argparse.Namespace) -> None:
 
 
 FORMATS = {"ctranslate2": _to_ctranslate2, "transformers": _to_transformers}
-
-
-def exported_outputs(arguments: argparse.Namespace, lines: Sequence[str], *, prompts: bool) -> list[str]:
-    """What the exported model that was asked for makes of texts. prompts: whether it may continue them."""
-    from subgraft.config.evaluation import MeasurementSettings
-    from subgraft.inference.ctranslate2_directory import ExportedModel
-    from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
-
-    exported = ExportedModel.open(Path(arguments.model))
-    translates = "encoder" in exported.sides
-    if not translates and not prompts:
-        raise UserError("this model has no encoder, so it cannot translate", where=arguments.model)
-    if translates and prompts and arguments.max_tokens is not None:
-        hint = "Leave it out: outputs are limited by the length of their sources."
-        raise UserError("this model has an encoder", where="--max-tokens", hint=hint)
-    ratio = MeasurementSettings().max_length_ratio
-    if translates:
-        translate = ExportedTranslator(exported, arguments.languages, beam=arguments.beam, max_length_ratio=ratio)
-        return translate(lines, arguments.batch_size)
-    most = arguments.max_tokens
-    go_on = ExportedContinuer(
-        exported, arguments.languages, beam=arguments.beam, max_length_ratio=ratio, max_tokens=most
-    )
-    return go_on(lines, arguments.batch_size)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from subgraft.cli.arguments import language_pair
+from subgraft.cli.arguments import MODEL_HELP, language_pair
 from subgraft.cli.output import Commands, console
-from subgraft.cli.registered import HELP, local_model
+from subgraft.tracking.given import local_model
 
 WHAT = (
     "Finetunes the model on your pairs twice, with its own vocabulary and with one learnt from your text, translates "
@@ -18,7 +18,7 @@ WHAT = (
 
 def add_to(commands: Commands) -> None:
     fit = commands.add_parser("fit", help="fit a model to two parallel files, without YAML", description=WHAT)
-    fit.add_argument("model", metavar="MODEL", help=HELP)
+    fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     fit.add_argument(
         "--pairs",
         type=Path,

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.cli.arguments import whole
-from subgraft.cli.output import Commands, console, new_directory, new_file, require_absent
-from subgraft.cli.registered import HELP, local_model, require_sound
-from subgraft.config.initialiser_facts import facts_of, names_with
+from subgraft.cli.arguments import MODEL_HELP, whole
+from subgraft.cli.output import Commands, console
 from subgraft.errors import UserError
 from subgraft.printed import say
+from subgraft.store.outputs import new_directory, new_file, require_absent
+from subgraft.tracking.given import local_model, require_sound
 from subgraft.vocabulary.entry import Mark
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
     similar.set_defaults(command=find_similar)
 
     embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
-    embed.add_argument("--model", required=True, help=HELP)
+    embed.add_argument("--model", required=True, help=MODEL_HELP)
     embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
     embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
     embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
     assemble.set_defaults(command=assemble_model)
 
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
-    transfer.add_argument("--model", required=True, help=HELP)
+    transfer.add_argument("--model", required=True, help=MODEL_HELP)
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
     transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; docs/guide.md has all")
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
@@ -64,18 +64,6 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
     transfer.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     transfer.set_defaults(command=transfer_model)
-
-
-def load_vocabulary(place: str | Path, side: str = "decoder") -> Tokenizer:
-    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id."""
-    from subgraft.vocabulary.tokenizer import Tokenizer
-
-    directory = require_sound(Path(place))
-    if directory.is_dir() and not (directory / "config.json").is_file():
-        return Tokenizer.load(directory)
-    from subgraft.models.tokenizers import load_tokenizers
-
-    return load_tokenizers(place)[side]  # type: ignore[index]
 
 
 def _tell_marks(tokens: Iterable[str], mark: Mark) -> None:
@@ -109,6 +97,7 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
 def find_similar(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
+    from subgraft.api.vocabularies import load_vocabulary
     from subgraft.similar_tokens.finder import SimilarTokenFinder
     from subgraft.similar_tokens.table import SimilarRow, similar_rows
 
@@ -182,54 +171,23 @@ def assemble_model(arguments: argparse.Namespace) -> None:
     say(f"an encoder-decoder of {bundle.model.num_parameters():,} parameters written to {arguments.out}")
 
 
-def _check_method(arguments: argparse.Namespace) -> None:
-    """Whether the method is there, and given what it needs and nothing else."""
-    from subgraft.initialisers.methods import require_known
-
-    facts = facts_of(require_known(arguments.method))
-    if (arguments.generator is not None) != (facts.trained is not None):
-        only = ", ".join(names_with("trained"))
-        raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
-    if (arguments.static is not None) != (facts.static is not None):
-        only = ", ".join(names_with("static"))
-        raise UserError(
-            f"{only} need static embeddings of the new vocabulary, and nothing else takes them",
-            where="--static",
-            hint="`subgraft vocab embed` trains them.",
-        )
-    if (arguments.distilled is not None) != (facts.learnt_by is not None):
-        only = ", ".join(names_with("learnt_by"))
-        raise UserError(
-            f"{only} need distilled rows of a vocabulary, and nothing else does",
-            where="--distilled",
-            hint="A run with such a system makes them: steps `token distillation`, `likelihood matching`, `vocadt`.",
-        )
-
-
 def transfer_model(arguments: argparse.Namespace) -> None:
-    from subgraft.stages.transfer import transfer
-    from subgraft.transplanting.transplant import Method
+    from subgraft.api.transfers import transfer
 
-    _check_method(arguments)
-    for given in (arguments.generator, arguments.static, arguments.distilled):
-        if given is not None:
-            require_sound(given)
-    sides = tuple(arguments.sides.split(","))
-    if not set(sides) <= {"encoder", "decoder"}:
-        raise UserError(f"unknown side in '{arguments.sides}'", where="--sides", hint="decoder or encoder,decoder")
-    static = dict.fromkeys(sides, arguments.static) if arguments.static else {}
-    method = Method(
-        arguments.method,
-        arguments.generator,
-        arguments.max_similar,
-        arguments.seed,
-        static=static,
-        distilled=arguments.distilled,
-    )
     with new_directory(arguments.out) as out:
-        target = dict.fromkeys(sides, load_vocabulary(arguments.vocab))
-        reports = transfer(local_model(arguments.model), target, method, out)
-    for side, report in reports.items():
+        made = transfer(
+            arguments.model,
+            arguments.vocab,
+            method=arguments.method,
+            generator=arguments.generator,
+            static=arguments.static,
+            distilled=arguments.distilled,
+            sides=arguments.sides.split(","),
+            max_similar=arguments.max_similar,
+            seed=arguments.seed,
+        )
+        made.write(out)
+    for side, report in made.reports.items():
         told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
         say(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")
     say(f"written to {arguments.out}")

@@ -1,15 +1,9 @@
-"""What commands share: where output goes, and how a result appears whole or not at all."""
+"""What commands share: their parsers' type, and standard output."""
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-
-from subgraft.errors import OperationalError, UserError
 
 if TYPE_CHECKING:
     from subgraft.terminal import Terminal
@@ -22,62 +16,3 @@ def console() -> Terminal:
     from subgraft.terminal import Terminal
 
     return Terminal()
-
-
-@contextmanager
-def new_directory(out: Path) -> Iterator[Path]:
-    """A directory to write to that becomes `out` at the end, if nothing fails.
-
-    Raises UserError where `out` exists and is not an empty directory, OperationalError where the disk is full.
-    """
-    require_empty_directory(out)
-    with _beside(out) as place:
-        place.mkdir()
-        yield place
-
-
-@contextmanager
-def new_file(out: Path) -> Iterator[Path]:
-    """A file to write to that becomes `out` at the end, if nothing fails.
-
-    Raises UserError where `out` exists, OperationalError where the disk is full.
-    """
-    require_absent(out)
-    with _beside(out) as place:
-        yield place
-
-
-def require_empty_directory(out: Path) -> None:
-    """Raises UserError where `out` exists and is not an empty directory: before long work, rather than after it."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
-
-
-def require_absent(out: Path) -> None:
-    """Raises UserError where there is something: before long work, rather than after it."""
-    if out.exists():
-        raise UserError("exists already", where=str(out), hint="Give another --out.")
-
-
-@contextmanager
-def _beside(out: Path) -> Iterator[Path]:
-    """A place on the disk of `out` that is moved there at the end; its missing parents are made only then."""
-    from subgraft.store.disk import is_full_disk
-
-    nearest = next(parent for parent in out.absolute().parents if parent.exists())
-    if not nearest.is_dir():
-        raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
-    try:
-        with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
-            place = Path(folder) / out.name
-            yield place
-            out.parent.mkdir(parents=True, exist_ok=True)
-            place.rename(out)
-    except Exception as error:
-        if not is_full_disk(error):
-            raise
-        raise OperationalError(
-            "no space left on the device; nothing was written",
-            where=str(out),
-            hint="Free some space, or give an --out on another disk.",
-        ) from error

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import fraction, whole
-from subgraft.cli.output import Commands, console, new_directory
+from subgraft.cli.output import Commands, console
 from subgraft.errors import UserError
 from subgraft.printed import say
+from subgraft.store.outputs import new_directory
 
 if TYPE_CHECKING:
     from subgraft.tracking.promotion import Requirement, Verdict
@@ -44,8 +45,8 @@ def add_to(commands: Commands) -> None:
 def list_models(arguments: argparse.Namespace) -> None:
     from rich.table import Table
 
-    from subgraft.cli.experiments import recording_server
     from subgraft.reporting.numbers import fixed
+    from subgraft.tracking.recorded import recording_server
     from subgraft.tracking.registry import Registry
     from subgraft.tracking.tags import system_of
 
@@ -67,7 +68,7 @@ def list_models(arguments: argparse.Namespace) -> None:
 
 
 def show_model(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.experiments import recording_server
+    from subgraft.tracking.recorded import recording_server
     from subgraft.tracking.registry import CARD, Registry
 
     with recording_server() as server:
@@ -90,7 +91,7 @@ def show_model(arguments: argparse.Namespace) -> None:
 
 
 def pull_model(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.experiments import recording_server
+    from subgraft.tracking.recorded import recording_server
     from subgraft.tracking.registry import Registry
 
     with new_directory(arguments.out) as out, recording_server() as server:
@@ -99,8 +100,8 @@ def pull_model(arguments: argparse.Namespace) -> None:
 
 
 def promote_model(arguments: argparse.Namespace) -> int:
-    from subgraft.cli.experiments import recording_server
     from subgraft.tracking.promotion import Requirement, promote
+    from subgraft.tracking.recorded import recording_server
     from subgraft.tracking.registry import SCHEME, Registry
 
     name = arguments.model.removeprefix(SCHEME)

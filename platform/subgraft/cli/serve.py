@@ -11,18 +11,18 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from subgraft.cli.arguments import language_pair, whole
+from subgraft.cli.arguments import MODEL_HELP, language_pair, whole
 from subgraft.cli.output import Commands
-from subgraft.cli.registered import HELP, local_model
 from subgraft.errors import OperationalError, UserError
 from subgraft.printed import say
+from subgraft.tracking.given import local_model
 
 HOST = "127.0.0.1"
 
 
 def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="answer requests for translations on this machine, and show a page")
-    serve.add_argument("model", metavar="MODEL", help=f"{HELP}, or what `export --to ctranslate2` wrote")
+    serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or what `export --to ctranslate2` wrote")
     serve.add_argument("--beside", metavar="MODEL", help="another one, as with the old vocabulary, to compare with")
     serve.add_argument("--port", type=whole(0, 65535), default=8111, help="of 127.0.0.1; 0: any (default 8111)")
     serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size (default 4)")

@@ -103,8 +103,8 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
 
 def _uses() -> Mapping[str, list[str]]:
     """Recent runs by fingerprint; none, and a line on standard error, where they are not to be had."""
-    from subgraft.cli.experiments import recording_server
     from subgraft.experiment.inventory import recent_uses
+    from subgraft.tracking.recorded import recording_server
 
     try:
         with recording_server() as server:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import get_args
 
 from subgraft.cli.arguments import share, whole
-from subgraft.cli.output import Commands, console, new_directory
-from subgraft.config.base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
+from subgraft.cli.output import Commands, console
+from subgraft.config.base import SideName, VocabularyKind
 from subgraft.errors import UserError
 from subgraft.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.printed import say
+from subgraft.store.outputs import new_directory
 
 
 def add_to(commands: Commands) -> None:
@@ -107,21 +108,16 @@ def _add_embed(group: Commands) -> None:
 
 
 def learn(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.grafts import load_vocabulary
-    from subgraft.text import reading
-    from subgraft.vocabulary.learn import learn as learn_vocabulary
+    from subgraft.api.vocabularies import learn_vocabulary
 
-    like = load_vocabulary(arguments.like) if arguments.like else None
     with new_directory(arguments.out) as out:
         tokenizer = learn_vocabulary(
-            chain.from_iterable(reading.lines(path) for path in arguments.text),
-            kind=arguments.kind,
+            arguments.text,
             size=arguments.size,
+            kind=arguments.kind,
+            like=arguments.like,
             character_coverage=arguments.character_coverage,
-            byte_fallback=arguments.kind in SENTENCEPIECE_KINDS
-            if arguments.byte_fallback is None
-            else arguments.byte_fallback,
-            like=like,
+            byte_fallback=arguments.byte_fallback,
             min_count=arguments.min_count,
         )
         tokenizer.save(out)
@@ -129,7 +125,7 @@ def learn(arguments: argparse.Namespace) -> None:
 
 
 def extend(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.api.vocabularies import load_vocabulary
     from subgraft.text import reading
     from subgraft.vocabulary.extend import extend as extend_vocabulary
 
@@ -142,7 +138,7 @@ def extend(arguments: argparse.Namespace) -> None:
 
 
 def trim(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.api.vocabularies import load_vocabulary
     from subgraft.text import reading
     from subgraft.vocabulary.trim import trim as trim_vocabulary
 
@@ -155,7 +151,7 @@ def trim(arguments: argparse.Namespace) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.api.vocabularies import load_vocabulary
     from subgraft.text import reading
     from subgraft.vocabulary.compare import compare as compare_vocabularies
     from subgraft.vocabulary.compare import render
@@ -169,7 +165,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def embed(arguments: argparse.Namespace) -> None:
-    from subgraft.cli.grafts import load_vocabulary
+    from subgraft.api.vocabularies import load_vocabulary
     from subgraft.config.initialisers import StaticEmbeddingSettings
     from subgraft.initialisers.static_training import train_static
     from subgraft.text import reading

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 from subgraft.config.base import SideName
-from subgraft.initialisers.mixing_matrix import save_matrices
+from subgraft.initialisers.mixing_matrix import MixingMatrix, save_matrices
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.transfer import TransferRecipe
 from subgraft.stages.context import Context, Json
@@ -39,15 +40,33 @@ def method_of(
     return Method(name, inputs.get("generator"), max_similar, seed, keep_seen, static, inputs.get("distilled"))
 
 
+class Transferred(NamedTuple):
+    """The model with its new vocabularies, a report of each side, and the matrices of methods that mix rows."""
+
+    bundle: Bundle
+    reports: dict[SideName, TransplantReport]
+    matrices: dict[SideName, MixingMatrix]
+
+
+def transferred(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> Transferred:
+    """Give sides of a model their target vocabularies. The given model is used up."""
+    transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
+    tokenizers = {**bundle.tokenizers, **target}
+    made = Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+    return Transferred(made, reports, matrices)
+
+
+def write_reports(reports: Mapping[SideName, TransplantReport], out: Path) -> None:
+    (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
+
+
 def transfer(
     model: Path | str, target: Mapping[SideName, Tokenizer], method: Method, out: Path, keep_matrices: bool = False
 ) -> dict[SideName, TransplantReport]:
     """Give the sides of a model directory or hub id their target vocabularies, and write the result to `out`."""
-    bundle = Bundle.load(model)
-    transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
-    tokenizers = {**bundle.tokenizers, **target}
-    Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"]).save(out)
+    bundle, reports, matrices = transferred(Bundle.load(model), target, method)
+    bundle.save(out)
     if keep_matrices:
         save_matrices(matrices, out)
-    (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
+    write_reports(reports, out)
     return reports

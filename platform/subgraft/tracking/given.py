@@ -1,4 +1,4 @@
-"""What a command was given: a model wherever it is, and artifacts of the store, which say whether they are whole."""
+"""What a user gave: a model wherever it is, and artifacts of the store, which say whether they are whole."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from pathlib import Path
 
 from subgraft.errors import UserError
 
-HELP = "a directory, a hub id, or models:/NAME@ALIAS"
-
 
 def local_model(model: str) -> str:
     """The model as it was given; of a registered one the verified directory, fetched where it is remote."""
     if not model.startswith("models:/"):
         require_sound(Path(model))
         return model  # as it was given: `./absent` is no hub id, and `absent` may be one
-    from subgraft.cli.experiments import recording_server
+    from subgraft.tracking.recorded import recording_server
     from subgraft.tracking.registry import Registry
 
     with recording_server() as server:

@@ -1,0 +1,1 @@
+"""What `import subgraft` offers: the commands' work as functions, which the commands call themselves."""

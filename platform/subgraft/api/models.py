@@ -1,0 +1,51 @@
+"""A model in memory, with its tokenizers and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from subgraft.api.given import located
+from subgraft.config.base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.models.bundle import Bundle
+from subgraft.models.hub import require_model
+from subgraft.models.told_languages import told_languages
+from subgraft.stages.transfer import write_reports
+from subgraft.store.outputs import new_directory
+from subgraft.transplanting.transplant import TransplantReport
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that was loaded or made; what is made of it leaves it as it was.
+
+    bundle: the transformers model (`bundle.model`) and the tokenizer of each side (`bundle.tokenizers`).
+    languages: those that it was made for, where its files say so.
+    reports: where it was given another vocabulary, what became of the tokens of each side.
+    """
+
+    bundle: Bundle = field(repr=False)
+    languages: Languages | None = None
+    reports: Mapping[SideName, TransplantReport] = field(default_factory=dict)
+
+    def save(self, out: Path | str) -> None:
+        """Into a directory that is absent or empty, which `load` and all commands read: whole, or not at all."""
+        with new_directory(Path(out)) as place:
+            self.write(place)
+
+    def write(self, directory: Path) -> None:
+        """Its files, into a directory that is there."""
+        self.bundle.save(directory)
+        if self.reports:
+            write_reports(self.reports, directory)
+
+
+def load(model: Path | str) -> Model:
+    """The model of a directory, a hub id, or models:/NAME@ALIAS.
+
+    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    """
+    directory = require_model(located(model))
+    return Model(Bundle.load(directory), told_languages(directory))

@@ -1,0 +1,79 @@
+"""Vocabularies: learnt from text, or those of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from subgraft.config.base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
+from subgraft.errors import UserError
+from subgraft.text import reading
+from subgraft.tracking.given import require_sound
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.api.models import Model
+
+# Strings are lines, paths are files of lines: UTF-8, plain or gz.
+Text: TypeAlias = Path | Iterable[str | Path]
+VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
+
+
+def learn_vocabulary(
+    text: Text,
+    *,
+    size: int,
+    kind: VocabularyKind = "unigram",
+    like: VocabularyLike | None = None,
+    character_coverage: float = 1.0,
+    byte_fallback: bool | None = None,
+    min_count: int | None = None,
+) -> Tokenizer:
+    """A vocabulary of a task's text, as `subgraft vocab learn` learns it; its `save` writes a directory.
+
+    text: lines (`str`), and files of lines (`Path`).  size: pieces, special tokens included.  like: whose special
+    tokens and language codes to take over: those of the model that is to be given it.  character_coverage: share of the
+    characters that get pieces of their own.  byte_fallback: spell other characters in bytes; by default what unigram
+    and bpe do, and no other can.  min_count: leave out pieces that the text uses fewer times.
+
+    Raises UserError for text that cannot be read, and for a size that it does not support.
+    """
+    return learn(
+        _lines(text),
+        kind=kind,
+        size=size,
+        character_coverage=character_coverage,
+        byte_fallback=kind in SENTENCEPIECE_KINDS if byte_fallback is None else byte_fallback,
+        like=None if like is None else vocabulary_of(like),
+        min_count=min_count,
+    )
+
+
+def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenizer:
+    """A vocabulary itself; that of a side of a model; or of a directory of either, or of a hub id, where it is text."""
+    if isinstance(given, Tokenizer):
+        return given
+    return load_vocabulary(given, side) if isinstance(given, Path | str) else given.bundle.tokenizers[side]
+
+
+def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
+    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id."""
+    directory = require_sound(Path(place))
+    if directory.is_dir() and not (directory / "config.json").is_file():
+        return Tokenizer.load(directory)
+    from subgraft.models.tokenizers import load_tokenizers
+
+    return load_tokenizers(place)[side]
+
+
+def _lines(text: Text) -> Iterator[str]:
+    """Raises UserError for one string, whose every character would be a line."""
+    if isinstance(text, str):
+        raise UserError("expected lines or files, found one string", where="text", hint="Give a list, or a Path.")
+    for part in [text] if isinstance(text, Path) else text:
+        if isinstance(part, Path):
+            yield from reading.lines(part)
+        else:
+            yield part

@@ -1,0 +1,132 @@
+"""`import subgraft`: quick, typed, and the same as the commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import subgraft
+from finished import gpt2_bundle, mbart_bundle, separate_bundle
+from subgraft.api.models import Model
+from subgraft.api.vocabularies import Text
+from subgraft.cli import main
+from subgraft.vocabulary.tokenizer import Tokenizer
+from toys import english, german
+
+
+@pytest.fixture
+def marian(tmp_path: Path) -> Path:
+    (tmp_path / "marian").mkdir()
+    separate_bundle().save(tmp_path / "marian")
+    for language, lines in (("en", english(8)), ("de", german(300))):
+        (tmp_path / f"text.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path / "marian"
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def _vocabulary(text: Text, like: Model | Path) -> Tokenizer:
+    return subgraft.learn_vocabulary(text, size=140, byte_fallback=False, like=like)
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    code = "import sys, subgraft; dir(subgraft); print(*sorted(name for name in sys.modules if 'subgraft' in name))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["subgraft"]
+
+
+@pytest.mark.parametrize("name", subgraft.__all__)
+def test_everything_that_is_offered_is_there(name: str) -> None:
+    offered = getattr(subgraft, name)
+    assert offered.__name__ == name and offered.__doc__ and name in dir(subgraft)
+
+
+def test_what_is_not_offered_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'transplant'"):
+        _ = subgraft.transplant  # type: ignore[attr-defined]
+
+
+def test_a_vocabulary_and_a_model_are_those_of_the_commands(marian: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.de"
+    common = ["--text", str(text), "--size", "140", "--no-byte-fallback", "--like", str(marian)]
+    assert main(["vocab", "learn", *common, "--out", str(tmp_path / "vocabulary")]) == 0
+    given = ["--model", str(marian), "--vocab", str(tmp_path / "vocabulary"), "--method", "avg"]
+    assert main(["transfer", *given, "--out", str(tmp_path / "commanded")]) == 0
+    model = subgraft.load(marian)
+    vocabulary = _vocabulary(german(300), model)
+    assert vocabulary.fingerprint == Tokenizer.load(tmp_path / "vocabulary").fingerprint
+    assert _vocabulary(text, marian).fingerprint == vocabulary.fingerprint
+    subgraft.transfer(model, vocabulary, method="avg").save(tmp_path / "called")
+    assert _files(tmp_path / "called") == _files(tmp_path / "commanded")
+
+
+def test_a_model_in_memory_stays_as_it_was(marian: Path) -> None:
+    model = subgraft.load(marian)
+    before = {name: tensor.clone() for name, tensor in model.bundle.model.state_dict().items()}
+    sentences = english(6)
+    outputs = subgraft.translate(model, sentences, beam=1)
+    fitted = subgraft.transfer(model, _vocabulary(german(300), model))
+    assert fitted.reports["decoder"].unseen > 20 and fitted.bundle.decoder != model.bundle.decoder
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.bundle.model.state_dict().items())
+    assert subgraft.translate(model, sentences, beam=1) == outputs
+
+
+def test_translations_are_those_of_generate(marian: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fitted = subgraft.transfer(marian, _vocabulary(german(300), marian))
+    fitted.save(tmp_path / "fitted")
+    asked = ["--model", str(tmp_path / "fitted"), "--input", str(tmp_path / "text.en"), "--beam", "2"]
+    assert main(["generate", *asked]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert subgraft.translate(fitted, english(8), beam=2) == shown and len(set(shown)) > 1
+    assert subgraft.translate(tmp_path / "fitted", english(8), beam=2) == shown
+
+
+def test_languages_are_given_as_a_pair(tmp_path: Path) -> None:
+    model = Model(mbart_bundle())
+    german_to_english = subgraft.translate(model, german(3), languages=("de_DE", "en_XX"), beam=1)
+    assert german_to_english != subgraft.translate(model, german(3), languages=("en_XX", "de_DE"), beam=1)
+
+
+def _refused(call: Callable[[], object]) -> str:
+    with pytest.raises(subgraft.UserError) as told:
+        call()
+    return str(told.value)
+
+
+def test_mistakes_are_the_commands_messages(marian: Path, tmp_path: Path) -> None:
+    model = subgraft.load(marian)
+    assert "two language codes" in _refused(lambda: subgraft.translate(model, ["x"], languages="en-de"))  # type: ignore[arg-type]
+    assert "Give [text]" in _refused(lambda: subgraft.translate(model, "x"))
+    assert "one string" in _refused(lambda: subgraft.learn_vocabulary("text.de", size=100))
+    assert "no such model directory" in _refused(lambda: subgraft.load(tmp_path / "absent"))
+    assert "unknown method 'maen'" in _refused(lambda: subgraft.transfer(model, marian, method="maen"))
+    assert "trained generator" in _refused(lambda: subgraft.transfer(model, marian, method="patt"))
+    assert "not an empty directory" in _refused(lambda: model.save(marian))
+    assert "no such configuration" in _refused(lambda: subgraft.run(tmp_path / "absent.yaml"))
+    assert "cannot translate" in _refused(lambda: subgraft.translate(Model(gpt2_bundle()), ["x"]))
+
+
+def test_a_generator_is_not_begun_with_a_mistake(marian: Path, tmp_path: Path) -> None:
+    pairs = (tmp_path / "text.en", tmp_path / "text.fr")
+    languages, out = ("en", "de"), tmp_path / "out"
+    train = subgraft.train_generator
+    assert "text.fr: no such file" in _refused(lambda: train(marian, languages=languages, pairs=pairs, out=out))
+    assert "pairs of files or on one text" in _refused(lambda: train(marian, languages=languages, out=out))
+    assert "not an empty directory" in _refused(lambda: train(marian, languages=languages, pairs=pairs, out=marian))
+    assert not out.exists()
+
+
+def test_a_saved_model_has_the_rows_that_were_made(marian: Path, tmp_path: Path) -> None:
+    fitted = subgraft.transfer(marian, _vocabulary(german(300), marian))
+    fitted.save(tmp_path / "fitted")
+    rows = load_file(tmp_path / "fitted" / "model.safetensors")
+    state = fitted.bundle.model.state_dict()
+    assert rows and all(torch.equal(tensor, state[name]) for name, tensor in rows.items())
