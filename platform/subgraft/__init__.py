@@ -38,12 +38,13 @@ _HOMES = {
     "translate": "api.outputs",
 }
 
+if not TYPE_CHECKING:  # to which any name would be there
 
-def __getattr__(name: str) -> Any:
-    """What is offered is imported when it is asked for: torch alone takes seconds (PEP 562)."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        """What is offered is imported when it is asked for: torch alone takes seconds (PEP 562)."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

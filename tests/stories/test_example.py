@@ -39,6 +39,7 @@ def _example(repository: Path, folder: Path) -> tuple[str, str]:
     return done.stdout.splitlines()[-1], done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.ray
 def test_the_example_runs_on_real_text_and_repeats(repository: Path, mirror: Path, tmp_path: Path) -> None:
