@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from subgraft.api.given import LanguagePair, located, pair_of
@@ -35,7 +36,7 @@ def translate(
 
     Raises UserError for a model that writes no text or has no encoder, and for languages that it does not know.
     """
-    return _outputs(model, texts, languages, beam, batch_size, None, prompts=False)
+    return _outputs(model, _asked(model, texts, languages, beam, batch_size))
 
 
 def generate(
@@ -48,31 +49,49 @@ def generate(
     max_tokens: int | None = None,
 ) -> list[str]:
     """As `translate`; a model without an encoder continues each text, by `max_tokens` at most."""
-    return _outputs(model, texts, languages, beam, batch_size, max_tokens, prompts=True)
+    asked = _asked(model, texts, languages, beam, batch_size)
+    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens))
 
 
-def _outputs(
-    model: Model | Path | str,
-    texts: Sequence[str],
-    languages: LanguagePair | None,
-    beam: int,
-    batch_size: int,
-    max_tokens: int | None,
-    *,
-    prompts: bool,
-) -> list[str]:
-    """prompts: whether a model without an encoder may continue them; else UserError is raised for it."""
+@dataclass(frozen=True)
+class _Asked:
+    """where: the model, as messages name it.  prompts: whether one without an encoder may continue the texts."""
+
+    where: str
+    texts: Sequence[str]
+    languages: Languages | None
+    settings: MeasurementSettings
+    prompts: bool = False
+    max_tokens: int | None = None
+
+    def require_fitting(self, *, translates: bool) -> None:
+        """Raises UserError where a model without an encoder is to translate, or one with one has `max_tokens`."""
+        if not translates and not self.prompts:
+            raise UserError("this model has no encoder, so it cannot translate", where=self.where)
+        if translates and self.max_tokens is not None:
+            hint = "Leave it out: outputs are limited by the length of their sources."
+            raise UserError("this model has an encoder", where="--max-tokens", hint=hint)
+
+
+def _asked(
+    model: Model | Path | str, texts: Sequence[str], languages: LanguagePair | None, beam: int, batch_size: int
+) -> _Asked:
     if isinstance(texts, str):
         raise UserError("expected a list of texts, found one", where="texts", hint="Give [text].")
-    pair, settings = pair_of(languages) if languages else None, MeasurementSettings(beam=beam, batch_size=batch_size)
+    where = "the model" if isinstance(model, Model) else str(model)
+    pair = None if languages is None else pair_of(languages)
+    return _Asked(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
+
+
+def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
     if isinstance(model, Model):
-        _require_writer(family_of(model.bundle.model), "the model")
-        return _of_model(model, texts, pair, settings, max_tokens, prompts=prompts)
+        _require_writer(family_of(model.bundle.model), asked.where)
+        return _of_model(model, asked)
     place = located(model)
     if is_exported(Path(place)):
-        return _of_export(Path(place), texts, pair, settings, max_tokens, prompts=prompts)
-    _require_writer(family_of(read_config(require_model(place))), str(model))  # before weights are read
-    return _of_model(load(place), texts, pair, settings, max_tokens, prompts=prompts)
+        return _of_export(Path(place), asked)
+    _require_writer(family_of(read_config(require_model(place))), asked.where)  # before weights are read
+    return _of_model(load(place), asked)
 
 
 def _require_writer(family: Family, where: str) -> None:
@@ -82,49 +101,27 @@ def _require_writer(family: Family, where: str) -> None:
         raise UserError(f"{family.model_type} models write no text", where=where, hint=hint)
 
 
-def _require_fitting(*, translates: bool, prompts: bool, max_tokens: int | None) -> None:
-    """Raises UserError where a model without an encoder is to translate, or one with an encoder takes `max_tokens`."""
-    if not translates and not prompts:
-        raise UserError("this model has no encoder, so it cannot translate", where="the model")
-    if translates and max_tokens is not None:
-        hint = "Leave it out: outputs are limited by the length of their sources."
-        raise UserError("this model has an encoder", where="--max-tokens", hint=hint)
-
-
-def _of_model(
-    model: Model,
-    texts: Sequence[str],
-    pair: Languages | None,
-    settings: MeasurementSettings,
-    max_tokens: int | None,
-    *,
-    prompts: bool,
-) -> list[str]:
-    bundle, languages = model.bundle, pair or model.languages
-    _refuse_codes(texts, bundle.encoder)
+def _of_model(model: Model, asked: _Asked) -> list[str]:
+    bundle, languages, settings = model.bundle, asked.languages or model.languages, asked.settings
+    _refuse_codes(asked.texts, bundle.encoder)
     translates = "encoder" in bundle.tokenizers
-    _require_fitting(translates=translates, prompts=prompts, max_tokens=max_tokens)
+    asked.require_fitting(translates=translates)
     if translates:
-        return translator(bundle, languages, settings)(texts, settings.batch_size)
-    return continuer(bundle, languages, settings, max_tokens)(texts, settings.batch_size)
+        return translator(bundle, languages, settings)(asked.texts, settings.batch_size)
+    return continuer(bundle, languages, settings, asked.max_tokens)(asked.texts, settings.batch_size)
 
 
-def _of_export(
-    directory: Path,
-    texts: Sequence[str],
-    pair: Languages | None,
-    settings: MeasurementSettings,
-    max_tokens: int | None,
-    *,
-    prompts: bool,
-) -> list[str]:
-    exported, beam, ratio = ExportedModel.open(directory), settings.beam, settings.max_length_ratio
+def _of_export(directory: Path, asked: _Asked) -> list[str]:
+    exported, settings = ExportedModel.open(directory), asked.settings
+    beam, ratio, most = settings.beam, settings.max_length_ratio, asked.max_tokens
     translates = "encoder" in exported.sides
-    _require_fitting(translates=translates, prompts=prompts, max_tokens=max_tokens)
+    asked.require_fitting(translates=translates)
+    write: ExportedTranslator | ExportedContinuer
     if translates:
-        return ExportedTranslator(exported, pair, beam=beam, max_length_ratio=ratio)(texts, settings.batch_size)
-    go_on = ExportedContinuer(exported, pair, beam=beam, max_length_ratio=ratio, max_tokens=max_tokens)
-    return go_on(texts, settings.batch_size)
+        write = ExportedTranslator(exported, asked.languages, beam=beam, max_length_ratio=ratio)
+    else:
+        write = ExportedContinuer(exported, asked.languages, beam=beam, max_length_ratio=ratio, max_tokens=most)
+    return write(asked.texts, settings.batch_size)
 
 
 def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import MODEL_HELP, language_pair, whole
 from subgraft.cli.output import Commands
@@ -14,9 +13,6 @@ from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
 from subgraft.limits import LARGEST_BEAM
 from subgraft.printed import say, write
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_to(commands: Commands) -> None:

@@ -16,7 +16,6 @@ def recording_server() -> Iterator[Server]:
 
     Raises UserError where nothing has been recorded yet, OperationalError where the server does not answer.
     """
-
     require_recorded()
     server = Server(default_home())
     with server.answering():
@@ -24,6 +23,7 @@ def recording_server() -> Iterator[Server]:
 
 
 def require_recorded() -> None:
+    """Raises UserError where nothing has been recorded here."""
     database = default_home() / "mlflow.db"
     if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
         hint = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
