@@ -31,7 +31,7 @@ class Evidence:
 
 
 EVIDENCE = (
-    Evidence(2_000, (0.50, -0.09, 1.10), 0.072, 1.2, "Few pairs and a domain's text"),
+    Evidence(2_000, (0.50, -0.09, 1.10), 0.145, 1.2, "Few pairs and a domain's text"),
     Evidence(15_000, (2.10, 1.36, 2.86), 0.019, 3.6, "tatoeba → Python documentation: the main systems"),
 )
 
@@ -49,7 +49,7 @@ def recommended(lines: int, continues: bool) -> str:
     what = (
         f"The nearest that was measured is {found.pairs:,} pairs of a translation ({found.section}). A vocabulary of "
         f"the task's own, new rows begun as `{INITIALISER}`, {worth} {mean:+.2f} BLEU [{low:+.2f}, {high:+.2f}] "
-        f"(p = {found.p:g}) and {found.chrf:+.1f} chrF there; other starts brought no more."
+        f"(p = {found.p:g}) and {found.chrf:+.1f} chrF there; other starts brought no more BLEU."
     )
     kept = " A model that is used for other text too had better be extended." if continues else ""
     return f"{what} Extending and trimming have not been measured against replacing on real text.{kept}"
