@@ -1,7 +1,11 @@
-"""A hub of models on this machine: as much of Hugging Face's protocol as its client needs to fetch a repository."""
+"""A hub of models on this machine: as much of Hugging Face's protocol as its client needs for a repository.
+
+A repository is fetched as it is, and sent as large files (Git LFS) and a commit of the others.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -15,16 +19,27 @@ from typing import Any
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _INFO = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)(/(?P<what>revision|tree)/(?P<revision>[^/]+))?")
 _FILE = re.compile(r"/(?P<id>[\w.-]+/[\w.-]+)/resolve/(?P<revision>[^/]+)/(?P<name>.+)")
+_SENT = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)/(?P<what>preupload|commit)/main")
+_BATCH = re.compile(r"/(?P<id>[\w.-]+/[\w.-]+)\.git/info/lfs/objects/batch")
+_OBJECT = re.compile(r"/objects/(?P<oid>[0-9a-f]{64})")
 _REVISIONS = (None, "main", COMMIT, "v1")
 
 
 class Hub(ThreadingHTTPServer):
-    """Serves folder/OWNER/NAME as repositories of one commit.  fetched: names of files, in the order asked for."""
+    """Serves folder/OWNER/NAME as repositories of one commit.
 
-    def __init__(self, folder: Path) -> None:
+    fetched: names of files, in the order asked for.  token: who gives it may send files.  private: ids of such
+    repositories.  large: whether weights are sent apart.  objects: large files that came, by digest.  commits: the
+    lines of each.
+    """
+
+    def __init__(self, folder: Path, token: str = "", *, large: bool = True) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.folder = folder
+        self.folder, self.token, self.large = folder, token, large
         self.fetched: list[str] = []
+        self.private: set[str] = set()
+        self.objects: dict[str, bytes] = {}
+        self.commits: list[list[Any]] = []
 
     @property
     def address(self) -> str:
@@ -39,6 +54,81 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer(body=True)
+
+    def do_POST(self) -> None:
+        path, content = self.path.split("?")[0], self._content()
+        if self.headers["Authorization"] != f"Bearer {self.server.token}" or not self.server.token:
+            self._json({"error": "Invalid credentials"}, 401)
+        elif path == "/api/repos/create":
+            self._create(json.loads(content))
+        elif path == "/api/validate-yaml":
+            text = json.loads(content)["content"]
+            self._json({"errors": []}, 200 if text.startswith("---\n") else 400)
+        elif (found := _SENT.fullmatch(path)) and (self.server.folder / found["id"]).is_dir():
+            self._json(
+                self._modes(json.loads(content)) if found["what"] == "preupload" else self._commit(found["id"], content)
+            )
+        elif _BATCH.fullmatch(path):
+            self._json({"transfer": "basic", "objects": [self._wanted(one) for one in json.loads(content)["objects"]]})
+        else:
+            self._send(404, b"{}", True, {"X-Error-Code": "RepoNotFound"})
+
+    def do_PUT(self) -> None:
+        """A large file: its address is its permission."""
+        found, content = _OBJECT.fullmatch(self.path), self._content()
+        sound = found is not None and hashlib.sha256(content).hexdigest() == found["oid"]
+        if found is not None and sound:
+            self.server.objects[found["oid"]] = content
+        self._json({}, 200 if sound else 400)
+
+    def _content(self) -> bytes:
+        """The body of a request, of a length that is told or in chunks."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
+
+    def _create(self, asked: Any) -> None:
+        named = f"{asked['organization']}/{asked['name']}"
+        there = (self.server.folder / named).is_dir()
+        if not there:
+            (self.server.folder / named).mkdir(parents=True)
+            if asked.get("visibility") == "private":
+                self.server.private.add(named)
+        self._json({"url": f"{self.server.address}/{named}"}, 409 if there else 200)
+
+    def _modes(self, asked: Any) -> Any:
+        def mode(name: str) -> str:
+            return "lfs" if self.server.large and name.endswith(".safetensors") else "regular"
+
+        return {
+            "files": [{"path": f["path"], "uploadMode": mode(f["path"]), "shouldIgnore": False} for f in asked["files"]]
+        }
+
+    def _wanted(self, asked: Any) -> Any:
+        upload = {"href": f"{self.server.address}/objects/{asked['oid']}"}
+        return {"oid": asked["oid"], "size": asked["size"], "actions": {"upload": upload}}
+
+    def _commit(self, named: str, content: bytes) -> Any:
+        lines = [json.loads(line) for line in content.splitlines()]
+        self.server.commits.append(lines)
+        for line in lines[1:]:
+            place = self.server.folder / named / line["value"]["path"]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if line["key"] == "file":
+                place.write_bytes(base64.b64decode(line["value"]["content"]))
+            elif line["key"] == "lfsFile":
+                place.write_bytes(self.server.objects[line["value"]["oid"]])
+            else:
+                place.unlink()
+        return {"commitUrl": f"{self.server.address}/{named}/commit/{COMMIT}", "commitOid": COMMIT}
+
+    def _json(self, content: Any, status: int = 200) -> None:
+        self._send(status, json.dumps(content).encode(), True, {"Content-Type": "application/json"})
 
     def _answer(self, *, body: bool) -> None:
         path = self.path.split("?")[0]
@@ -57,7 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"{}", body, {"X-Error-Code": "RevisionNotFound"})
             return
         files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        told: Any = {"id": folder.name, "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+        named = folder.relative_to(self.server.folder).as_posix()
+        told: Any = {"id": named, "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+        told["private"] = named in self.server.private
         if what == "tree":
             told = [
                 {"type": "file", "path": name, "size": path.stat().st_size, "oid": _digest(path.read_bytes())}
@@ -91,9 +183,9 @@ def _digest(content: bytes) -> str:
 
 
 @contextmanager
-def hub(folder: Path) -> Iterator[Hub]:
+def hub(folder: Path, token: str = "", *, large: bool = True) -> Iterator[Hub]:
     """A hub that ends with the block."""
-    with Hub(folder) as server:
+    with Hub(folder, token, large=large) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

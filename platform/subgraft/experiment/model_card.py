@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import MetricName
 from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
+from subgraft.exporting.card import BASE_MODEL, RECORD_BESIDE, UNKNOWN_LICENCE
 from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.text import TextRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
@@ -64,6 +67,7 @@ class Chosen:
             **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
             **{f"signature.{name}": told for name, told in self._signatures.items()},
             **{name: str(decoding[name]) for name in DECODING},
+            **({BASE_MODEL: base} if (base := self._base_model) else {}),
         }
 
     def card(self) -> str:
@@ -88,15 +92,23 @@ class Chosen:
     def _test(self, name: str) -> float:
         return float(self._evaluated[name])
 
+    @property
+    def _base_model(self) -> str | None:
+        """The id on the hub of the model that all began with."""
+        named = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
+        return next((model for model in named if not Path(model).is_dir()), None)
+
     def _front_matter(self) -> Iterator[str]:
         experiment = self.pipeline.experiment
         languages = dict.fromkeys((experiment.languages.source, experiment.languages.target))
         yield "---"
         yield f"language: {json.dumps(list(languages))}"
         yield "library_name: transformers"
+        if self._base_model:
+            yield f"base_model: {json.dumps(self._base_model)}"
         yield f"pipeline_tag: {TASKS[experiment.task].hub_tag}"
         yield "tags: [subgraft]"
-        yield "license: unknown"
+        yield f"license: {UNKNOWN_LICENCE}"
         yield "---\n"
 
     def _heading(self) -> Iterator[str]:
@@ -169,7 +181,7 @@ class Chosen:
         versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
         yield f"Finetuned on {made.device}, {finetuned.finished}, commit {made.git_commit or 'unknown'}."
         yield f"With {versions}."
-        yield "`record.json` beside this file has every setting.\n"
+        yield f"{RECORD_BESIDE}\n"
 
     def _steps(self) -> list[tuple[Step, Record | None]]:
         return [(step, self.records.get(step.fingerprint)) for step in self._in_order()]
