@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -120,6 +122,40 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Ray's processes import this module's stage; pytest's own path does not reach them.
     here = Path(__file__).parent
     monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent / 'support'}", prepend=os.pathsep)
+
+
+# A thread gives up references, each in a cycle, from the moment that Ray begins to close until it has closed.
+COLLECTS_MEANWHILE = """
+import threading, time
+import ray
+from subgraft.config.runtime import Runtime
+from subgraft.execution.cluster import cluster
+
+def in_a_cycle():
+    found = [ray.put(0)]
+    found.append(found)
+    return found
+
+def give_up(cycles, worker):
+    while worker.connected:
+        time.sleep(0.0005)
+    while cycles:
+        cycles.pop()
+        others = [[] for _ in range(200_000)]  # enough of them for a collection
+        time.sleep(0.0005)
+
+with cluster(Runtime()):
+    cycles = [in_a_cycle() for _ in range(100)]
+    thread = threading.Thread(target=give_up, args=(cycles, ray._private.worker.global_worker))
+    thread.start()
+thread.join()
+print("left Ray")
+"""
+
+
+def test_a_thread_may_collect_garbage_while_ray_closes() -> None:
+    done = subprocess.run([sys.executable, "-c", COLLECTS_MEANWHILE], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "left Ray\n"), done.stderr
 
 
 @pytest.mark.parametrize("dashboard", [False, True])

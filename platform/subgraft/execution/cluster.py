@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -70,7 +71,24 @@ def cluster(
             try:
                 yield dashboard
             finally:
-                ray.shutdown()
+                _leave()
+
+
+def _leave() -> None:
+    """Leave Ray, or end it, without a garbage collection meanwhile.
+
+    A thread of this process (that of tracking, say) which collected a cycle with a reference of Ray's in it, just when
+    Ray has closed its own side, would be ended by Ray, and the process with it: exit status 1 and not a word.
+    """
+    import ray
+
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
