@@ -63,6 +63,14 @@ def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
     assert same == [True, False, False]
 
 
+def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    found = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
+    assert found.systems[0].finetune.recipe.training.batch_size == 1
+    with pytest.raises(UserError, match=r"text_share 0\.5 leaves nothing of a batch of 1 to one of its parts"):
+        pipeline(config, "finetune.batch_size=1")
+
+
 def test_a_comparison_with_copied_text_goes_all_the_way(tmp_path: Path) -> None:
     found, store = finish(written(tmp_path), "pretrain.epochs=2")
     copied = found.systems[1].finetune.inputs["synthetic"]

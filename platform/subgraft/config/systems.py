@@ -102,10 +102,9 @@ class System(Settings):
         rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
         own: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
         own |= {"embedding_learning_rate": None} if still else {}
-        if self.text is None:  # nothing has a share
-            own["text_share"] = FinetuneSettings.model_fields["text_share"].default
         adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
-        return training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
+        found = training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
+        return found if self.text is not None else found.without_text()
 
     @model_validator(mode="after")
     def _consistent(self) -> System:

@@ -13,6 +13,8 @@ def require_text_to_read(experiment: Comparison) -> None:
     """Systems that read the domain's text need some, of a side that can be read so."""
     if experiment.rows_first_training is None and any(system.rows_first for system in experiment.systems):
         raise ValueError("systems with rows_first need rows_first_training")
+    if any(system.text for system in experiment.systems):
+        experiment.finetune.require_share_of_batch()
     text, continues = experiment.downstream.text, TASKS[experiment.task].finetuned_on.continues
     for where, use in _readings(experiment):
         if text is None:

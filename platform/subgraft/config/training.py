@@ -212,15 +212,24 @@ class FinetuneSettings(ModelTrainingSettings):
 
     @model_validator(mode="after")
     def _share_of_a_batch(self) -> Self:
-        if "text_share" not in self.model_fields_set:
-            return self
+        if "text_share" in self.model_fields_set:
+            self.require_share_of_batch()
+        return self
+
+    def require_share_of_batch(self) -> None:
+        """Raises ValueError where a batch is too small for text and pairs to share it."""
         smallest = min([self.batch_size, *(each.batch_size for each in self.batch_size_schedule)])
         least = min(self.text_share, 1.0 - self.text_share) or 1.0
         if round(least * smallest) < 1:
             raise ValueError(
                 f"text_share {self.text_share:g} leaves nothing of a batch of {smallest} to one of its parts"
             )
-        return self
+
+    def without_text(self) -> Self:
+        """The same for a system that reads none, in whose batches nothing has a share."""
+        share = type(self).model_fields["text_share"].default
+        given = self.model_fields_set - {"text_share"}
+        return self.model_construct(_fields_set=given, **{**dict(self), "text_share": share})
 
     @property
     def rate_of_tables(self) -> float | None:
