@@ -9,7 +9,6 @@ To be run as a process of its own. PyTorch's reader follows no instruction of a 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +17,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from subgraft import jsontext
 from subgraft.errors import UserError
-from subgraft.models.weights import INDEX, TORCH_INDEX, TORCH_WEIGHTS
+from subgraft.models.weights import INDEX, TORCH_INDEX, TORCH_WEIGHTS, read_index
 from subgraft.printed import say
-
-# A plain name: no folder, no way up, nothing hidden.
-_PLAIN = re.compile(r"\w[\w.-]*\.bin")
 
 
 def torch_files(directory: Path) -> tuple[Path, ...]:
@@ -34,21 +29,9 @@ def torch_files(directory: Path) -> tuple[Path, ...]:
     """
     if (directory / TORCH_WEIGHTS).is_file():
         return (directory / TORCH_WEIGHTS,)
-    index = directory / TORCH_INDEX
-    if not index.is_file():
+    if not (directory / TORCH_INDEX).is_file():
         return ()
-    try:
-        names = set(dict(jsontext.parse_object(index.read_bytes())["weight_map"]).values())
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"no index of weights: {error}", where=str(index)) from error
-    for name in names:
-        if not (isinstance(name, str) and _PLAIN.fullmatch(name)):
-            raise UserError(
-                f"weights are said to be in {name!r:.100}, which is no .bin file beside it", where=str(index)
-            )
-        if not (directory / name).is_file():
-            raise UserError(f"{name} is missing", where=str(directory))
-    return tuple(directory / name for name in sorted(names))
+    return tuple(directory / name for name in sorted(set(read_index(directory / TORCH_INDEX).values())))
 
 
 def rewrite(directory: Path, out: Path) -> None:

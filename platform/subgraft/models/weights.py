@@ -23,8 +23,8 @@ from subgraft.jsonfiles import read_object
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # PyTorch's own form, which only a conversion reads.
 TORCH_WEIGHTS, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-# A plain name: no folder, no way up, nothing hidden.
-_PLAIN = re.compile(r"\w[\w.-]*\.safetensors")
+# No folder, no way up, nothing hidden.
+_PLAIN = re.compile(r"\w[\w.-]*")
 # Numbers in the weights so far below those of the configuration are of another model: what is missing would be made up.
 _LARGEST_SHARE_MISSING = 4
 _ALWAYS_ALLOWED = 1 << 26
@@ -40,12 +40,30 @@ def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
     if (directory / WEIGHTS).is_file():
         return (directory / WEIGHTS,)
     if (directory / INDEX).is_file():
-        return tuple(directory / name for name in sorted(set(_index(directory).values())))
+        return tuple(directory / name for name in sorted(set(read_index(directory / INDEX).values())))
     raise UserError(
         "no weights in safetensors form here",
         where=called or str(directory),
         hint=f"`subgraft convert {called or directory} --out DIR` makes them of a {TORCH_WEIGHTS}; other forms, never.",
     )
+
+
+def read_index(path: Path) -> Mapping[str, str]:
+    """The names of a model's tensors, and beside the index the file that each is in, of the form that the index is for.
+
+    Raises UserError for an index that cannot be read, or that names anything but such files beside it.
+    """
+    kind = Path(path.name.removesuffix(".index.json")).suffix
+    found: Any = read_object(path).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise UserError("no index of weights: it has no weight_map", where=str(path))
+    for name in found.values():
+        if not (isinstance(name, str) and _PLAIN.fullmatch(name) and name.endswith(kind)):
+            what = f"weights are said to be in {name!r:.100}, which is no {kind} file beside it"
+            raise UserError(what, where=str(path), hint="Nothing else is opened.")
+        if not (path.parent / name).is_file():
+            raise UserError(f"{name} is missing", where=str(path.parent))
+    return found
 
 
 def require_plausible(directory: Path, numbers: int) -> None:
@@ -62,26 +80,12 @@ def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
     files: dict[str, Path | str] = {path.name: path for path in weight_files(directory)}
     files["config.json"] = json.dumps(config)  # older models say in it how they generate
     if WEIGHTS not in files:
-        files[INDEX] = json.dumps({"metadata": {}, "weight_map": _index(directory)})
+        files[INDEX] = json.dumps({"metadata": {}, "weight_map": read_index(directory / INDEX)})
     generation = directory / "generation_config.json"
     if generation.is_file():
         files[generation.name] = json.dumps(read_object(generation))
     with folder_of(files) as folder:
         yield folder
-
-
-def _index(directory: Path) -> Mapping[str, str]:
-    path = directory / INDEX
-    found: Any = read_object(path).get("weight_map")
-    if not isinstance(found, dict) or not found:
-        raise UserError("no index of weights: it has no weight_map", where=str(path))
-    for name in found.values():
-        if not (isinstance(name, str) and _PLAIN.fullmatch(name)):
-            hint = "An index names safetensors files in its own folder; nothing else is opened."
-            raise UserError(f"weights are said to be in {name!r:.100}", where=str(path), hint=hint)
-        if not (directory / name).is_file():
-            raise UserError(f"{name} is missing", where=str(directory))
-    return found
 
 
 def _held(path: Path) -> int:
