@@ -12,17 +12,30 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-_INFO = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)(/(?P<what>revision|tree)/(?P<revision>[^/]+))?")
+_INFO = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)(/(?P<what>revision|tree|commits)/(?P<revision>[^/]+))?")
+_ASKED = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)/discussions")
 _FILE = re.compile(r"/(?P<id>[\w.-]+/[\w.-]+)/resolve/(?P<revision>[^/]+)/(?P<name>.+)")
 _SENT = re.compile(r"/api/models/(?P<id>[\w.-]+/[\w.-]+)/(?P<what>preupload|commit)/main")
 _BATCH = re.compile(r"/(?P<id>[\w.-]+/[\w.-]+)\.git/info/lfs/objects/batch")
 _OBJECT = re.compile(r"/objects/(?P<oid>[0-9a-f]{64})")
 _REVISIONS = (None, "main", COMMIT, "v1")
+_REQUESTED = ("refs%2Fpr%2F1", "f" * 40)  # a pull request, and its commit
+_WHEN = "2026-01-01T00:00:00.000Z"
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """folder: the repository with it.  authors: of the request and of its commit.  parent: of that commit."""
+
+    folder: Path
+    authors: tuple[str, str]
+    parent: str = COMMIT
 
 
 class Hub(ThreadingHTTPServer):
@@ -30,7 +43,7 @@ class Hub(ThreadingHTTPServer):
 
     fetched: names of files, in the order asked for.  token: who gives it may send files.  private: ids of such
     repositories.  large: whether weights are sent apart.  objects: large files that came, by digest.  commits: the
-    lines of each.
+    lines of each.  requests: that of a repository, by its id.
     """
 
     def __init__(self, folder: Path, token: str = "", *, large: bool = True) -> None:
@@ -40,6 +53,7 @@ class Hub(ThreadingHTTPServer):
         self.private: set[str] = set()
         self.objects: dict[str, bytes] = {}
         self.commits: list[list[Any]] = []
+        self.requests: dict[str, PullRequest] = {}
 
     @property
     def address(self) -> str:
@@ -132,23 +146,54 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         path = self.path.split("?")[0]
-        if found := _INFO.fullmatch(path):
-            self._repository(self.server.folder / found["id"], found["what"], found["revision"], body)
+        if found := _ASKED.fullmatch(path):
+            self._json(self._requests(found["id"]))
+        elif found := _INFO.fullmatch(path):
+            self._repository(found["id"], found["what"], found["revision"], body)
         elif found := _FILE.fullmatch(path):
-            self._file(self.server.folder / found["id"], found["name"], body)
+            self._file(found["id"], found["revision"], found["name"], body)
         else:
             self._send(404, b"", body, {"X-Error-Code": "EntryNotFound"})
 
-    def _repository(self, folder: Path, what: str | None, revision: str | None, body: bool) -> None:
+    def _requests(self, named: str) -> Any:
+        """All there are, whoever's are asked for."""
+        repo = {"name": named, "type": "model"}
+        about = {"title": "safetensors", "createdAt": _WHEN, "status": "open", "isPullRequest": True, "repo": repo}
+        found = [
+            {**about, "num": 1, "author": {"name": request.authors[0]}}
+            for of, request in self.server.requests.items()
+            if of == named
+        ]
+        return {"discussions": found, "count": len(found), "start": 0}
+
+    def _commits(self, named: str) -> Any:
+        """Of its pull request, the newest first."""
+        request = self.server.requests[named]
+        both = ((_REQUESTED[1], request.authors[1]), (request.parent, "somebody"))
+        return [
+            {"id": commit, "authors": [{"user": author}], "date": _WHEN, "title": "a commit", "message": ""}
+            for commit, author in both
+        ]
+
+    def _at(self, named: str, revision: str | None) -> tuple[Path, str]:
+        """The folder of a repository at a revision, and the commit that this is."""
+        if revision in _REQUESTED and named in self.server.requests:
+            return self.server.requests[named].folder, _REQUESTED[1]
+        return self.server.folder / named, COMMIT
+
+    def _repository(self, named: str, what: str | None, revision: str | None, body: bool) -> None:
+        folder, commit = self._at(named, revision)
         if not folder.is_dir():
             self._send(404, b"{}", body, {"X-Error-Code": "RepoNotFound"})
             return
-        if revision not in _REVISIONS:
+        if what == "commits":
+            self._json(self._commits(named))
+            return
+        if revision not in _REVISIONS and commit == COMMIT:
             self._send(404, b"{}", body, {"X-Error-Code": "RevisionNotFound"})
             return
         files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        named = folder.relative_to(self.server.folder).as_posix()
-        told: Any = {"id": named, "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+        told: Any = {"id": named, "sha": commit, "siblings": [{"rfilename": name} for name in files]}
         told["private"] = named in self.server.private
         if what == "tree":
             told = [
@@ -157,14 +202,15 @@ class _Handler(BaseHTTPRequestHandler):
             ]
         self._send(200, json.dumps(told).encode(), body, {"Content-Type": "application/json"})
 
-    def _file(self, folder: Path, name: str, body: bool) -> None:
+    def _file(self, named: str, revision: str, name: str, body: bool) -> None:
+        folder, commit = self._at(named, revision)
         if not (folder / name).is_file():
             self._send(404, b"", body, {"X-Error-Code": "EntryNotFound"})
             return
         content = (folder / name).read_bytes()
         if body:
             self.server.fetched.append(name)
-        self._send(200, content, body, {"ETag": f'"{_digest(content)}"', "X-Repo-Commit": COMMIT})
+        self._send(200, content, body, {"ETag": f'"{_digest(content)}"', "X-Repo-Commit": commit})
 
     def _send(self, status: int, content: bytes, body: bool, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -47,5 +47,9 @@ def load(model: Path | str) -> Model:
 
     Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
     """
-    directory = require_model(located(model))
+    return of_directory(require_model(located(model)))
+
+
+def of_directory(directory: Path) -> Model:
+    """The model of a directory in which `require_model` has found one."""
     return Model(Bundle.load(directory), told_languages(directory))

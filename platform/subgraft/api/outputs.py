@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from subgraft.api.given import LanguagePair, located, pair_of
-from subgraft.api.models import Model, load
+from subgraft.api.models import Model, of_directory
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
@@ -90,8 +90,9 @@ def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
     place = located(model)
     if is_exported(Path(place)):
         return _of_export(Path(place), asked)
-    _require_writer(family_of(read_config(require_model(place))), asked.where)  # before weights are read
-    return _of_model(load(place), asked)
+    directory = require_model(place)
+    _require_writer(family_of(read_config(directory)), asked.where)  # before weights are read
+    return _of_model(of_directory(directory), asked)
 
 
 def _require_writer(family: Family, where: str) -> None:

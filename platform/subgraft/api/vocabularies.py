@@ -59,13 +59,20 @@ def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenize
 
 
 def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
-    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id."""
+    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id.
+
+    A model of a family that is not known has one vocabulary, whatever side is asked for.
+    """
     directory = require_sound(Path(place))
     if directory.is_dir() and not (directory / "config.json").is_file():
         return Tokenizer.load(directory)
+    from subgraft.models.families import FAMILIES
+    from subgraft.models.hub import SMALL_FILES, read_config, resolve_model
     from subgraft.models.tokenizers import load_tokenizers
 
-    return load_tokenizers(place)[side]
+    directory = resolve_model(place, SMALL_FILES)
+    known = read_config(directory)["model_type"] in FAMILIES
+    return load_tokenizers(directory)[side] if known else Tokenizer.load(directory)
 
 
 def _lines(text: Text) -> Iterator[str]:

@@ -22,10 +22,11 @@ def add_to(commands: Commands) -> None:
 
 def convert_model(arguments: argparse.Namespace) -> None:
     from subgraft.models.conversion import convert
-    from subgraft.models.hub import TORCH_FILES, resolve_model
+    from subgraft.models.hub import TORCH_FILES, resolve_model, with_revision
 
+    model = with_revision(arguments.model, arguments.revision)
     with new_directory(arguments.out) as out:
-        found = convert(resolve_model(arguments.model, TORCH_FILES, arguments.revision), out)
+        found = convert(resolve_model(model, TORCH_FILES), out)
     say(f"{found.parameters:,} parameters written to {arguments.out} as safetensors")
     if found.left_out:
         names = ", ".join(found.left_out[:SHOWN]) + (", …" if len(found.left_out) > SHOWN else "")

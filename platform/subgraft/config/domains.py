@@ -23,6 +23,7 @@ class UpstreamSettings(Settings):
     objectives: what the model is, or was, pretrained on; with several, each batch belongs to one of them.
     vocabulary: the vocabulary to learn where there is no checkpoint.
     checkpoint: a local directory or a hub id to begin with, in place of pretraining.
+    revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit, which is recorded.
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, as `pretrain` says, with its
     own vocabularies.
     sampling: how text is cut for systems with `pretraining: sampled`.
@@ -34,6 +35,7 @@ class UpstreamSettings(Settings):
     objectives: Annotated[tuple[ObjectiveSettings, ...], Field(min_length=1)] = (TranslationSettings(),)
     vocabulary: VocabularySettings = VocabularySettings()
     checkpoint: str | None = None
+    revision: str | None = Field(default=None, exclude_if=lambda given: given is None)
     continue_pretraining: bool = Field(default=False, exclude_if=lambda given: not given)
     sampling: SamplingSettings = SamplingSettings()
     seed: Seed = 1
@@ -41,6 +43,8 @@ class UpstreamSettings(Settings):
     @model_validator(mode="after")
     def _for_one_model(self) -> UpstreamSettings:
         kinds = [objective.kind for objective in self.objectives]
+        if self.revision is not None and self.checkpoint is None:
+            raise ValueError("revision is that of a checkpoint, and none is given")
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"objectives must be of different kinds, not {', '.join(kinds)}")
         if self.languages == "all" and (paired := [each.kind for each in self.objectives if each.needs_pairs]):

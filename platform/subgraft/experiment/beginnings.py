@@ -18,6 +18,7 @@ from subgraft.experiment.adapted_vocabularies import adapted_vocabulary_step
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.text_beside import text_step
 from subgraft.files import file_digest
+from subgraft.models.hub import pinned, with_revision
 from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.recipes.build import BuildRecipe
 from subgraft.recipes.checkpoint import CheckpointRecipe
@@ -97,10 +98,10 @@ class Beginnings:
 
     @cached_property
     def checkpoint(self) -> Step:
-        named = self.experiment.upstream.checkpoint or ""
-        model = self.model_named(named)
-        digest = checkpoint_digest(require_checkpoint(model, self.experiment))
-        return Step(stages.CHECKPOINT, f"checkpoint {named}", CheckpointRecipe(digest=digest, model=model))
+        upstream = self.experiment.upstream
+        named = upstream.checkpoint or ""
+        model = with_revision(self.model_named(named), upstream.revision)
+        return taken_over(f"checkpoint {named}", model, require_checkpoint(model, self.experiment))
 
     def ready_to_translate(self, model: Step) -> Step:
         """The model itself, or the encoder-decoder made from it where it is a masked language model."""
@@ -281,6 +282,13 @@ def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
 def _code(language: str) -> str:
     """A language's special token, as mBART writes it: en_XX."""
     return language if "_" in language else f"{language}_XX"
+
+
+def taken_over(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
+    """A model as it was found: in the user's directory, or on the hub, at the commit of the snapshot."""
+    found = pinned(model, directory)
+    digest = checkpoint_digest(directory) if Path(model).is_dir() else found
+    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=found))
 
 
 def checkpoint_digest(directory: Path) -> str:

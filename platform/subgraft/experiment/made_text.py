@@ -79,7 +79,7 @@ class MadeText(ReverseModel):
         """Of a checkpoint whose encoder keeps its vocabulary; others are learnt first, and asked when they read it."""
         experiment, named = self.experiment, self.experiment.upstream.checkpoint
         if experiment.back_translation.tag and named is not None and "encoder" not in experiment.sides:
-            tokenizers = load_tokenizers(self.model_named(named))
+            tokenizers = load_tokenizers(self.checkpoint.recipe.model)
             require_tag(tokenizers["encoder"], f"upstream.checkpoint: {named}")
 
     @cached_property

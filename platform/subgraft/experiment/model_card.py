@@ -96,7 +96,7 @@ class Chosen:
     def _base_model(self) -> str | None:
         """The id on the hub of the model that all began with."""
         named = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
-        return next((model for model in named if not Path(model).is_dir()), None)
+        return next((model.partition("@")[0] for model in named if not Path(model).is_dir()), None)
 
     def _front_matter(self) -> Iterator[str]:
         experiment = self.pipeline.experiment

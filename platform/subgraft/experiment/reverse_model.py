@@ -11,12 +11,11 @@ from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.errors import UserError
-from subgraft.experiment.beginnings import Beginnings, checkpoint_digest
+from subgraft.experiment.beginnings import Beginnings, taken_over
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.models.told_languages import told_languages
-from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.reversed import ReversedRecipe
 from subgraft.store.step import Step
@@ -37,8 +36,7 @@ class ReverseModel(Beginnings):
         model = self.model_named(named)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
-        recipe = CheckpointRecipe(digest=checkpoint_digest(directory), model=model)
-        return Step(stages.CHECKPOINT, f"reverse model {named}", recipe)
+        return taken_over(f"reverse model {named}", model, directory)
 
     @property
     def _finetuned_back(self) -> Step[FinetuneRecipe]:

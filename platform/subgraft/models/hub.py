@@ -1,4 +1,7 @@
-"""Where a model lies: a directory, or an id on the hub, of which a local copy is made."""
+"""Where a model lies: a directory, or an id on the hub, of which a local copy is made.
+
+An id may end with `@` and a commit, a branch or a tag: `Helsinki-NLP/opus-mt-en-fr@main`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from typing import Any
 from subgraft.errors import OperationalError, UserError
 from subgraft.models.config_file import read_checked
 from subgraft.models.families import family_of
+from subgraft.models.hub_conversion import converted_weights
 from subgraft.models.weights import INDEX, TORCH_INDEX, weight_files
 from subgraft.vocabulary.directory import MODEL_NAMES
 
-_HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+_HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")
 # Never *.pt or *.py, and *.bin for a conversion alone: no code is run that is not this package's. By name, since a
 # pattern would bring whatever an index or a configuration could be made to lead to.
 CONFIGURATION = ("config.json", "generation_config.json")
@@ -40,26 +44,47 @@ TORCH_FILES = [*SMALL_FILES, TORCH_INDEX, "*.bin"]
 NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
 
 
-def resolve_model(
-    model: Path | str, files: Sequence[str] = HUB_FILES, revision: str | None = None, *, family: bool = True
-) -> Path:
-    """The directory of a model: itself, or the local copy of a hub id such as `Helsinki-NLP/opus-mt-en-fr`.
+def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
+    """The directory of a model: itself, or the local copy of a hub id.
 
-    files: those wanted of the hub.  revision: a commit, branch or tag there; by default the newest.  family: whether a
-    model of the hub must be of a known one, which is asked before any other file of it is fetched.
+    files: those wanted of the hub. Where they have safetensors among them and the repository has none, those of the
+    hub's own conversion are taken, and told.
 
-    Raises UserError where there is neither, OperationalError where the hub cannot be reached.
+    Raises UserError where there is neither, and for a family that is not known, which is asked before any weights are
+    fetched; OperationalError where the hub cannot be reached.
     """
     directory = Path(model)
     if directory.is_dir():
-        if revision is not None:
-            raise UserError("a directory has no revisions", where=str(model), hint="Leave --revision out.")
         return directory
-    if isinstance(model, Path) or directory.exists() or not _HUB_ID.fullmatch(model):
+    named = None if isinstance(model, Path) or directory.exists() else _HUB_ID.fullmatch(model)
+    if named is None:
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
-    if family:
-        family_of(read_config(_download(model, ["config.json"], revision)))
-    return _download(model, files, revision)
+    hub_id, revision = named["id"], named["revision"]
+    if set(files) > set(SMALL_FILES):
+        family_of(read_config(_download(hub_id, ["config.json"], revision)))
+    found = _download(hub_id, files, revision)
+    if revision is not None or files is not HUB_FILES or any(found.glob("*.safetensors")):
+        return found
+    converted = converted_weights(hub_id, found.name)
+    return found if converted is None else _download(hub_id, files, converted)
+
+
+def with_revision(model: str, revision: str | None) -> str:
+    """A hub id at a commit, a branch or a tag. Raises UserError for a directory, and for an id that has one already."""
+    if revision is None:
+        return model
+    if Path(model).is_dir():
+        raise UserError("a directory has no revisions", where=model, hint="Leave the revision out.")
+    if "@" in model:
+        raise UserError(f"the id names a revision already, and {revision} is another", where=model)
+    return f"{model}@{revision}"
+
+
+def pinned(model: str, directory: Path) -> str:
+    """How to name, for good, what `model` was when `directory` was found: a hub id with its commit."""
+    if Path(model).is_dir():
+        return model
+    return f"{model.partition('@')[0]}@{directory.name}"  # the client names snapshots by their commits
 
 
 def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:

@@ -8,7 +8,7 @@ from subgraft.recipes.recipe import Recipe, TakenOver
 
 
 class CheckpointRecipe(Recipe):
-    """digest: of the checkpoint's files, or the hub id with its revision; where a directory lies does not count."""
+    """digest: of the checkpoint's files, or ID@COMMIT of one on the hub; where a directory lies does not count."""
 
     digest: str
     model: str = Field(exclude=True)
