@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from subgraft.cli.arguments import MODEL_HELP, language_pair, whole
 from subgraft.cli.output import Commands
@@ -56,9 +57,12 @@ def generate_text(arguments: argparse.Namespace) -> None:
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
     from subgraft.api.outputs import generate  # takes seconds to load; a mistake in the text is reported at once
 
-    search = {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
-    for line in generate(arguments.model, lines, **search, max_tokens=arguments.max_tokens):
+    for line in generate(arguments.model, lines, **_search(arguments), max_tokens=arguments.max_tokens):
         write(line)
+
+
+def _search(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
 
 
 def _standard_input() -> Iterator[str]:
@@ -82,8 +86,7 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     if arguments.model is not None:
         from subgraft.api.outputs import translate
 
-        search = {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
-        hypotheses = translate(arguments.model, hypotheses, **search)
+        hypotheses = translate(arguments.model, hypotheses, **_search(arguments))
     metrics = TASKS[arguments.task].metrics
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")

@@ -97,7 +97,7 @@ class Beginnings:
         return self.checkpoint
 
     @cached_property
-    def checkpoint(self) -> Step:
+    def checkpoint(self) -> Step[CheckpointRecipe]:
         upstream = self.experiment.upstream
         named = upstream.checkpoint or ""
         model = with_revision(self.model_named(named), upstream.revision)

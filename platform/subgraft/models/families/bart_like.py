@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
 from subgraft.models.families import counting
-from subgraft.models.families.family import Family
+from subgraft.models.families.family import Family, one_table_only
 from subgraft.models.families.parts import Config, Projection, Tables, TableSize
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ class BartLike(Family):
 
     def inner_width(self, config: Config) -> int:
         return max(int(config["encoder_ffn_dim"]), int(config["decoder_ffn_dim"]))
+
+    def layer_parameters(self, config: Config) -> int:
+        width = self.width(config)
+        encoder = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
+        decoder = config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
+        return int(encoder + decoder)
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
         return {"encoder": config["vocab_size"], "decoder": config.get("decoder_vocab_size") or config["vocab_size"]}
@@ -131,6 +137,35 @@ class BartLike(Family):
 
         config: the model's.  settings: the same with the new sizes and padding ids.
         """
+
+
+class OneTable(BartLike):
+    """Those with one table for encoder, decoder and output projection, which never part company.
+
+    called: what messages call such a model.
+    """
+
+    apart: ClassVar[Mapping[str, Any]] = {}
+    called: ClassVar[str]
+    one_table = True
+
+    def check(self, config: Config) -> None:
+        if not config.get("tie_word_embeddings", True):
+            raise UserError(f"{self.called} whose tables are not tied is not known")
+
+    def has_shared_table(self, config: Config) -> bool:
+        return True
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        """Raises UserError where the sides would have vocabularies of their own."""
+        if len(sizes) == 1 or len(set(sizes.values())) > 1:
+            raise one_table_only(self.model_type)
+        return self.without_second_side(super().with_vocabularies(config, sizes))
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        if not shared:
+            raise one_table_only(self.model_type)
+        return self.model_class(), type(config)(**self.without_second_side(settings))
 
 
 def _with_sizes(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> dict[str, Any]:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from subgraft.errors import UserError
 from subgraft.models.families import counting
-from subgraft.models.families.bart_like import BartLike, new_config, shape
-from subgraft.models.families.family import one_table_only, same_padding_only
+from subgraft.models.families.bart_like import OneTable, new_config, shape
+from subgraft.models.families.family import same_padding_only
 from subgraft.models.families.parts import (
     Config,
     Parameters,
@@ -24,42 +23,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
     from subgraft.config.base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.config.models import M2M100Settings
-    from subgraft.models.families.bart_like import Rebuilt
     from subgraft.vocabulary.tokenizer import Tokenizer
 
 
-class M2M100(BartLike):
+class M2M100(OneTable):
     """One table for encoder, decoder and output projection; sinusoidal positions, which are no parameters."""
 
     model_type = "m2m_100"
     objectives = frozenset({"translation"})
-    apart: ClassVar[Mapping[str, Any]] = {}
-    one_table = True
-
-    def check(self, config: Config) -> None:
-        if not config.get("tie_word_embeddings", True):
-            raise UserError("an M2M-100 whose tables are not tied is not known")
-
-    def has_shared_table(self, config: Config) -> bool:
-        return True
-
-    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        """Raises UserError where the sides would have vocabularies of their own."""
-        if len(sizes) == 1 or len(set(sizes.values())) > 1:
-            raise one_table_only(self.model_type)
-        return self.without_second_side(super().with_vocabularies(config, sizes))
+    called = "an M2M-100"
 
     def body_parameters(self, config: Config) -> Parameters:
         """Layer normalisation stands before each part of a layer, and at the top of each stack."""
         width = self.width(config)
-        layers = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
-        layers += config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
-        total = layers + 2 * counting.norm(width)
+        total = self.layer_parameters(config) + 2 * counting.norm(width)
         return Parameters(total, total)
 
     def sequence_format(
@@ -126,8 +108,3 @@ class M2M100(BartLike):
             positions: Any = model.get_submodule(f"model.{side}.embed_positions")
             getattr(specified, side).position_encodings.encodings = positions.weights[positions.padding_idx + 1 :]
         return specified
-
-    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
-        if not shared:
-            raise one_table_only(self.model_type)
-        return self.model_class(), type(config)(**self.without_second_side(settings))

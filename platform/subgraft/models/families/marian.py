@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from subgraft.models.families import counting
 from subgraft.models.families.bart_like import BartLike, new_config, shape
 from subgraft.models.families.parts import Config, Parameters, SequenceFormat, Side, needed, start_role, target_named
 
@@ -36,8 +35,7 @@ class Marian(BartLike):
     def body_parameters(self, config: Config) -> Parameters:
         """Positions are sinusoids, which are kept as weights and not trained."""
         width = self.width(config)
-        trained = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
-        trained += config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
+        trained = self.layer_parameters(config)
         return Parameters(trained + 2 * config["max_position_embeddings"] * width, trained)
 
     def sequence_format(

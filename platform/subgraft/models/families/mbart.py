@@ -36,10 +36,8 @@ class MBart(BartLike):
     def body_parameters(self, config: Config) -> Parameters:
         """Each stack has learned positions, and layer normalisation after its embeddings and at its top."""
         width = self.width(config)
-        layers = config["encoder_layers"] * counting.encoder_layer(width, config["encoder_ffn_dim"])
-        layers += config["decoder_layers"] * counting.decoder_layer(width, config["decoder_ffn_dim"])
         positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
-        total = layers + 2 * (positions + 2 * counting.norm(width))
+        total = self.layer_parameters(config) + 2 * (positions + 2 * counting.norm(width))
         return Parameters(total, total)
 
     def sequence_format(
