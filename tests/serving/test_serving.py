@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
-import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
+from served_models import served
 from subgraft.cli import main
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
@@ -173,32 +169,10 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_served_model_answers_many_at_once_and_ends_when_told(number: signal.Signals, tmp_path: Path) -> None:
     separate_bundle().save(tmp_path / "model")
-    token_file = tmp_path / "token"
-    command = [sys.executable, "-m", "subgraft", "serve", str(tmp_path / "model"), "--port", "0", "--beam", "1"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        [*command, "--token-file", str(token_file)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
-            assert found is not None
-            port = int(found[1])
-            assert token_file.stat().st_mode & 0o777 == 0o600
-            token = token_file.read_text(encoding="utf-8").strip()
-
-            def ask(text: str) -> tuple[int, Any]:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-                body = json.dumps({"texts": [text]})
-                connection.request("POST", "/translate", body, {"Authorization": f"Bearer {token}"})
-                response = connection.getresponse()
-                return response.status, json.loads(response.read())
-
-            with ThreadPoolExecutor(16) as pool:
-                answers = list(pool.map(ask, ["thank"] * 16))
-            assert {status for status, _ in answers} == {200}
-            assert len({answer["models"][0]["outputs"][0] for _, answer in answers}) == 1
-        finally:
-            process.send_signal(number)
-        assert process.wait(30) == 0
-    assert not token_file.exists() and not list(tmp_path.glob("subgraft-serve-*"))
+    with served(tmp_path / "model", tmp_path, "--beam", "1", until=number) as model:
+        assert model.token_file.stat().st_mode & 0o777 == 0o600
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(model.ask, ["thank"] * 16))
+        assert {status for status, _ in answers} == {200}
+        assert len({answer["models"][0]["outputs"][0] for _, answer in answers}) == 1
+    assert not model.token_file.exists() and not list(tmp_path.glob("subgraft-serve-*"))

@@ -243,8 +243,8 @@ def _hung(running: _Running) -> OperationalError:
 def _unwrapped(error: Exception, step: Step) -> SubgraftError:
     """The stage's own error out of Ray's wrapping, or an OperationalError that says how the task died."""
     cause = getattr(error, "cause", None)
-    for candidate in (error, cause):
-        if isinstance(candidate, SubgraftError) and type(candidate).__module__ == SubgraftError.__module__:
+    for candidate in (cause, error):  # Ray's wrapping is of the class of what it wraps, too
+        if isinstance(candidate, SubgraftError):
             return candidate
     if isinstance(cause, Exception):  # outside the stage: in Ray, or in what surrounds the stage
         return OperationalError(f"{type(cause).__name__}: {cause}", where=step.name)
