@@ -13,7 +13,7 @@ import toys
 from old_vocabularies import KINDS, TASK
 from subgraft.cli import main
 from subgraft.errors import UserError
-from subgraft.fit.evidence import EVIDENCE, evidence_for, recommended
+from subgraft.fit.evidence import EVIDENCE, EXTENDED_CHRF, TRIMMED_CHRF, evidence_for, recommended
 from subgraft.fit.outlook import EXAMPLES, look_ahead
 from subgraft.fit.outlook_page import picture
 from subgraft.fit.sentence_cost import measure_cost
@@ -74,6 +74,8 @@ def test_the_evidence_is_that_of_the_results(repository: Path) -> None:
         low, high = (f"{bound:.2f}" for bound in each.bleu[1:])
         assert f"{each.bleu[0]:+.2f} [{low}, {high}]" in results
         assert f"{each.p:g}" in results and f"{each.chrf:+.1f}" in results
+    section = results.partition("### Replaced, extended or trimmed")[2].partition("###")[0]
+    assert f"{EXTENDED_CHRF:+.1f} [" in section and f"{TRIMMED_CHRF:+.1f} [" in section
     assert evidence_for(300).pairs == evidence_for(3_000).pairs == 2_000
     assert evidence_for(12_000).pairs == evidence_for(10**6).pairs == 15_000
     assert "cannot be told from luck" in recommended(1_000, continues=False)

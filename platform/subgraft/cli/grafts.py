@@ -50,7 +50,9 @@ def add_to(commands: Commands) -> None:
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help=MODEL_HELP)
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
-    transfer.add_argument("--method", required=True, help="random, mean, avg, patt, focus, …; docs/guide.md has all")
+    transfer.add_argument(
+        "--method", default="mean", help="random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
+    )
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument(

@@ -36,6 +36,10 @@ EVIDENCE = (
 )
 
 
+# Over the old vocabulary, with 2,000 pairs: "Replaced, extended or trimmed".
+EXTENDED_CHRF, TRIMMED_CHRF = 1.6, -0.3
+
+
 def evidence_for(lines: int) -> Evidence:
     """What was measured at the amount of text that is nearest, as a ratio."""
     return min(EVIDENCE, key=lambda each: abs(math.log(max(1, lines) / each.pairs)))
@@ -52,4 +56,8 @@ def recommended(lines: int, continues: bool) -> str:
         f"(p = {found.p:g}) and {found.chrf:+.1f} chrF there; other starts brought no more BLEU."
     )
     kept = " A model that is used for other text too had better be extended." if continues else ""
-    return f"{what} Extending and trimming have not been measured against replacing on real text.{kept}"
+    others = (
+        f"With 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF and a trimmed one "
+        f"{TRIMMED_CHRF:+.1f}, which luck explains too."
+    )
+    return f"{what} {others}{kept}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -71,15 +70,13 @@ def measure_cost(bundle: Bundle, name: SideName) -> SentenceCost | None:
 
 def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
     ids = ids.clamp(max=len(bundle.encoder) - 1)
-    settings = copy(bundle.model.generation_config)
-    settings.max_length = None  # the model's own would be warned of
+    before = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]  # counted in with what is written
     with torch.inference_mode():
         bundle.model.generate(  # type: ignore[operator]
-            generation_config=settings,
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
-            min_new_tokens=length,
-            max_new_tokens=length,
+            min_length=before + length,
+            max_length=before + length,
             num_beams=1,
             do_sample=False,
         )
