@@ -57,7 +57,7 @@ def recommended(lines: int, continues: bool) -> str:
     )
     kept = " A model that is used for other text too had better be extended." if continues else ""
     others = (
-        f"With 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF and a trimmed one "
-        f"{TRIMMED_CHRF:+.1f}, which luck explains too."
+        f"With 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF and a trimmed "
+        f"one {TRIMMED_CHRF:+.1f}, which luck explains too."
     )
     return f"{what} {others}{kept}"
