@@ -51,7 +51,7 @@ class Place:
     runtime: Runtime
     cache: Path | None = None
 
-    def progress(self, done: int, total: int, what: str) -> None:
+    def progress(self, done: int, total: int, what: str, now: str = "") -> None:
         pass
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:

@@ -34,7 +34,8 @@ def test_durations() -> None:
 
 
 def test_counts() -> None:
-    assert counted(Progress(120, 4000, "steps", 0)) == "120/4,000 steps"
+    assert counted(Progress(120, 4000, "sentences", 0)) == "120/4,000 sentences"
+    assert counted(Progress(120, 4000, "steps", 0, "loss 5.012")) == "step 120 of 4,000, loss 5.012"
     assert counted(Progress(1200, 0, "sentences", 0)) == "1,200 sentences"
     assert counted(Progress(0, 0, "waiting", 0)) == "waiting"
 
@@ -44,7 +45,7 @@ def test_the_time_left_counts_only_what_this_attempt_did() -> None:
     resumed = Progress(900, 1000, "steps", 100.0)
     pace.update(resumed)
     assert pace.left(resumed) == ""
-    later = Progress(910, 1000, "steps", 110.0)
+    later = Progress(910, 1000, "steps", 110.0, "loss 3.210")
     pace.update(later)
     assert pace.left(later) == ", 1 min 30 s left"
     other = Progress(1, 10, "sentences", 111.0)
@@ -64,7 +65,7 @@ def test_plain_lines_are_rate_limited(tmp_path: Path) -> None:
     eager = PlainDisplay(lines.append, seconds=0.0)
     eager.progress(STEP, Progress(10, 100, "steps", 10.0))
     eager.progress(STEP, Progress(20, 100, "steps", 20.0))
-    assert lines[-1] == "[running]  corpus [everyday]: 20/100 steps, 1 min 20 s left"
+    assert lines[-1] == "[running]  corpus [everyday]: step 20 of 100, 1 min 20 s left"
 
 
 def test_a_warning_is_one_line() -> None:

@@ -64,10 +64,11 @@ def test_of_several_workers_one_reports_and_any_warns(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     for rank in range(2):
         context = StageContext(tmp_path, Runtime(), EventLog(path), rank)
-        context.progress(1, 2, "steps")
+        context.progress(1, 2, "steps", "loss 5.012")
         context.metrics(1, {"loss": 1.0})
         context.warn(f"worker {rank} found something damaged")
     progress, metrics, *warnings = EventTail(path).read()
     assert isinstance(progress, Progress) and isinstance(metrics, Metrics)
+    assert progress.now == "loss 5.012"
     lines = [event.line for event in warnings if isinstance(event, Warned)]
     assert len(warnings) == 2 and lines == [f"worker {rank} found something damaged" for rank in range(2)]

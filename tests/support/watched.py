@@ -23,7 +23,7 @@ class Watched:
         self.runtime = Runtime(checkpoint_seconds=1e-6)
         self.steps: list[int] = []
 
-    def progress(self, done: int, total: int, what: str) -> None:
+    def progress(self, done: int, total: int, what: str, now: str = "") -> None:
         pass
 
     def warn(self, line: str) -> None:

@@ -13,6 +13,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
+from subgraft.inference.translate import Progress
 from subgraft.models.families import Family, family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.stages.continuation import continuer
@@ -27,16 +28,17 @@ def translate(
     languages: LanguagePair | None = None,
     beam: int = 4,
     batch_size: int = 32,
+    progress: Progress | None = None,
 ) -> list[str]:
     """A translation of each text, as `subgraft generate` writes them.
 
     model: one in memory, or a directory, an export of one to CTranslate2, a hub id, or models:/NAME@ALIAS.
     languages: of source and target, for models with language codes; by default those that the model was made for.
-    batch_size: sentences at a time.
+    batch_size: sentences at a time.  progress: is told after each batch how many of how many sentences are done.
 
     Raises UserError for a model that writes no text or has no encoder, and for languages that it does not know.
     """
-    return _outputs(model, _asked(model, texts, languages, beam, batch_size))
+    return _outputs(model, replace(_asked(model, texts, languages, beam, batch_size), progress=progress))
 
 
 def generate(
@@ -47,10 +49,11 @@ def generate(
     beam: int = 4,
     batch_size: int = 32,
     max_tokens: int | None = None,
+    progress: Progress | None = None,
 ) -> list[str]:
     """As `translate`; a model without an encoder continues each text, by `max_tokens` at most."""
     asked = _asked(model, texts, languages, beam, batch_size)
-    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens))
+    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, progress=progress))
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class _Asked:
     settings: MeasurementSettings
     prompts: bool = False
     max_tokens: int | None = None
+    progress: Progress | None = None
 
     def require_fitting(self, *, translates: bool) -> None:
         """Raises UserError where a model without an encoder is to translate, or one with one has `max_tokens`."""
@@ -108,8 +112,8 @@ def _of_model(model: Model, asked: _Asked) -> list[str]:
     translates = "encoder" in bundle.tokenizers
     asked.require_fitting(translates=translates)
     if translates:
-        return translator(bundle, languages, settings)(asked.texts, settings.batch_size)
-    return continuer(bundle, languages, settings, asked.max_tokens)(asked.texts, settings.batch_size)
+        return translator(bundle, languages, settings)(asked.texts, settings.batch_size, asked.progress)
+    return continuer(bundle, languages, settings, asked.max_tokens)(asked.texts, settings.batch_size, asked.progress)
 
 
 def _of_export(directory: Path, asked: _Asked) -> list[str]:
@@ -122,7 +126,7 @@ def _of_export(directory: Path, asked: _Asked) -> list[str]:
         write = ExportedTranslator(exported, asked.languages, beam=beam, max_length_ratio=ratio)
     else:
         write = ExportedContinuer(exported, asked.languages, beam=beam, max_length_ratio=ratio, max_tokens=most)
-    return write(asked.texts, settings.batch_size)
+    return write(asked.texts, settings.batch_size, asked.progress)
 
 
 def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:

@@ -63,6 +63,7 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the console script's exit code."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as for the workers of a run; read when torch is loaded
     try:
         chosen = parser().parse(arguments)
         code: int | None = chosen.command(chosen)

@@ -48,11 +48,10 @@ def list_corpora(arguments: argparse.Namespace) -> None:
     from subgraft.sources.places import data_folder
 
     del arguments
-    table = Table("corpus", "kind", "languages", "other fields", "documents", "train", "dev", "test")
+    table = Table("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
     for found in available(data_folder()):
         sizes = (f"{found.segments[split]:,}" if split in found.segments else "" for split in ("train", "dev", "test"))
-        others, documents = " ".join(found.fields), "yes" if found.documents else ""
-        table.add_row(found.name, found.kind, _few(found.languages), others, documents, *sizes)
+        table.add_row(found.name, found.holds, found.kind, _few(found.languages), " ".join(found.fields), *sizes)
     console().print(table)
     if data_folder() is None:
         say("Set SUBGRAFT_DATA to a folder of corpora to see those too.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ def add_to(commands: Commands) -> None:
 
     compare = commands.add_parser("compare", help="a table over runs")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write it as comma-separated values; - for output")
     compare.set_defaults(command=compare_runs)
 
     report = commands.add_parser("report", help="copy the report of a run or of an experiment")
@@ -76,17 +78,26 @@ def plan(arguments: argparse.Namespace) -> None:
     if (needed := session.estimates(planned)) is not None:
         console().print()
         console().print(needed)
-    warnings = (f"warning: {line}" for line in session.warnings())
-    for line in (*session.text_beside(), *session.unspelled(), *warnings):
+    warnings = (f"warning: {line}" for line in (*session.missing_devices(), *session.warnings()))
+    for line in (*session.empty_store(), *session.text_beside(), *session.unspelled(), *warnings):
         console().print(f"\n{line}")
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:
-    from subgraft.tracking.compare import compare, table
+    from subgraft.store.outputs import new_file
+    from subgraft.tracking.compare import compare, table, write_csv
     from subgraft.tracking.recorded import recording_server
 
     with recording_server() as server:
-        console().print(table(compare(server, arguments.runs)))
+        systems = compare(server, arguments.runs)
+    if arguments.csv is None:
+        console().print(table(systems))
+    elif str(arguments.csv) == "-":
+        write_csv(systems, sys.stdout)
+    else:
+        with new_file(arguments.csv) as out, out.open("w", encoding="utf-8", newline="") as file:
+            write_csv(systems, file)
+        say(f"{len(systems)} lines written to {arguments.csv}")
 
 
 def copy_report(arguments: argparse.Namespace) -> None:

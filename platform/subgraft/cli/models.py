@@ -56,8 +56,12 @@ def generate_text(arguments: argparse.Namespace) -> None:
 
     lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
     from subgraft.api.outputs import generate  # takes seconds to load; a mistake in the text is reported at once
+    from subgraft.cli.counting import counting
 
-    for line in generate(arguments.model, lines, **_search(arguments), max_tokens=arguments.max_tokens):
+    with counting("generating") as progress:
+        search = _search(arguments)
+        outputs = generate(arguments.model, lines, **search, max_tokens=arguments.max_tokens, progress=progress)
+    for line in outputs:
         write(line)
 
 
@@ -85,8 +89,10 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
     if arguments.model is not None:
         from subgraft.api.outputs import translate
+        from subgraft.cli.counting import counting
 
-        hypotheses = translate(arguments.model, hypotheses, **_search(arguments))
+        with counting("translating") as progress:
+            hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
     metrics = TASKS[arguments.task].metrics
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")

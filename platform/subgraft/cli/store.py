@@ -43,12 +43,15 @@ def add_to(commands: Commands) -> None:
 
 def list_store(arguments: argparse.Namespace) -> None:
     from subgraft.experiment.inventory import artifacts, work_directories
+    from subgraft.store.places import empty_store_told
     from subgraft.store.store import default_home
 
     del arguments
     home = default_home()
     stored, uses = artifacts(home), _uses()
     _show(stored, uses)
+    if told := empty_store_told(home):
+        say(told)
     unfinished = [one for one in work_directories(home) if not one.finished]
     say(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")
     if unfinished:

@@ -10,7 +10,8 @@ from subgraft.config.base import Settings
 from subgraft.limits import LARGEST_COUNT
 
 ZeroStage = Literal[0, 1, 2, 3]
-Cores = Annotated[int, Field(ge=1, le=10_000)]
+MOST_CORES = 10_000
+Cores = Annotated[int, Field(ge=1, le=MOST_CORES)]
 Offload = Literal["none", "optimizer", "parameters"]
 
 
@@ -19,6 +20,7 @@ class Runtime(Settings):
 
     workers: processes that share one training; more than one for several GPUs or nodes.
     gpus_per_worker: GPUs that a step, or each worker of a training, asks for; 0 for CPUs.
+    cpus: cores that a run on this machine takes in all; all there are where not given. No step gets more.
     cpus_per_step: cores that a step asks for and computes with.
     pretrain_cpus: cores of pretraining, in place of cpus_per_step.
     evaluate_cpus: cores of an evaluation; with all of a machine's, nothing runs beside it and its speeds are
@@ -42,6 +44,7 @@ class Runtime(Settings):
 
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1
     gpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 0
+    cpus: Cores | None = Field(default=None, exclude_if=lambda given: given is None)
     cpus_per_step: Cores = 1
     pretrain_cpus: Cores | None = None
     evaluate_cpus: Cores | None = None

@@ -27,6 +27,9 @@ ENVIRONMENT = {
     "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
     # Ray would run stages at the lowest priority, behind whatever else the machine does.
     "RAY_worker_niceness": "0",
+    # Threads that wait for one another would spin, which on a busy machine keeps the awaited one from running
+    # (benchmarks/busy_threads.py).
+    "OMP_WAIT_POLICY": "PASSIVE",
     # glibc would give the blocks of every training step back and fetch them anew (sizes in bytes). Much larger values
     # keep blocks that no later batch fits into, and a worker grows by gigabytes.
     "MALLOC_MMAP_THRESHOLD_": "67108864",
@@ -93,7 +96,7 @@ def _leave() -> None:
 
 def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
     try:
-        return start(folder, dashboard=runtime.dashboard) if folder else _connect(address)
+        return start(folder, dashboard=runtime.dashboard, cpus=runtime.cpus) if folder else _connect(address)
     except SubgraftError:
         raise
     except Exception as error:  # a node that does not come up in time is no more than an Exception

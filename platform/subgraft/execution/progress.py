@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from subgraft.terminal import Terminal
 
 LINE_SECONDS = 15.0
+STEPS = "steps"  # as the training loop counts them
 
 
 class Display(Observer, Protocol):
@@ -160,10 +161,14 @@ class Pace:
 
 
 def counted(event: Progress) -> str:
-    """As `120/4,000 steps`, or without the total where there is none."""
+    """As `120/4,000 sentences` or `step 120 of 4,000, loss 5.012`; without the total where there is none."""
     if not event.done and not event.total:
         return event.what
-    return f"{event.done:,}/{event.total:,} {event.what}" if event.total else f"{event.done:,} {event.what}"
+    if event.what == STEPS:
+        count = f"step {event.done:,} of {event.total:,}" if event.total else f"step {event.done:,}"
+    else:
+        count = f"{event.done:,}/{event.total:,} {event.what}" if event.total else f"{event.done:,} {event.what}"
+    return f"{count}, {event.now}" if event.now else count
 
 
 def duration(seconds: float) -> str:

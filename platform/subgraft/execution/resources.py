@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.execution.worker import Job
 
@@ -17,6 +18,33 @@ def machines() -> list[Mapping[str, float]]:
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     return [node["Resources"] for node in nodes if node["Alive"]]
+
+
+def gpus_here() -> int:
+    """The GPUs of this machine that a Ray started by this process would give away; Ray itself is not started."""
+    from ray._private.accelerators import get_accelerator_manager_for_resource
+
+    manager = get_accelerator_manager_for_resource("GPU")
+    if manager is None:
+        return 0
+    visible = manager.get_current_process_visible_accelerator_ids()
+    found = manager.get_current_node_num_accelerators()
+    return found if visible is None else min(found, len(visible))
+
+
+def gpus_lacking(runtime: Runtime) -> str:
+    """One line where a training asks for more GPUs than this machine has; empty where it has them."""
+    wanted = runtime.workers * runtime.gpus_per_worker
+    if not wanted or (there := gpus_here()) >= wanted:
+        return ""
+    return f"{wanted:g} {'GPU' if wanted == 1 else 'GPUs'} asked for, and this machine has {there or 'none'}"
+
+
+def require_gpus(runtime: Runtime) -> None:
+    """Raises UserError where this machine has fewer GPUs than a training asks for."""
+    if told := gpus_lacking(runtime):
+        hint = "Say runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
+        raise UserError(told, where="runtime.gpus_per_worker", hint=hint)
 
 
 def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from subgraft.config.runtime import Runtime
+from subgraft.config.runtime import MOST_CORES, Runtime
 from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.execution.cluster import cluster
 from subgraft.execution.plan import Plan, make_plan
-from subgraft.execution.resources import HELPS, capped, check_fits, lacking, machines
+from subgraft.execution.resources import HELPS, capped, check_fits, lacking, machines, require_gpus
 from subgraft.execution.signs_of_life import Watch
 from subgraft.execution.worker import Job, perform
 from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
@@ -46,8 +47,9 @@ def run(
     records = dict(plan.cached)
     if plan.to_run:
         store.sweep()
+        require_devices(plan, store, runtime, address)
         with cluster(runtime, address, store.say):
-            if address is None and "RAY_ADDRESS" not in os.environ:  # a cluster elsewhere may grow
+            if is_local(address):  # a cluster elsewhere may grow
                 _check_local(plan, store, runtime)
             records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here()).run())
     return records
@@ -74,10 +76,24 @@ def _announced(store: Store, targets: Sequence[Step], observers: Sequence[Observ
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
     """What a step gets: runtime's cores, its GPUs if the stage can use them, its workers if it can be distributed."""
     own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
-    cpus = own.get(step.stage.name) or runtime.cpus_per_step
+    cpus = min(own.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MOST_CORES)
     distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
     gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
     return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
+
+
+def is_local(address: str | None) -> bool:
+    """Whether a run that is given this address has a Ray of its own, on this machine."""
+    return address is None and "RAY_ADDRESS" not in os.environ
+
+
+def require_devices(plan: Plan, store: Store, runtime: Runtime, address: str | None) -> None:
+    """Raises UserError, before Ray is started here, for GPUs that are not here. A Ray that is up says what it has."""
+    ray = sys.modules.get("ray")
+    if not is_local(address) or (ray is not None and ray.is_initialized()):
+        return
+    if any(job_for(step, store, runtime, Provenance()).gpus for step in plan.to_run):
+        require_gpus(runtime)
 
 
 def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:

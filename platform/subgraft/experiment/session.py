@@ -13,7 +13,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError, UserError
 from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.progress import display_for
-from subgraft.execution.runner import run
+from subgraft.execution.resources import gpus_lacking
+from subgraft.execution.runner import require_devices, run
 from subgraft.experiment.frozen_rows import frozen_random_rows
 from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
@@ -21,6 +22,7 @@ from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.selection import Finetuned, Selection
 from subgraft.redaction import redacted
 from subgraft.reporting.main_table import MainTable
+from subgraft.store.places import empty_store_told
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
 from subgraft.tracking.tracker import Tracker
@@ -47,6 +49,7 @@ class Session:
         self.experiment = experiment
         self.pipeline = Pipeline(experiment, base)
         self._home = default_home().absolute()
+        self._base = base.absolute()
 
     @property
     def store(self) -> Store:
@@ -82,6 +85,16 @@ class Session:
         """What is allowed and hardly meant, a line for each."""
         return frozen_random_rows(self.experiment)
 
+    def empty_store(self) -> list[str]:
+        """A line where the store is empty, as it is in a directory that was not meant."""
+        told = empty_store_told(self._home, self._base)
+        return [told] if told else []
+
+    def missing_devices(self) -> list[str]:
+        """What the experiment asks for and this machine has not, a line for each."""
+        told = gpus_lacking(self.experiment.runtime)
+        return [f"{told}: a run here is refused; one on a cluster (--address) is not"] if told else []
+
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""
         store = Store(self._home)
@@ -99,7 +112,10 @@ class Session:
         report = self.pipeline.report  # a mistake that planning finds comes before anything is written
         if self._home.is_dir() and not os.access(self._home, os.W_OK):
             return self._shown(console)
+        require_devices(self.plan(), self.store, self.experiment.runtime, address)
         display = display_for(console)
+        for line in self.empty_store():
+            display.say(f"[store]    {line}")
         for line in self.warnings():
             display.say(f"[warning]  {line}")
         store = Store(self._home, display.say)

@@ -20,7 +20,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.errors import OperationalError, UserError
 from subgraft.execution.cluster import cluster
 from subgraft.execution.progress import Display, display_for
-from subgraft.execution.runner import run
+from subgraft.execution.resources import require_gpus
+from subgraft.execution.runner import is_local, run
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.session import further_commands
@@ -87,6 +88,8 @@ class SearchSession:
 
     def run(self, console: Terminal, address: str | None = None) -> Found:
         """Try whatever has not been tried, one search of this kind at a time."""
+        if is_local(address):
+            require_gpus(self._pipeline.experiment.runtime)
         self.folder.mkdir(parents=True, exist_ok=True)
         claim = Lock.take(self.folder / "claim")
         if claim is None:

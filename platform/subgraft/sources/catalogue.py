@@ -48,6 +48,18 @@ class Listing:
     fields: tuple[str, ...] = ()
     documents: bool = False
 
+    @property
+    def holds(self) -> str:
+        """What it can be used for: parallel, monolingual or labelled text, with documents or without."""
+        several = len(self.languages) > 1
+        if "label" in self.fields:
+            what = "labelled"
+        elif self.kind == "plain" or not several:
+            what = "monolingual"
+        else:
+            what = "parallel" if len(self.languages) == 2 else "many parallel"
+        return f"{what}, documents" if self.documents else what
+
 
 @dataclass(frozen=True)
 class FieldStatistics:

@@ -27,8 +27,11 @@ class Context(Protocol):
     def runtime(self) -> Runtime:
         """Workers, GPUs, ZeRO stage: how the step runs, never what it makes."""
 
-    def progress(self, done: int, total: int, what: str) -> None:
-        """Say that `done` of `total` `what` (steps, sentences, ...) are finished; total 0 means unknown."""
+    def progress(self, done: int, total: int, what: str, now: str = "") -> None:
+        """Say that `done` of `total` `what` (steps, sentences, ...) are finished; total 0 means unknown.
+
+        now: how it goes, as a training's losses.
+        """
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Record measured values at a training step."""

@@ -28,12 +28,13 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`done` of `total` `what` are finished; total 0 means unknown."""
+    """`done` of `total` `what` are finished; total 0 means unknown.  now: how it goes, as a training's losses."""
 
     done: int
     total: int
     what: str
     time: float
+    now: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +103,14 @@ class StageContext:
     cache: Path | None = None
     _last: tuple[str, float] = ("", 0.0)
 
-    def progress(self, done: int, total: int, what: str) -> None:
+    def progress(self, done: int, total: int, what: str, now: str = "") -> None:
         """At most two lines a second, and the last one always."""
-        now = time.monotonic()
-        if done < total and self._last[0] == what and now - self._last[1] < PROGRESS_SECONDS:
+        moment = time.monotonic()
+        if done < total and self._last[0] == what and moment - self._last[1] < PROGRESS_SECONDS:
             return
-        self._last = (what, now)
+        self._last = (what, moment)
         if self.rank == 0:
-            self.log.append("progress", done=int(done), total=int(total), what=what)
+            self.log.append("progress", done=int(done), total=int(total), what=what, **({"now": now} if now else {}))
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """One line."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from subgraft.errors import UserError
 from subgraft.store.step import TEST_SET
@@ -54,11 +55,26 @@ def _name(stage: TrackedRun) -> str:
     return stage.name if system is None else f"{system} ({test_set})" if test_set else system
 
 
+def figure_names(systems: Sequence[ComparedSystem]) -> list[str]:
+    """Every figure that any of the systems has, in the order of their first appearance."""
+    return list(dict.fromkeys(name for system in systems for name in system.figures))
+
+
+def write_csv(systems: Sequence[ComparedSystem], file: TextIO) -> None:
+    """The systems as comma-separated values (RFC 4180), figures in full; one that a system lacks is empty."""
+    names = figure_names(systems)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("run", "system", "seed", "cached", *names))
+    for system in systems:
+        figures = (repr(system.figures[name]) if name in system.figures else "" for name in names)
+        writer.writerow((system.run, system.system, system.seed, str(system.cached).lower(), *figures))
+
+
 def table(systems: Sequence[ComparedSystem]) -> Table:
     """The systems as people read them, and what they do not show; a figure that a system lacks is blank."""
     from rich.table import Table
 
-    figures = list(dict.fromkeys(name for system in systems for name in system.figures))
+    figures = figure_names(systems)
     shown = Table(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
     for heading in ("run", "system", "seed"):
         shown.add_column(heading)

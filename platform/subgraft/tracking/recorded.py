@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from subgraft.errors import UserError
+from subgraft.store.places import other_store_hint
 from subgraft.store.store import default_home
 from subgraft.tracking.server import Server, tracking_uri
 
@@ -26,5 +27,5 @@ def require_recorded() -> None:
     """Raises UserError where nothing has been recorded here."""
     database = default_home() / "mlflow.db"
     if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
-        hint = "Run an experiment first, or set SUBGRAFT_HOME to where one was run."
+        hint = f"Run an experiment first, or set SUBGRAFT_HOME to where one was run.{other_store_hint()}"
         raise UserError("no run has been recorded here", where=str(default_home()), hint=hint)

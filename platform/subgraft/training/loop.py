@@ -29,6 +29,8 @@ from subgraft.training.selection import Selection
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
+# What progress counts.
+STEPS = "steps"
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,14 @@ class Hooks:
 
     evaluate: named dev scores of the module as it stands.  select: which of them picks the best weights.
     before_update(step): before the update that comes after `step` others.  metrics(step, values) and progress(done,
-    total, what) are for records and people.
+    total, what, now) are for records and people.
     """
 
     evaluate: Callable[[], dict[str, float]] | None = None
     select: Selection | None = None
     before_update: Callable[[int], None] = lambda step: None
     metrics: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
-    progress: Callable[[int, int, str], None] = lambda done, total, what: None
+    progress: Callable[[int, int, str, str], None] = lambda done, total, what, now: None
 
 
 class Trainer:
@@ -182,8 +184,8 @@ class Trainer:
         if self._engine.rank:
             return
         step = self._progress.step
-        what = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
-        self._hooks.progress(step, self._total_steps(per_epoch), what)
+        now = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
+        self._hooks.progress(step, self._total_steps(per_epoch), STEPS, now)
         rate = learning_rate(self._settings, step, self._horizon)
         self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate})
 
