@@ -47,6 +47,12 @@ def mirror() -> Path:
     return found
 
 
+@pytest.fixture(scope="session")
+def mirror_if_any() -> Path | None:
+    """The same folder, for tests that make do with text invented here."""
+    return _find_mirror()
+
+
 @pytest.fixture
 def tracking_server(tmp_path: Path) -> Iterator[TrackingServer]:
     """A real MLflow server on this machine, with a folder of its own."""

@@ -18,6 +18,7 @@ FLOORS = [
     {"text"},
     {"sources"},
     {"vocabulary"},
+    {"allocation"},
     {"metrics"},
     {"reporting"},
     {"models"},
@@ -54,6 +55,7 @@ HEAVY = {
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/ctranslate2_search.py", "exporting/"},
     "peft": {"training/adapters.py"},
+    "sklearn": {"allocation/"},
     "gensim": {"initialisers/static_training.py"},
 }
 

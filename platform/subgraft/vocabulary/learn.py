@@ -75,7 +75,7 @@ def learn(
         text = list(chosen)
         backend, model = learn_used(partial(learnt, text), text, size, min_count, len(special.last))
     backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
-    return Tokenizer(Source(backend.to_str(), _config(special), model))
+    return Tokenizer(Source(backend.to_str(), special.config, model))
 
 
 def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
@@ -88,11 +88,6 @@ def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
         if place < count:
             reservoir[place] = (i, line)
     return [line for _, line in sorted(reservoir)]
-
-
-def _config(special: SpecialTokens) -> dict[str, Any]:
-    roles = {f"{role}_token": piece for role, piece in special.spelling.items()}
-    return {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **roles}
 
 
 def _sentencepiece(

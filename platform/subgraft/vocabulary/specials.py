@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -36,6 +37,12 @@ class SpecialTokens:
     def first_pieces(self) -> tuple[str, ...]:
         """The pieces of the first roles, each once."""
         return tuple(dict.fromkeys(self.spelling[role] for role in self.first if role in self.spelling))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What tokenizer_config.json says of a vocabulary with them."""
+        roles = {f"{role}_token": piece for role, piece in self.spelling.items()}
+        return {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **roles}
 
 
 def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], like: Tokenizer | None) -> SpecialTokens:

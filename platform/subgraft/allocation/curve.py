@@ -1,0 +1,165 @@
+"""A language's ALP at every size of its vocabulary, up to the largest that its text can give."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft import jsontext
+from subgraft.allocation.bpe_replay import merges_of, replay
+from subgraft.allocation.capacity import average_log_probability
+from subgraft.allocation.piece_training import bpe_pieces, ordinary, unigram_pieces
+from subgraft.allocation.unigram_descent import descent, retrained
+from subgraft.allocation.word_types import WordTypes, normalised
+from subgraft.errors import UserError
+from subgraft.vocabulary.sentencepiece_model import SCORE_STEPS, parse
+
+RECORD = "curve.json"
+PIECES = "pieces.jsonl"
+_UNUSED = 0.5
+CurveKind = Literal["unigram", "bpe"]
+# How the vocabularies of a curve are found: merges replayed, one descent, or a training for each.
+CurveWay = Literal["replay", "descent", "retrained"]
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """sizes: rising, of ordinary pieces; special tokens come on top.  alp, tokens: of the training text, at each.
+
+    characters: the pieces that every size has.  limit: the largest vocabulary that the text can give; None where it may
+    be larger than was asked for.
+    """
+
+    kind: CurveKind
+    way: CurveWay
+    sentences: int
+    words: int
+    characters: int
+    limit: int | None
+    sizes: tuple[int, ...]
+    alp: tuple[float, ...]
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredCurve:
+    """A curve with the vocabularies behind it: of each size, the pieces and their log probabilities.
+
+    Those of unigram are as SentencePiece estimates them, those of BPE the shares of the text's tokens; a piece that
+    only others are made of counts as half a token.
+    """
+
+    curve: Curve
+    vocabularies: Mapping[int, Mapping[str, float]]
+
+    def save(self, directory: Path) -> None:
+        text = json.dumps(asdict(self.curve), indent=2)
+        (directory / RECORD).write_text(text + "\n", encoding="utf-8")
+        with (directory / PIECES).open("w", encoding="utf-8") as file:
+            for size, pieces in sorted(self.vocabularies.items()):
+                file.write(json.dumps({"size": size, "pieces": pieces}, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def open(cls, directory: Path) -> MeasuredCurve:
+        """Raises UserError where there is no curve."""
+        try:
+            record = jsontext.parse_object((directory / RECORD).read_bytes())
+            lists = {name: tuple(record[name]) for name in ("sizes", "alp", "tokens")}
+            each = map(jsontext.parse_object, (directory / PIECES).read_bytes().splitlines())
+            return cls(Curve(**{**record, **lists}), {one["size"]: one["pieces"] for one in each})
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(f"not a curve: it holds no readable {RECORD}", where=str(directory)) from None
+
+
+def measure(
+    open_lines: Callable[[], Iterator[str]],
+    kind: CurveKind,
+    sizes: Sequence[int],
+    *,
+    exact: bool = False,
+    progress: Progress | None = None,
+) -> MeasuredCurve:
+    """The curve of a text at these sizes, as far as it supports them, and at its limit where that is below the last.
+
+    open_lines: reads the text from its beginning.  sizes: rising, of ordinary pieces; those that have no room for the
+    text's characters are left out.  exact: trains unigram anew at each size; a curve of BPE is always exact.
+    Raises UserError where there is no text, or where it has more characters than the largest size.
+    """
+    if any(larger <= smaller for smaller, larger in pairwise(sizes)):
+        raise UserError(f"sizes must rise, not {', '.join(map(str, sizes))}", where="sizes")
+    types = WordTypes.of(open_lines())
+    if kind == "bpe":
+        return _bpe(types, sizes)
+    largest = unigram_pieces(normalised(open_lines()), sizes[-1])
+    smaller, characters, limit = _grid(largest, sizes)
+    rest = retrained(open_lines, smaller) if exact else descent(types, largest, smaller)
+    vocabularies, counts = dict[int, dict[str, float]](), dict[int, NDArray[np.int64]]()
+    for done, (_, model) in enumerate([(0, largest), *rest]):
+        pieces = ordinary(model)
+        vocabularies[len(pieces)], counts[len(pieces)] = pieces, types.counts(model)
+        if progress:
+            progress(done + 1, 1 + len(smaller), "sizes")
+    curve = _curve("unigram", "retrained" if exact else "descent", types, characters, limit, counts)
+    return MeasuredCurve(curve, vocabularies)
+
+
+def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
+    largest = bpe_pieces(types.words, sizes[-1])
+    smaller, characters, limit = _grid(largest, sizes)
+    merges, single = merges_of(largest)
+    whole = characters + len(merges)
+    pieces = [piece.piece for piece in parse(largest).pieces]
+    used = Counter(dict(zip(pieces, types.counts(largest).tolist(), strict=True)))
+    found = replay(merges, used, [size - characters for size in (*smaller, whole)])
+    counts = {kept + characters: np.array(list(each.values()), dtype=np.int64) for kept, each in found.items()}
+    vocabularies = {kept + characters: _shares([*merges[:kept], *single], each) for kept, each in found.items()}
+    return MeasuredCurve(_curve("bpe", "replay", types, characters, limit, counts), vocabularies)
+
+
+def _shares(pieces: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
+    """Log probabilities, on the steps that SentencePiece and tokenizers add up alike."""
+    total = sum(counts.values())
+    return {
+        piece: round(math.log(max(counts.get(piece, 0), _UNUSED) / total) * SCORE_STEPS) / SCORE_STEPS
+        for piece in pieces
+    }
+
+
+def _grid(largest: bytes, sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
+    """The sizes below that of the largest model, the number of characters, and the limit, where it was reached."""
+    pieces = ordinary(largest)
+    characters = sum(len(piece) == 1 for piece in pieces)
+    smaller = [size for size in sizes if characters < size < len(pieces)]
+    return smaller, characters, len(pieces) if len(pieces) < sizes[-1] else None
+
+
+def _curve(
+    kind: CurveKind,
+    way: CurveWay,
+    types: WordTypes,
+    characters: int,
+    limit: int | None,
+    counts: Mapping[int, NDArray[np.int64]],
+) -> Curve:
+    sizes = sorted(counts)
+    return Curve(
+        kind=kind,
+        way=way,
+        sentences=types.sentences,
+        words=types.tokens,
+        characters=characters,
+        limit=limit,
+        sizes=tuple(sizes),
+        alp=tuple(average_log_probability(counts[size], types.sentences) for size in sizes),
+        tokens=tuple(int(counts[size].sum()) for size in sizes),
+    )

@@ -1,0 +1,82 @@
+"""Pieces learnt by SentencePiece from text that is normalised already: as many as asked for, or as there can be."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import sentencepiece
+
+from subgraft.errors import OperationalError
+from subgraft.vocabulary.entry import SPACE_MARK
+from subgraft.vocabulary.learn import LONGEST_LINE
+from subgraft.vocabulary.refusals import too_small
+from subgraft.vocabulary.sentencepiece_model import NORMAL, SCORE_STEPS, parse
+
+# One piece of every model stands for what is unknown; sizes are of the others.
+UNKNOWN = 1
+_SEED_MASS = 1e9
+
+
+def bpe_pieces(words: Mapping[str, int], size: int) -> bytes:
+    """A BPE model of at most `size` pieces, learnt on word types: those that whole sentences give."""
+    return _train((f"{word}\t{count}" for word, count in words.items()), "bpe", size, input_format="tsv")
+
+
+def unigram_pieces(lines: Iterable[str], size: int) -> bytes:
+    """A unigram model of at most `size` pieces, from normalised lines."""
+    return _train((line.replace(SPACE_MARK, " ") for line in lines), "unigram", size)
+
+
+def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> bytes:
+    """A unigram model whose EM begins with the pieces of a larger one, weighed by their probabilities."""
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+        seeds = Path(folder) / "seeds.tsv"
+        pieces = ordinary(seed).items()
+        # SentencePiece reads counts; their scale cancels.
+        lines = (f"{piece}\t{max(1, round(math.exp(score) * _SEED_MASS))}\n" for piece, score in pieces)
+        seeds.write_text("".join(lines), encoding="utf-8")
+        text = (f"{word}\t{count}" for word, count in words.items())
+        return _train(text, "unigram", size, input_format="tsv", seed_sentencepieces_file=str(seeds))
+
+
+def ordinary(model: bytes) -> dict[str, float]:
+    """The pieces of a model and their scores, in its order; not the one for what is unknown."""
+    return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
+
+
+def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **settings: Any) -> bytes:
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text),
+            model_writer=written,
+            model_type=kind,
+            vocab_size=size + UNKNOWN,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            max_sentence_length=LONGEST_LINE,
+            num_threads=1,  # the sums of the unigram model depend on how many threads share them
+            minloglevel=2,
+            unk_id=0,
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            **settings,
+        )
+    except RuntimeError as error:
+        if smallest := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+            raise too_small(size, int(smallest[1]) - UNKNOWN) from None
+        raise OperationalError(f"SentencePiece could not learn these pieces: {error}") from error
+    proto = parse(written.getvalue())
+    for piece in proto.pieces:
+        if piece.type == NORMAL:
+            piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
