@@ -8,7 +8,7 @@ import pytest
 
 from beside_transformers import ADVERSARIAL, differing, equal_outputs
 from checkpoint_table import COLUMNS, PAGE, measured, read_rows, written_page
-from published import CHECKPOINTS, Checkpoint, english, half, nllb, opus_mt, sharded
+from published import CHECKPOINTS, Checkpoint, english, half, nllb, sharded
 from subgraft.models.load import load_model
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -34,9 +34,12 @@ def test_a_first_nllb_puts_its_code_behind(tmp_path: Path) -> None:
     assert equal_outputs(tmp_path, checkpoint, english(3))[0] == 3
 
 
-def test_weights_in_other_forms_give_the_same_outputs(tmp_path: Path) -> None:
-    checkpoint = CHECKPOINTS["opus-mt-en-de"]
-    opus_mt(tmp_path)
+@pytest.mark.parametrize(
+    "name", ["opus-mt-en-de", "mbart-large-cc25", "nllb-200-distilled-600M", "t5-small", "bart-base", "Llama-3.2-1B"]
+)
+def test_weights_in_other_forms_give_the_same_outputs(name: str, tmp_path: Path) -> None:
+    checkpoint = CHECKPOINTS[name]
+    checkpoint.publish(tmp_path)
     for change in (half, sharded):
         change(tmp_path)
         assert equal_outputs(tmp_path, checkpoint, english(5))[0] == 5

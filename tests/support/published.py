@@ -556,6 +556,7 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("mbart-large-cc25", mbart_cc25, CODES_OF_50, settings={"src_lang": "en_XX"}),
         Checkpoint("mbart-large-50", mbart_50, CODES_OF_50, settings={"src_lang": "en_XX"}),
         Checkpoint("mbart-large-50-many-to-many-mmt", mbart_50, ENGLISH_GERMAN, settings={"src_lang": "en_XX"}),
+        Checkpoint("mbart-large-50-one-to-many-mmt", mbart_50, ENGLISH_GERMAN, settings={"src_lang": "en_XX"}),
         Checkpoint(
             "mbart-large-50-many-to-one-mmt",
             mbart_50_to_english,
