@@ -8,7 +8,8 @@ micro-batches of one or two sentences seldom have a simulated token (how many ea
 network, a generator with capacity, on pseudo-domains; or
 joint, with copied text beside the pairs in every batch; or memory, which trains nothing and writes how many bytes each
 worker's states take to OUT/bytes-RANK.json; or heads, a mixture of two objectives that each have parameters of their
-own. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+own; or sampled, a masked model whose targets compete with their nearest tokens alone (the candidates of each step go to
+OUT/candidates-RANK-STOP.json). ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
+from subgraft.config.objectives import MaskedSettings
+from subgraft.config.target_sampling import NearestTargets
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.generators.domain_simulation import PseudoDomains
 from subgraft.generators.generator import Generator
@@ -39,15 +42,28 @@ from subgraft.generators.network import Network, NetworkShape
 from subgraft.generators.simulation import GeneratorBatch, Simulator
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side, tables_of
+from subgraft.objectives.masked import MaskedSentences
 from subgraft.objectives.mixture import MixedLoss, Mixture
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
+from subgraft.objectives.stack import StackLoss
+from subgraft.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
+from subgraft.objectives.workers import Workers
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.schedule import Data
-from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
+from toys import (
+    SHAPE,
+    build_bert,
+    build_marian,
+    cased_tokenizer,
+    english,
+    english_tokenizer,
+    german,
+    german_tokenizer,
+)
 
 STEPS = 6
 RARE = "generator-rare"
@@ -62,7 +78,10 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         settings = settings.model_copy(update={"micro_batch_size": 18})
     if task == "heads":
         settings = settings.model_copy(update={"batch_size": 24, "micro_batch_size": 8, "weight_decay": 0.1})
+    if task == "sampled":
+        settings = settings.model_copy(update={"micro_batch_size": None})
     module, weights, data = _made(task)
+    preparation = _Written(module) if isinstance(module, SampledLoss) else None
     tables: Sequence[Tensor] = ()
     if task.endswith("adamax"):
         settings = settings.model_copy(update={"optimizer": "adamax", "layer_decay": 0.5})
@@ -81,7 +100,16 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     checkpoints = Checkpoints(out / "checkpoints")
     hooks = Hooks(metrics=metrics)
     trainer = Trainer(
-        module, weights, data, settings, engine, checkpoints, seed=3, checkpoint_seconds=1e-9, hooks=hooks
+        module,
+        weights,
+        data,
+        settings,
+        engine,
+        checkpoints,
+        seed=3,
+        checkpoint_seconds=1e-9,
+        hooks=hooks,
+        preparation=preparation,
     )
     if task.endswith("rehearsed"):
         trainer.dry_run(trainer.largest_batch())
@@ -96,6 +124,8 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
+    if preparation is not None:
+        (out / f"candidates-{engine.rank}-{stop}.json").write_text(json.dumps(preparation.candidates))
     if isinstance(data, _Counted):
         (out / f"new-{engine.rank}.json").write_text(json.dumps(data.new))
     held = _held(module)
@@ -115,7 +145,8 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     if task.startswith("generator"):
         return _generator(task)
-    return {"heads": _heads, "joint": _joint, "network": _network}.get(task, _pretraining)()
+    others = {"heads": _heads, "joint": _joint, "network": _network, "sampled": _sampled}
+    return others.get(task, _pretraining)()
 
 
 def _measure(out: Path, engine: Engine, batch: Batch) -> None:
@@ -150,6 +181,25 @@ def _network() -> tuple[nn.Module, dict[str, float], Data]:
     network.begin(side(model, "decoder"), torch.from_numpy(tokenizer.ordinary_ids), 1)
     loss = GeneratorLoss(model, network, view, 0.0, 0.0, "input")
     return loss, loss.weights, PseudoDomains.drawn(view, tokenizer, settings, 1, 40)
+
+
+class _Written(NearestSampling):
+    """Keeps the candidates of each step."""
+
+    def __init__(self, module: SampledLoss) -> None:
+        super().__init__(NearestTargets(neighbours=2, rebuild_every=4), module.model, 3)
+        self.candidates: dict[int, list[int]] = {}
+
+    def prepare(self, batches: Sequence[Any], step: int, workers: Workers) -> list[SampledBatch]:
+        (made,) = super().prepare(batches, step, workers)
+        self.candidates[step] = made.candidates.tolist()
+        return [made]
+
+
+def _sampled() -> tuple[nn.Module, dict[str, float], Data]:
+    tokenizer = cased_tokenizer()
+    sentences = MaskedSentences(english(120) + german(120), tokenizer, MaskedSettings(), max_length=40, seed=3)
+    return SampledLoss(StackLoss(build_bert(tokenizer, seed=1, **SHAPE | {"dropout": 0.0}))), {"loss": 1.0}, sentences
 
 
 class _Joint:

@@ -217,6 +217,17 @@ def require_pretraining(experiment: Comparison) -> None:
             )
 
 
+def require_samplable_targets(experiment: Comparison) -> None:
+    if experiment.pretrain.target_sampling is None:
+        return
+    for objective in experiment.upstream.objectives:
+        if not objective.samples_targets:
+            raise ValueError(
+                f"pretrain.target_sampling does not work with the objective {objective.kind}: it is for masked and "
+                "denoising"
+            )
+
+
 def require_one_head(experiment: Comparison) -> None:
     heads = sorted({objective.head for objective in experiment.upstream.objectives})
     if len(heads) > 1 and experiment.runtime.zero_stage is not None:
@@ -293,6 +304,7 @@ CHECKS = (
     require_whole_tables,
     require_search,
     require_pretraining,
+    require_samplable_targets,
     require_one_head,
     require_fitting_blocks,
     require_measurable,

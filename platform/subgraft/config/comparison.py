@@ -25,7 +25,7 @@ from subgraft.config.search import SearchSettings
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, TaskName
-from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, RowsFirstSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, PretrainSettings, RowsFirstSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
 
@@ -82,7 +82,7 @@ class Comparison(Settings):
     downstream: DownstreamSettings
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
-    pretrain: ModelTrainingSettings
+    pretrain: PretrainSettings
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
     network: NetworkSettings = Field(default=NetworkSettings(), exclude_if=lambda given: given == NetworkSettings())

@@ -32,6 +32,7 @@ class AnyObjective(Settings):
     head: the name of what is trained beside the model's body, which objectives of the same name share.
     sampled_as: the side that text of its own counts as where segmentations are sampled; None for pairs.
     samples: whether they can be sampled.
+    samples_targets: whether its targets may compete with some tokens alone.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -46,6 +47,7 @@ class AnyObjective(Settings):
     head: ClassVar[str] = "tokens"
     sampled_as: ClassVar[SideName | None] = None
     samples: ClassVar[bool] = False
+    samples_targets: ClassVar[bool] = False
     continues: ClassVar[bool] = False
 
     @property
@@ -91,6 +93,7 @@ class DenoisingSettings(AnyObjective):
     denoises = True
     sampled_as = "decoder"
     samples = True
+    samples_targets = True
 
     @property
     def longest_block(self) -> int | None:
@@ -123,6 +126,7 @@ class MaskedSettings(AnyObjective):
     sentences_per_document: Count = 1
 
     needs_mask = True
+    samples_targets = True
     writes = False
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, Share
+from subgraft.config.target_sampling import TargetSamplingSettings
 from subgraft.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
@@ -171,6 +172,23 @@ class ModelTrainingSettings(TrainingSettings):
     def _patient_with_something(self) -> Self:
         if self.select == "last" and self.patience is not None:
             raise ValueError("select: last ignores dev scores, so patience means nothing: say `patience: null`")
+        return self
+
+
+class PretrainSettings(ModelTrainingSettings):
+    """A pretraining.
+
+    target_sampling: which tokens compete with the targets of a batch, where not the whole vocabulary does; dev scores
+    are taken under the whole one all the same. label_smoothing then spreads over those that compete.
+    """
+
+    target_sampling: TargetSamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @model_validator(mode="after")
+    def _smooths_probabilities(self) -> Self:
+        kind = None if self.target_sampling is None else self.target_sampling.kind
+        if kind == "noise-contrastive" and self.label_smoothing:
+            raise ValueError("target_sampling noise-contrastive has no probabilities: say `label_smoothing: 0`")
         return self
 
 

@@ -6,12 +6,18 @@ more than a slice of them exists at any time: its gradient is taken on the spot.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from subgraft.objectives.logit_slices import slice_rows
+
+# The summed loss of a slice of logits [n, V] by labels [n], and its gradient with respect to the logits, which it may
+# compute in their place.
+Criterion: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def linear_cross_entropy(
@@ -22,15 +28,23 @@ def linear_cross_entropy(
     hidden [N, d], weight [V, d], bias [V] or None, labels [N]. Equals cross_entropy with
     reduction "sum". Under autocast the products are taken in its type, the softmax always in fp32.
     """
+    return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, smoothing=label_smoothing))
+
+
+def linear_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, criterion: Criterion) -> Tensor:
+    """A criterion of hidden @ weight.T + bias, summed over N tokens: no more than a slice of the logits ever exists.
+
+    Shapes are those of `linear_cross_entropy`; the criterion is given logits in fp32.
+    """
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, labels, label_smoothing, dtype
+    total: Tensor = _LinearLoss.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, labels, criterion, dtype
     )
     return total
 
 
-class _LinearCrossEntropy(torch.autograd.Function):
+class _LinearLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -38,7 +52,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         labels: Tensor,
-        smoothing: float,
+        criterion: Criterion,
         dtype: torch.dtype,
     ) -> Tensor:
         wanted = ctx.needs_input_grad[:3]
@@ -54,7 +68,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits = (states @ matrix.T).float()
             if bias is not None:
                 logits += bias
-            loss, gradient = _loss_and_gradient(logits, labels[part], smoothing)
+            loss, gradient = criterion(logits, labels[part])
             total += loss
             if bias_grad is not None:
                 bias_grad += gradient.sum(dim=0)

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from subgraft.objectives.lexicon import Lexicon
+
 
 class Part(Protocol):
     """What one objective trains on: lengths of examples [n], and batches of them."""
@@ -35,6 +37,11 @@ class MixedBatch:
     def shape(self) -> tuple[int, int]:
         shape: tuple[int, int] = self.batch.shape
         return shape
+
+    @property
+    def labels(self) -> Tensor:
+        labels: Tensor = self.batch.labels
+        return labels
 
     def to(self, device: torch.device | str) -> MixedBatch:
         return MixedBatch(self.kind, self.batch.to(device))
@@ -74,8 +81,16 @@ class MixedLoss(nn.Module):
         self.weights = {loss_name(kind, name): weight for kind in losses for name, weight in weights.items()}
 
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
-        sums: dict[str, Tensor] = self.losses[batch.kind](batch.batch)
-        return {loss_name(batch.kind, name): value for name, value in sums.items()}
+        return _named(batch.kind, self.losses[batch.kind](batch.batch))
+
+    def by(self, lexicon: Lexicon, batch: MixedBatch) -> dict[str, Tensor]:
+        """The loss of a batch as it is read and predicted by other tables than the model's own."""
+        loss: Any = self.losses[batch.kind]
+        return _named(batch.kind, loss.by(lexicon, batch.batch))
+
+
+def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {loss_name(kind, name): value for name, value in sums.items()}
 
 
 def loss_name(kind: str, name: str) -> str:

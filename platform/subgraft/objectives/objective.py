@@ -18,7 +18,6 @@ from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.lexicon import Lexicon, OwnTables
 from subgraft.text.corpus import Corpus
-from subgraft.text.segments import Text
 
 Example_co = TypeVar("Example_co", covariant=True)
 E = TypeVar("E")
@@ -155,9 +154,17 @@ class Request:
     seed: int
     sampling: SamplingSettings | None = None
 
-    def texts(self, split: str = "train") -> Iterator[tuple[str, Text]]:
+    def texts(self, split: str = "train") -> Iterator[tuple[str, Sequence[str]]]:
         """Each language of the corpus, with its lines."""
         return self.corpus.texts(split)
+
+
+class HeldOut(Request):
+    """The same for the first dev sentences of each language."""
+
+    def texts(self, split: str = "dev") -> Iterator[tuple[str, Sequence[str]]]:
+        del split
+        return ((language, lines[: self.training.dev_sentences]) for language, lines in self.corpus.texts("dev"))
 
 
 class TokenLoss(nn.Module):
@@ -172,5 +179,8 @@ class TokenLoss(nn.Module):
         raise NotImplementedError
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
-        own = OwnTables(self.model)
-        return {"loss": own.cross_entropy(self.states(batch, own).top, batch.labels, self.label_smoothing)}
+        return self.by(OwnTables(self.model), batch)
+
+    def by(self, lexicon: Lexicon, batch: Any) -> dict[str, Tensor]:
+        """The loss of a batch as it is read and predicted by other tables than the model's own."""
+        return {"loss": lexicon.cross_entropy(self.states(batch, lexicon).top, batch.labels, self.label_smoothing)}

@@ -7,7 +7,7 @@ from pydantic import Field
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
 from subgraft.config.objectives import ObjectiveSettings
-from subgraft.config.training import ModelTrainingSettings
+from subgraft.config.training import PretrainSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.recipes.recipe import Made, ModelChange, Unchanged
 from subgraft.recipes.trained import TrainedRecipe
@@ -21,7 +21,7 @@ class PretrainRecipe(TrainedRecipe):
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     model: ModelSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    training: ModelTrainingSettings
+    training: PretrainSettings
     sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property

@@ -25,6 +25,7 @@ from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.learning_rates import SCHEDULES
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.preparation import Preparation
 from subgraft.training.progress import Outcome
 from subgraft.training.row_updates import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
@@ -51,14 +52,15 @@ def fit(
     steps_before: int = 0,
     tables: Collection[Tensor] = (),
     row_updates: Sequence[RowUpdates] = (),
+    preparation: Preparation | None = None,
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
     group: what the settings are called in a configuration.  select: the dev score that picks the best weights.  part:
     names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for the
-    record of a curve that goes on.  tables: what `embedding_learning_rate` is
-    for.  row_updates: rows that follow the optimizer in part. Raises OperationalError where memory does not suffice
-    for the largest batch, and UserError where the engine cannot treat single rows.
+    record of a curve that goes on.  tables: what `embedding_learning_rate` is for.  row_updates: rows that follow the
+    optimizer in part.  preparation: of batches, before they are computed. Raises OperationalError where memory does not
+    suffice for the largest batch, and UserError where the engine cannot treat single rows.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
@@ -85,6 +87,7 @@ def fit(
             context.progress,
         ),
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
+        preparation=preparation,
     )
     batch = trainer.largest_batch()
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from subgraft.config.training import SelectName
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.mixture import MixedLoss, Mixture
-from subgraft.objectives.objective import Objective, Request
+from subgraft.objectives.objective import HeldOut, Objective, Request
 from subgraft.objectives.table import objectives_of
+from subgraft.objectives.target_sampling import SampledLoss, target_sampling
 from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
-from subgraft.stages.fitting import fit, is_writer, write_curve
+from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.stages.kept_weights import CURVE
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
@@ -33,6 +34,10 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
         module = MixedLoss(bundle.model, losses, weights)
         weights = module.weights
     judge = next((objective for objective in objectives.values() if objective.select), first)
+    sampling, evaluate = None, judge.dev_scores()
+    if recipe.training.target_sampling is not None:
+        sampling = target_sampling(recipe.training.target_sampling, bundle.model, recipe.seed)
+        module, evaluate = SampledLoss(module), _dev_losses(recipe, request)
     outcome = fit(
         module,
         weights,
@@ -41,8 +46,9 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
         context,
         group="pretrain",
         seed=recipe.seed,
-        evaluate=judge.dev_scores(),
+        evaluate=evaluate,
         select=_selection(recipe.training.select, judge),
+        preparation=sampling,
     )
     if is_writer():
         bundle.save(out)
@@ -54,6 +60,19 @@ def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
     if recipe.model is None:
         return Bundle.load(inputs["model"])
     return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+
+
+def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:
+    """Of each objective, its loss per token of dev text under the whole vocabulary, where the corpus has such text.
+
+    Where targets are sampled, the losses of training tell too little: they are of candidates.
+    """
+    if "dev" not in request.corpus.splits:
+        return None
+    held_out = HeldOut(**vars(request))
+    objectives = objectives_of(recipe.objectives, held_out)
+    means = [held_out_mean(each.loss(0.0), each, recipe.training, f"{kind}_loss") for kind, each in objectives.items()]
+    return lambda: {name: value for mean in means for name, value in mean().items()}
 
 
 def _selection(given: SelectName | None, judge: Objective) -> Selection | None:

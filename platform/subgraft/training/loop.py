@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -23,14 +23,17 @@ from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.joint_plan import JointPlan
 from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
+from subgraft.training.preparation import Preparation
 from subgraft.training.progress import CurvePoint, Outcome, Progress
-from subgraft.training.schedule import Data, data_plan, dropout_seed, is_evaluated, steps_of
+from subgraft.training.schedule import Data, coming, data_plan, dropout_seed, is_evaluated, steps_of
 from subgraft.training.selection import Selection
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
 # What progress counts.
 STEPS = "steps"
+# What names of tensors in a checkpoint begin with.
+_BEST, _PREPARATION = "best.", "preparation."
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,10 @@ class Trainer:
         checkpoint_seconds: float = 60.0,
         hooks: Hooks | None = None,
         width: int = 0,
+        preparation: Preparation | None = None,
     ) -> None:
-        """width: of the model's hidden states, for a schedule that goes by it."""
+        """width: of the model's hidden states, for a schedule that goes by it.  preparation: of batches, where they are
+        not computed as the data has them."""
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
@@ -78,6 +83,7 @@ class Trainer:
         self._hooks = hooks or Hooks()
         self._plan = data_plan(data, settings, seed)
         self._width = width
+        self._preparation = preparation
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
         self._saved_at = time.monotonic()
@@ -133,6 +139,7 @@ class Trainer:
         """One optimizer step on one global batch; returns each loss's mean over its items."""
         settings, engine = self._settings, self._engine
         self._hooks.before_update(self._progress.step)
+        self._look_ahead()
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
@@ -143,6 +150,8 @@ class Trainer:
         counted = [batch.counts if len(share) else {} for batch, share in zip(batches, shares, strict=True)]
         counts = sum_over_workers(add_up(counted), names, engine)
         scale = {name: weight / max(counts.get(name, 0), 1) for name, weight in self._weights.items()}
+        if self._preparation is not None:
+            batches = list(self._preparation.prepare(batches, self._progress.step, engine))
         self._module.train()
         parts: list[Mapping[str, float]] = []
         for i, batch in enumerate(batches):
@@ -154,6 +163,22 @@ class Trainer:
         engine.step(learning_rate(settings, self._progress.step + 1, self._horizon))
         # Of a mixture, only the losses of the objective that the batch was of.
         return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
+
+    def _look_ahead(self) -> None:
+        """Show the preparation what is coming, where the step is one at which it looks."""
+        preparation, progress = self._preparation, self._progress
+        if preparation is None or preparation.every is None or progress.step % preparation.every:
+            return
+        at = (progress.epoch, progress.position)
+        coming_batches = coming(self._plan, self._settings, at, progress.step, preparation.every)
+        preparation.look_ahead(self._own_parts(coming_batches), self._engine)
+
+    def _own_parts(self, batches: Iterator[tuple[np.ndarray, int]]) -> Iterator[Batch]:
+        """This worker's parts of global batches, where it has any."""
+        for indices, epoch in batches:
+            for share in share_of_worker(self._plan.parts(indices), self._engine.rank, self._engine.world):
+                if len(share):
+                    yield self._data.batch(share, epoch)
 
     @cached_property
     def _horizon(self) -> Horizon:
@@ -187,7 +212,8 @@ class Trainer:
         now = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
         self._hooks.progress(step, self._total_steps(per_epoch), STEPS, now)
         rate = learning_rate(self._settings, step, self._horizon)
-        self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate})
+        told = {} if self._preparation is None else self._preparation.measured()
+        self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate, **told})
 
     def _evaluate(self, epoch: float) -> None:
         """Score the module as it stands; every worker does, so that all take the same decision."""
@@ -225,7 +251,8 @@ class Trainer:
             due = bool(sum_over_workers({"due": float(due)}, ["due"], self._engine)["due"])
         if not (due or force):
             return
-        tensors = {**self._engine.state(), **{f"best.{name}": t for name, t in self._best.items()}}
+        prepared = {} if self._preparation is None else self._preparation.state()
+        tensors = {**self._engine.state(), **_named(_BEST, self._best), **_named(_PREPARATION, prepared)}
         if self._engine.rank == 0:
             self._checkpoints.save(self._progress.step, tensors, asdict(self._progress))
         self._saved_at = time.monotonic()
@@ -234,6 +261,18 @@ class Trainer:
         if checkpoint is None:
             return
         tensors = checkpoint.tensors
-        self._best = {k.removeprefix("best."): t for k, t in tensors.items() if k.startswith("best.")}
-        self._engine.load_state({k: t for k, t in tensors.items() if not k.startswith("best.")}, checkpoint.step)
+        self._best = _of(_BEST, tensors)
+        if self._preparation is not None:
+            self._preparation.load_state(_of(_PREPARATION, tensors))
+        own = {name: tensor for name, tensor in tensors.items() if not name.startswith((_BEST, _PREPARATION))}
+        self._engine.load_state(own, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
+
+
+def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
+
+
+def _of(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those of a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -95,6 +95,22 @@ def steps_of(plan: Plan, settings: TrainingSettings) -> int:
     for epoch in range(settings.epochs):
         steps += len(plan.epoch(epoch, steps))
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
+
+
+def coming(
+    plan: Plan, settings: TrainingSettings, at: tuple[int, int], step: int, count: int
+) -> Iterator[tuple[np.ndarray, int]]:
+    """The next `count` batches of a training, as far as it goes, as example indices, each with its epoch.
+
+    at: the epoch, and the place in it, of the first of them, which comes after `step` others.
+    """
+    epoch, position = at
+    until = step + count if settings.max_steps is None else min(step + count, settings.max_steps)
+    while step < until and epoch != settings.epochs:
+        batches = plan.epoch(epoch, step - position)
+        for indices in batches[position : position + until - step]:
+            yield indices, epoch
+        step, epoch, position = step + len(batches) - position, epoch + 1, 0
 
 
 def is_evaluated(settings: TrainingSettings, step: int, position: int, per_epoch: int) -> bool:

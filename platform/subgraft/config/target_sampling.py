@@ -1,0 +1,52 @@
+"""Settings of target sampling: what competes with the targets of a batch, where not all tokens do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from subgraft.config.base import Count, Settings
+
+
+class NearestTargets(Settings):
+    """The targets' nearest tokens (Zheng et al., EMNLP 2021, section 3.1, algorithm 2).
+
+    kind: which sampling it is.
+    neighbours: of each target, the so many tokens whose output embeddings have the largest inner products with its own.
+    rebuild_every: neighbours are searched anew after so many updates, for the targets of just as many to come.
+    """
+
+    kind: Literal["nearest"] = "nearest"
+    neighbours: Count = 50
+    rebuild_every: Count = 500
+
+
+class UniformTargets(Settings):
+    """Tokens drawn anew for each batch, all equally likely (Jean et al., ACL 2015, section 3).
+
+    kind: which sampling it is.
+    drawn: how many.
+    """
+
+    kind: Literal["uniform"] = "uniform"
+    drawn: Count = 10_000
+
+
+class NoiseContrastive(Settings):
+    """Targets are told from noise drawn anew for each batch, all tokens equally likely, by logistic regression
+    (noise-contrastive estimation: Mnih and Teh, ICML 2012), the softmax's denominator being taken for the number of
+    tokens.
+
+    kind: which sampling it is.
+    drawn: how many tokens are the noise of each target of a batch.
+    """
+
+    kind: Literal["noise-contrastive"] = "noise-contrastive"
+    drawn: Count = 10_000
+
+
+TargetSamplingSettings = Annotated[
+    NearestTargets | UniformTargets | NoiseContrastive,
+    Field(discriminator="kind"),
+]
