@@ -120,9 +120,12 @@ def _report_of(run: str) -> Path:
     from subgraft.tracking.recorded import recording_server
 
     with recording_server() as server:
-        for stage in server.children(server.find(run)):
-            directory = default_home() / "store" / "report" / stage.tags.get("fingerprint", "")
-            if stage.tags.get("stage") == "report" and (directory / "report.html").is_file():
+        found = server.find(run)
+        # Earlier versions gave the report a run of its own.
+        made = [one.tags.get("fingerprint", "") for one in server.children(found) if one.tags.get("stage") == "report"]
+        for fingerprint in (found.tags.get("fingerprint.report", ""), *made):
+            directory = default_home() / "store" / "report" / fingerprint
+            if (directory / "report.html").is_file():
                 return directory
     raise UserError(
         "this run has no finished report", where=run, hint="Give the experiment's YAML file, or run it again."

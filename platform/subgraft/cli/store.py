@@ -122,6 +122,8 @@ def _uses() -> Mapping[str, list[str]]:
 def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
     from rich.table import Table
 
+    from subgraft.tracking.tags import SHORT
+
     table = Table(box=None, pad_edge=False)
     for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
@@ -129,9 +131,9 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
     table.add_column("used by", overflow="fold")
     now = datetime.now(UTC)
     for one in stored:
-        runs = list(dict.fromkeys(uses.get(one.fingerprint, ())))
+        runs = list(dict.fromkeys(uses.get(one.fingerprint[:SHORT], ())))
         told = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
-        table.add_row(one.stage, one.name, one.fingerprint[:12], _size(one.size), _age(now - one.finished), told)
+        table.add_row(one.stage, one.name, one.fingerprint[:SHORT], _size(one.size), _age(now - one.finished), told)
     if stored:
         console().print(table)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.store.record import RECORD, Record
+from subgraft.tracking.tags import fingerprints_in
 
 if TYPE_CHECKING:
     from subgraft.tracking.server import Server
@@ -62,11 +63,15 @@ def work_directories(home: Path) -> list[WorkDirectory]:
 
 
 def recent_uses(server: Server, runs: int = RECENT_RUNS) -> Mapping[str, list[str]]:
-    """The names of the newest runs that used or made an artifact, by its fingerprint, the newest first."""
+    """The names of the newest runs that used or made an artifact, by the first digits of its fingerprint (`SHORT`).
+
+    The newest come first.
+    """
     uses: dict[str, list[str]] = defaultdict(list)
     for run in server.recent(runs):
-        for child in server.children(run):
-            uses[child.tags.get("fingerprint", "")].append(run.name)
+        for one in (run, *server.children(run)):
+            for fingerprint in fingerprints_in(one.tags):
+                uses[fingerprint].append(run.name)
     return uses
 
 

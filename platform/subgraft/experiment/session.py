@@ -20,6 +20,7 @@ from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.preflight import require_libraries
 from subgraft.experiment.selection import Finetuned, Selection
+from subgraft.experiment.tracked_systems import system_runs
 from subgraft.redaction import redacted
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.places import empty_store_told
@@ -125,6 +126,8 @@ class Session:
             display.say,
             uri=self.experiment.runtime.tracking_uri,
             params=self.experiment.model_dump(mode="json"),
+            systems=system_runs(self.pipeline),
+            report=report,
         )
         status = "FAILED"
         try:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from subgraft.errors import UserError
 from subgraft.store.step import TEST_SET
 from subgraft.tracking.server import Server, TrackedRun
-from subgraft.tracking.tags import system_of
+from subgraft.tracking.tags import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER, system_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+# The parts of a system's run that a stage has made, and the test set of each that is not the task's own.
+PARTS: Mapping[str, Mapping[str, str | None]] = {
+    "evaluate": {TEST: None, UPSTREAM_AFTER: "upstream"},
+    "finetune": {TRAINED: None},
+}
 SINGLE = (
     "Every line is one training: that one figure is higher may be the luck of its seed or of the test sentences. "
     "What is more than luck, reports say."
@@ -42,17 +47,34 @@ def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> lis
     systems = []
     for run in map(server.find, runs):
         for child in server.children(run):
-            if child.tags.get("stage") == stage and child.metrics:
-                seed, cached = child.tags.get("seed", ""), child.tags.get("cached") == "true"
-                systems.append(ComparedSystem(run.name, _name(child), seed, cached, dict(child.metrics)))
+            seed, cached = child.tags.get("seed", ""), child.tags.get("cached") == "true"
+            found = _shown(child, stage) if child.tags.get("kind") == SYSTEM else _alone(child, stage)
+            systems += [ComparedSystem(run.name, name, seed, cached, figures) for name, figures in found]
     if not systems:
         raise UserError(f"none of these runs has a finished stage '{stage}'", where=", ".join(runs))
     return systems
 
 
-def _name(stage: TrackedRun) -> str:
-    system, test_set = system_of(stage.tags), stage.tags.get(TEST_SET)
-    return stage.name if system is None else f"{system} ({test_set})" if test_set else system
+def _shown(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """What a system's run shows of the stage."""
+    for part, test_set in PARTS.get(stage, {}).items():
+        beginning = f"{part}/"
+        figures = {
+            name.removeprefix(beginning): value for name, value in run.metrics.items() if name.startswith(beginning)
+        }
+        if figures:
+            yield _name(run.tags.get("system", run.name), test_set), figures
+
+
+def _alone(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """A stage that has a run of its own, as all had in earlier versions."""
+    if run.tags.get("stage") == stage and run.metrics:
+        system = system_of(run.tags)
+        yield run.name if system is None else _name(system, run.tags.get(TEST_SET)), dict(run.metrics)
+
+
+def _name(system: str, test_set: str | None) -> str:
+    return f"{system} ({test_set})" if test_set else system
 
 
 def figure_names(systems: Sequence[ComparedSystem]) -> list[str]:

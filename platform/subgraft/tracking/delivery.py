@@ -12,7 +12,10 @@ from subgraft.tracking.outbox import (
     Delivered,
     EndRun,
     LogArtifacts,
+    LogDatasets,
     LogMetrics,
+    LogModel,
+    Need,
     Operation,
     Outbox,
     RegisterModel,
@@ -148,8 +151,14 @@ def carry_out(
             server.log_metrics(runs[run], points)
         case SetTags(run, tags):
             server.set_tags(runs[run], tags)
-        case LogArtifacts(run, directory, files):
-            server.log_artifacts(runs[run], Path(directory), files)
+        case LogArtifacts(run, directory, files, folder):
+            server.log_artifacts(runs[run], Path(directory), files, folder)
+        case LogDatasets(run, datasets):
+            server.log_datasets(runs[run], datasets)
+        case LogModel(run, name, tags, scores, dataset):
+            server.log_model(runs[run], name, tags, scores, dataset)
+        case Need():
+            pass
         case RegisterModel(run):
             with server.alone():
                 Registry(server).register(runs[run], operation)

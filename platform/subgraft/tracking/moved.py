@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 _PLACES = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
     ("model_versions", "source"),
     ("model_versions", "storage_location"),
 )

@@ -55,11 +55,41 @@ class SetTags:
 
 @dataclass(frozen=True, slots=True)
 class LogArtifacts:
-    """Files of a directory, to be copied to the run's artifacts."""
+    """Files of a directory, to be copied to the run's artifacts, into a folder there where one is named."""
 
     run: str
     directory: str
     files: Sequence[str]
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDatasets:
+    """What a run reads, as `datasets.described` says it of each."""
+
+    run: str
+    datasets: Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class LogModel:
+    """The model that a run trained, where it lies, with its scores (as points of a curve) on one of the run's datasets.
+
+    dataset: its name and digest; None where its scores are of none.
+    """
+
+    run: str
+    name: str
+    tags: Mapping[str, str]
+    scores: Sequence[tuple[str, float, int, int]]
+    dataset: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An artifact, by its fingerprint, that is relied on: nothing is sent, and no garbage collection takes it."""
+
+    run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +118,15 @@ class EndRun:
     time: int
 
 
-Operation: TypeAlias = StartRun | LogMetrics | SetTags | LogArtifacts | RegisterModel | EndRun
+Operation: TypeAlias = (
+    StartRun | LogMetrics | SetTags | LogArtifacts | LogDatasets | LogModel | Need | RegisterModel | EndRun
+)
 OPERATIONS: Mapping[str, type[Operation]] = {
-    kind.__name__: kind for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, RegisterModel, EndRun)
+    kind.__name__: kind
+    for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, LogDatasets, LogModel, Need, RegisterModel, EndRun)
 }
 # What people read of an operation; the rest are names and places, by which things are found again.
-TOLD = ("tags", "params", "card")
+TOLD = ("tags", "params", "card", "datasets")
 
 
 @dataclass(slots=True)

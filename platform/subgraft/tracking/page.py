@@ -29,6 +29,7 @@ HOST = "127.0.0.1"
 USER = "subgraft"
 PASSWORD = "mlflow.password"
 SHUTDOWN_SECONDS = 3
+TRAINING = "workflowType=machine_learning"
 # MLflow's assistant runs commands on this machine, which no page of runs needs.
 CLOSED = ("/ajax-api/3.0/mlflow/assistant",)
 
@@ -84,10 +85,24 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
     key = home.absolute() / PASSWORD
     with _listening(port) as listening:
         password = password_in(key)
-        app = PasswordGate(_mlflow(Server(home, uri)), password)
-        say(f"MLflow page  http://{HOST}:{port}\nuser         {USER}\npassword     in {key}, which only you can read")
+        server = Server(home, uri)
+        app = PasswordGate(_mlflow(server), password)
+        address = f"http://{HOST}:{port}{_on_the_runs(server)}"
+        say(f"MLflow page  {address}\nuser         {USER}\npassword     in {key}, which only you can read")
         with contextlib.suppress(KeyboardInterrupt):
             _run(app, listening)
+
+
+def _on_the_runs(server: Server) -> str:
+    """The page's address for the runs of the newest experiment.
+
+    MLflow opens on what it has for language models that answer, unless the address or the browser's memory of it says
+    that models are trained.
+    """
+    with server.answering(), server.alone():
+        server.settle_kinds()
+        experiment = server.newest_experiment()
+    return f"/#/experiments/{experiment}/runs?{TRAINING}" if experiment else ""
 
 
 def password_in(file: Path) -> str:

@@ -8,6 +8,7 @@ A version is a plain directory (safetensors and JSON): nothing in the registry i
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -28,6 +29,7 @@ TEXTS = ("sources.txt", "references.txt", "hypotheses.txt", "evaluation.json")
 # Tags of a version: digests of the model's files, of the card, and of the evaluation's texts.
 DIGEST, CARD_DIGEST, TEXTS_DIGEST = "subgraft.digest", "subgraft.card", "subgraft.evaluation"
 SCHEME = "models:/"
+REGISTERED = "mlflow.modelVersions"  # of a trained model, as MLflow's page reads it
 # Forms of weights that can hold code.
 UNSAFE = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".npy", ".joblib"})
 # How MLflow answers for what is not there, and for a version that is no number.
@@ -150,6 +152,7 @@ class Registry:
             version = _version(made, {})
         elif operation.evaluation and TEXTS_DIGEST not in version.tags:
             self.tag(version, {**operation.tags, **self._attach(version.run_id, operation)})
+        self._link(run_id, version)
         for alias in operation.aliases:
             if alias != CHAMPION:
                 self.point(alias, version)
@@ -157,6 +160,16 @@ class Registry:
                 # The first champion is whoever came first, which all who register at once agree on; afterwards only a
                 # test makes another (promotion.py).
                 self.point(alias, self._first(operation.model))
+
+    def _link(self, run_id: str, version: RegisteredVersion) -> None:
+        """Show a version with the model that its run has trained.
+
+        A server takes a model's id with a new version only where its files are that model's own; they are the run's.
+        """
+        trained = self._server.model_of(run_id)
+        if trained is not None:
+            named = json.dumps([{"name": version.model, "version": version.number}])
+            self._client.set_logged_model_tags(trained, {REGISTERED: named})
 
     def _aliases(self, model: str) -> Mapping[str, str]:
         """Those of a model, which is made where there is none of this name."""

@@ -28,6 +28,9 @@ BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
 KEY = "subgraft.key"  # a tag that no two runs share, by which one is found whose beginning was not answered
+# What MLflow's page calls an experiment of trainings. Without it the page guesses, and asks its reader.
+KIND = ("mlflow.experimentKind", "custom_model_development")
+CONTEXT = "mlflow.data.context"
 SQLITE = "sqlite:///"
 ARTIFACTS = "mlartifacts"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
@@ -147,6 +150,12 @@ class Server:
         found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
         return [_tracked(run) for run in found if PARENT not in run.data.tags][:count]
 
+    def newest_experiment(self) -> str | None:
+        """The id of the experiment that a run was begun in last; None where none was."""
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"], max_results=1)
+        return found[0].info.experiment_id if found else None
+
     def fetch(self, source: str, target: Path) -> Path:
         """The directory of artifacts at a URI: where it is, if on this machine, else a copy made at `target`."""
         from mlflow.artifacts import download_artifacts
@@ -198,10 +207,19 @@ class Server:
             found = self.client.get_experiment_by_name(name)
             if found is not None:
                 self._experiments[name] = _answered(found.experiment_id)
+                if KIND[0] not in found.tags:  # made by an earlier version
+                    self.client.set_experiment_tag(found.experiment_id, *KIND)
             else:
                 location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
-                self._experiments[name] = _answered(self.client.create_experiment(name, artifact_location=location))
+                made = self.client.create_experiment(name, artifact_location=location, tags=dict([KIND]))
+                self._experiments[name] = _answered(made)
         return self._experiments[name]
+
+    def settle_kinds(self) -> None:
+        """Make MLflow's page open experiments that say nothing of themselves on their runs."""
+        for experiment in self.client.search_experiments():
+            if KIND[0] not in experiment.tags:
+                self.client.set_experiment_tag(experiment.experiment_id, *KIND)
 
     def log_metrics(self, run_id: str, points: Iterable[tuple[str, float, int, int]]) -> None:
         """Points (name, value, time, step) of a run's curves."""
@@ -219,11 +237,56 @@ class Server:
         for start in range(0, len(values), BATCH["tags"]):
             self.client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
 
-    def log_artifacts(self, run_id: str, directory: Path, files: Iterable[str]) -> None:
-        """Copy files of a directory to the run's artifacts."""
+    def log_artifacts(self, run_id: str, directory: Path, files: Iterable[str], folder: str = "") -> None:
+        """Copy files of a directory to the run's artifacts, or to a folder of these."""
         for name in files:
-            folder = Path(name).parent.as_posix()
-            self.client.log_artifact(run_id, str(directory / name), None if folder == "." else folder)
+            within = (Path(folder) / name).parent.as_posix()
+            self.client.log_artifact(run_id, str(directory / name), None if within == "." else within)
+
+    def log_datasets(self, run_id: str, datasets: Iterable[Mapping[str, str]]) -> None:
+        """What a run reads: `name`, `digest`, `source`, `schema`, `profile` and, as a tag, the `context` of each."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        inputs = []
+        for given in datasets:
+            fields = {name: value for name, value in given.items() if name != "context"}
+            tags = [InputTag(CONTEXT, given["context"])]
+            inputs.append(DatasetInput(Dataset(source_type="local", **fields), tags))
+        self.client.log_inputs(run_id, inputs)
+
+    def log_model(
+        self,
+        run_id: str,
+        name: str,
+        tags: Mapping[str, str],
+        scores: Iterable[tuple[str, float, int, int]],
+        dataset: tuple[str, str] | None,
+    ) -> None:
+        """A model that a run has trained, once however often this is done; its files stay where they are.
+
+        scores: as points of curves.  dataset: name and digest of what they were measured on.
+        """
+        from mlflow.entities import LoggedModelOutput, Metric
+
+        model_id = self.model_of(run_id)
+        if model_id is None:
+            run = self.client.get_run(run_id)
+            experiment, source = run.info.experiment_id, _source_of(run)
+            (found, *_) = (*self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"), None)
+            made = found or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
+            model_id = _answered(made.model_id)
+            self.client.finalize_logged_model(model_id, "READY")
+            self.client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
+        of = dict(zip(("dataset_name", "dataset_digest"), dataset or (), strict=False))
+        points = [Metric(key, float(value), time, step, model_id=model_id, **of) for key, value, time, step in scores]
+        if points:
+            self.client.log_batch(run_id, metrics=points)
+
+    def model_of(self, run_id: str) -> str | None:
+        """The id of the model that a run has trained, where it was logged."""
+        outputs = self.client.get_run(run_id).outputs
+        made = outputs.model_outputs if outputs else []
+        return made[0].model_id if made else None
 
     def end(self, run_id: str, status: str, time: int) -> None:
         """status: FINISHED, FAILED or KILLED."""
@@ -249,6 +312,10 @@ def _answered(identity: str) -> str:
     if not identity:
         raise OperationalError("the tracking server gave half an answer")
     return identity
+
+
+def _source_of(run: Run) -> dict[str, str]:
+    return {name: value for name, value in run.data.tags.items() if name.startswith("mlflow.source.")}
 
 
 def _quoted(name: str) -> str:

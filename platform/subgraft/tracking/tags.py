@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+# The kind of a run that shows a system under one seed; and the parts that its training and its test have in it.
+SYSTEM, TRAINED, TEST = "system", "finetune", "test"
+UPSTREAM_AFTER = "upstream_after"
+# Fingerprints that a run has of its own begin with this; those of what it found have their first digits in others.
+FINGERPRINT, FOUND = "fingerprint", "found"
+SHORT = 12
+_PER_TAG = 300
 
 
 def system_of(tags: Mapping[str, str]) -> str | None:
@@ -11,3 +19,18 @@ def system_of(tags: Mapping[str, str]) -> str | None:
     Earlier versions called a system a row, and what they recorded has the tag `row`.
     """
     return tags.get("system", tags.get("row"))
+
+
+def found_tags(fingerprints: list[str]) -> dict[str, str]:
+    """Tags that say which artifacts a run found in the store, in as few as their length allows."""
+    short = [one[:SHORT] for one in fingerprints]
+    parts = [short[start : start + _PER_TAG] for start in range(0, len(short), _PER_TAG)]
+    return {f"{FOUND}.{number}": " ".join(part) for number, part in enumerate(parts, 1)}
+
+
+def fingerprints_in(tags: Mapping[str, str]) -> Iterator[str]:
+    """The first digits of the fingerprints of all artifacts that a run names as made, shown or found."""
+    for name, value in tags.items():
+        head, _, _ = name.partition(".")
+        if head in (FINGERPRINT, FOUND):
+            yield from (one[:SHORT] for one in value.split())

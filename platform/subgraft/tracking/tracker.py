@@ -1,16 +1,20 @@
-"""A run as the tracking server will show it: a parent for the invocation, a child for every stage."""
+"""A run as the tracking server will show it: one for the invocation, and below it one for each system and seed.
+
+What no system's run shows, such as a pretraining that all share, has a run of its own where it was made. What was
+there already adds none.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from subgraft.errors import OperationalError
 from subgraft.store.events import Metrics, Progress, Warned
 from subgraft.store.provenance import Provenance
-from subgraft.store.record import RECORD, Record
+from subgraft.store.record import Record
 from subgraft.store.step import Step, flatten
 from subgraft.store.store import Store
 from subgraft.tracking.delivery import Delivery
@@ -18,6 +22,7 @@ from subgraft.tracking.outbox import (
     EndRun,
     LogArtifacts,
     LogMetrics,
+    Need,
     Operation,
     Outbox,
     RegisterModel,
@@ -25,18 +30,23 @@ from subgraft.tracking.outbox import (
     StartRun,
 )
 from subgraft.tracking.server import tracking_uri
+from subgraft.tracking.source import source_tags
+from subgraft.tracking.system_runs import SystemRun, SystemRuns
+from subgraft.tracking.tags import FINGERPRINT, found_tags
+from subgraft.tracking.told import Told
 
 PARENT = "invocation"
-ARTIFACTS = "artifacts"
 # Tags that say which step a run is of.
-IDENTITY = ("stage", "fingerprint", "git_commit")
+IDENTITY = ("stage", FINGERPRINT, "git_commit")
 
 
 class Tracker:
     """An observer that notes everything in an outbox, which a thread delivers; no call here waits for the server.
 
-    Params are the flattened recipe, tags the step's labels and identity, metrics the stage's own over its steps and
-    then the numbers of its summary; a summary's texts become tags, and its list `artifacts` names small files to keep.
+    A step's own run has its flattened recipe as params, its labels and identity as tags, the stage's metrics over its
+    steps and then the numbers of its summary; a summary's texts become tags, and its list `artifacts` names small files
+    to keep. systems: the runs that show steps together (`system_runs`).  report: the step whose files the invocation's
+    own run keeps.
     """
 
     def __init__(
@@ -49,29 +59,45 @@ class Tracker:
         uri: str | None = None,
         params: Mapping[str, Any] | None = None,
         tags: Mapping[str, str] | None = None,
+        systems: Iterable[SystemRun] = (),
+        report: Step | None = None,
     ) -> None:
         self.uri = tracking_uri(store.home, uri)
         self.name = name or time.strftime(f"{experiment}-%Y%m%d-%H%M%S")
         self._store = store
         self._say = say
         self._experiment = experiment
+        self._report = report.fingerprint if report else None
         self._outbox = _new_outbox(store.home / "tracking")
         self._lost = False
         self._last_start = 0
         self._begun: set[str] = set()
+        self._found: dict[str, None] = {}  # in order
+        self._made: set[str] = set()
         self._above: dict[str, str] = {}
         self._seen: set[tuple[str, str, int]] = set()
-        self._provenance = Provenance.here()
-        described = {"argv": " ".join(self._provenance.argv), "git_commit": self._provenance.git_commit or ""}
-        self._start(PARENT, None, self.name, params or {}, {**described, **(tags or {})})
+        provenance = Provenance.here()
+        self._source = source_tags(provenance)
+        self._start(PARENT, None, self.name, params or {}, {"argv": " ".join(provenance.argv), **(tags or {})})
+        self._systems = SystemRuns(systems, store, self._begin_system, self._note)
         self._delivery = Delivery(self._outbox, store.home, uri, say)
 
     def cached(self, step: Step, record: Record) -> None:
-        self._begin(step, {"cached": "true"})
-        self._summarise(step, record)
+        self._note(Need(step.fingerprint))
+        self._found[step.fingerprint] = None
+        if self._systems.show(step):
+            self._systems.cached(step, record)
+        elif step.fingerprint == self._report:
+            self._summarise(PARENT, step, record)
 
     def started(self, step: Step) -> None:
-        self._begin(step, {"cached": "false"})
+        if step.fingerprint not in self._made:
+            self._made.add(step.fingerprint)
+            self._note(Need(step.fingerprint))
+        if self._systems.show(step):
+            self._systems.started(step)
+        elif step.fingerprint != self._report:
+            self._begin(step)
 
     def progress(self, step: Step, event: Progress) -> None:
         pass
@@ -81,23 +107,39 @@ class Tracker:
         # A resumed training repeats the steps after its checkpoint.
         fresh = [name for name in event.values if (step.fingerprint, name, event.step) not in self._seen]
         self._seen.update((step.fingerprint, name, event.step) for name in fresh)
-        if fresh:
-            points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
-            self._note(LogMetrics(step.fingerprint, points))
+        if not fresh:
+            return
+        points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
+        if self._systems.show(step):
+            self._systems.metrics(step, points)
+        else:
+            self._note(LogMetrics(self._run_of(step), points))
 
     def warned(self, step: Step, event: Warned) -> None:
         self.started(step)
-        self._note(SetTags(step.fingerprint, {"warning": event.line}))
+        if self._systems.show(step):
+            self._systems.warned(step, event.line)
+        else:
+            self._note(SetTags(self._run_of(step), {"warning": event.line}))
 
     def finished(self, step: Step, record: Record) -> None:
         self.started(step)
-        self._summarise(step, record)
+        if self._systems.show(step):
+            self._systems.finished(step, record)
+        else:
+            self._summarise(self._run_of(step), step, record)
 
     def failed(self, step: Step, error: BaseException) -> None:
         self.started(step)
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        self._note(SetTags(step.fingerprint, {"error": str(error) or type(error).__name__}))
-        self._note(EndRun(step.fingerprint, status, _now()))
+        said = str(error) or type(error).__name__
+        if self._systems.show(step):
+            self._systems.failed(step, status, said)
+            return
+        run = self._run_of(step)
+        self._note(SetTags(run, {"error": said}))
+        if run != PARENT:
+            self._note(EndRun(run, status, _now()))
 
     def begin(self, run: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         """Begin a child that is no stage, under a name of its own; `measure` and `end` belong to it."""
@@ -137,12 +179,20 @@ class Tracker:
         described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
         directory = str(self._store.path(step))
         texts = str(self._store.path(evaluation)) if evaluation else ""
-        self._note(
-            RegisterModel(step.fingerprint, model, directory, record.digest, list(aliases), described, card, texts)
-        )
+        run = self._systems.run_of(step)
+        if run is None:
+            self._begin(step)
+            run = step.fingerprint
+        self._note(RegisterModel(run, model, directory, record.digest, list(aliases), described, card, texts))
 
     def close(self, status: str = "FINISHED") -> bool:
         """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, and one line, if some is left to later."""
+        self._systems.close()
+        self._systems.tell_above(PARENT)
+        if self._found or self._made:
+            counts = {"steps/found": float(len(self._found)), "steps/made": float(len(self._made - self._found.keys()))}
+            self.measure(PARENT, counts)
+            self._note(SetTags(PARENT, found_tags(list(self._found))))
         self._note(EndRun(PARENT, status, _now()))
         if self._delivery.finish():
             return True
@@ -157,42 +207,41 @@ class Tracker:
                 self._lost = True
                 self._say(f"tracking: part of the record is lost ({error.strerror})")
 
-    def _begin(self, step: Step, tags: Mapping[str, str]) -> None:
+    def _run_of(self, step: Step) -> str:
+        """The run that shows a step which no system's does."""
+        return PARENT if step.fingerprint == self._report else step.fingerprint
+
+    def _begin(self, step: Step) -> None:
         if step.fingerprint in self._begun:
             return
         self._begun.add(step.fingerprint)
-        identity = {
-            "stage": step.stage.name,
-            "fingerprint": step.fingerprint,
-            "git_commit": self._provenance.git_commit or "",
-        }
-        recipe = step.recipe.model_dump(mode="json")
+        identity = {"stage": step.stage.name, FINGERPRINT: step.fingerprint, "cached": "false"}
         parent = self._above.get(step.fingerprint, PARENT)
-        self._start(step.fingerprint, parent, step.name, recipe, {**identity, **step.labels, **tags})
+        recipe = step.recipe.model_dump(mode="json")
+        self._start(step.fingerprint, parent, step.name, recipe, {**identity, **step.labels})
+
+    def _begin_system(self, run: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        self._start(run, PARENT, name, params, tags)
 
     def _start(
         self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
     ) -> None:
         flat = {key: str(value) for key, value in flatten(params).items()}
         self._last_start = max(_now(), self._last_start + 1)  # runs are listed by their start
-        self._note(StartRun(run, parent, self._experiment, name, dict(tags), flat, self._last_start))
+        told = {**self._source, **tags}
+        self._note(StartRun(run, parent, self._experiment, name, told, flat, self._last_start))
 
-    def _summarise(self, step: Step, record: Record) -> None:
-        run, now = step.fingerprint, _now()
-        summary = dict(record.summary)
-        files = [str(name) for name in summary.pop(ARTIFACTS, ())]
-        flat = flatten(summary)
-        numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
+    def _summarise(self, run: str, step: Step, record: Record) -> None:
+        told, now, directory = Told.of(record), _now(), str(self._store.path(step))
+        if run == PARENT:
+            self._note(SetTags(run, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
+            self._note(LogArtifacts(run, directory, told.files, step.stage.name))
+            return
+        self._note(LogMetrics(run, [(name, value, now, 0) for name, value in told.numbers.items()]))
         # A vocabulary's summary has a fingerprint of its own, which must not take the place of the step's.
-        texts = {
-            f"summary.{name}" if name in IDENTITY else name: str(value)
-            for name, value in flat.items()
-            if name not in numbers
-        }
-        points = [(name, value, now, 0) for name, value in {**numbers, "seconds": record.seconds}.items()]
-        self._note(LogMetrics(run, points))
-        self._note(SetTags(run, {"device": record.provenance.device, "digest": record.digest, **texts}))
-        self._note(LogArtifacts(run, str(self._store.path(step)), [RECORD, *files]))
+        texts = {f"summary.{name}" if name in IDENTITY else name: text for name, text in told.texts.items()}
+        self._note(SetTags(run, texts))
+        self._note(LogArtifacts(run, directory, told.files))
         self._note(EndRun(run, "FINISHED", now))
 
 
