@@ -55,10 +55,10 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
             "search={system: plain, sampler: grid, space: {learning_rate: {min: 0.1, max: 1}}}",
             "a grid needs lists: space.learning_rate is a range",
         ),
-        ("search.space={}", "give at least one of initialiser, kd_weight"),
+        ("search.space={}", "give at least one of vocabulary_mode, initialiser, kd_weight"),
         (
             "search.space.initialiser=[pat]",
-            "expected 'avg', 'att', 'patt' or 'network', found \"pat\"; did you mean 'patt'",
+            "'likelihood-matching' or 'vocadt', found \"pat\"; did you mean 'patt'",
         ),
         ("search.space.initialiser=[avg]", "search.space.kd_weight applies to att, patt, network only"),
         ("search.space={generator_steps: [0]}", "search.space.generator_steps.0: expected"),

@@ -18,7 +18,7 @@ from subgraft.config.systems import System
 from subgraft.config.yamltree import parse
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.search.results import TrialResult, Value
-from subgraft.search.space import as_yaml, draw, identity, rounded, searched, template, trial_steps, trial_system
+from subgraft.search.space import as_yaml, draw, grid, identity, rounded, searched, template, trial_steps, trial_system
 from subgraft.stages.context import Json
 from subgraft.stages.kept_weights import CURVE
 from subgraft.store.step import in_order
@@ -49,6 +49,29 @@ def test_a_trial_is_asked_only_for_what_it_needs(pipeline: Pipeline, kind: str, 
         return kind if name == "initialiser" else choices.max if isinstance(choices, Range) else choices[0]
 
     assert set(draw(space, template(pipeline), choose)) == (asked or set(space.varied))
+
+
+def test_a_trial_may_have_any_initialiser_and_mode(config: Path) -> None:
+    space = "search.space={vocabulary_mode: [extend, trim], initialiser: [patt, vocadt, focus], kd_weight: [0.5]}"
+    experiment = load(config, Experiment, [space, "search.trials=null", "search.sampler=grid"])
+    assert experiment.vocadt_training is not None, "the preset's, for the search alone"
+    pipeline = Pipeline(experiment, config.parent)
+    trials = grid(searched(pipeline).space, template(pipeline))
+    assert [tuple(trial.values()) for trial in trials] == [
+        ("extend", "patt", 0.5),
+        ("extend", "vocadt"),
+        ("extend", "focus"),
+        ("trim",),
+    ]
+    for number, values in enumerate(trials, 1):
+        trial = TrialResult(number, values)
+        assert trial_system(template(pipeline), trial).initialiser == values.get("initialiser")
+        named = made(pipeline, number, **values).values()
+        assert ("generator" in named, "vocadt" in named, "static" in named) == (
+            "patt" in values.values(),
+            "vocadt" in values.values(),
+            "focus" in values.values(),
+        )
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from subgraft.cli.arguments import MODEL_HELP, language_pair, whole
 from subgraft.cli.output import Commands
@@ -14,6 +14,9 @@ from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
 from subgraft.limits import LARGEST_BEAM
 from subgraft.printed import say, write
+
+if TYPE_CHECKING:
+    from subgraft.config.plugins import Plugin
 
 
 def add_to(commands: Commands) -> None:
@@ -37,6 +40,9 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--task", choices=scored, default="translation", help="which says by what metrics")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
+    evaluate.add_argument(
+        "--metric", action="append", default=[], metavar="NAME", help="further one that an installed package offers"
+    )
     evaluate.set_defaults(command=evaluate_text)
 
 
@@ -82,11 +88,15 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     from subgraft.metrics.scores import check_parallel, corpus_scores
     from subgraft.text import reading
 
-    if (arguments.model is None) != (arguments.sources is None):
+    own = _own_metrics(arguments.metric)
+    if (arguments.model is None) != (arguments.sources is None) and not (own and arguments.model is None):
         raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
     kind = "hypotheses" if arguments.model is None else "sources"
     hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
     check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
+    sources = list(reading.lines(arguments.sources)) if arguments.sources else None
+    if sources is not None:
+        check_parallel(sources, references, f"{arguments.sources} and {arguments.references}", "sources")
     if arguments.model is not None:
         from subgraft.api.outputs import translate
         from subgraft.cli.counting import counting
@@ -96,3 +106,16 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     metrics = TASKS[arguments.task].metrics
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
+    if own:
+        from subgraft.metrics.own_metrics import own_score, own_statistics
+
+        for metric in own:
+            score = own_score(metric, own_statistics(metric, sources, hypotheses, references, arguments.language))
+            say(f"{score.name}\t{score.value:.4f}\t{score.signature}")
+
+
+def _own_metrics(names: Sequence[str]) -> list[Plugin]:
+    """The metrics that packages offer. Raises UserError for another name before anything is read."""
+    from subgraft.metrics.own_metrics import own_metric
+
+    return [own_metric(name) for name in dict.fromkeys(names)]

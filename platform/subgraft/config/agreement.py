@@ -119,6 +119,8 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
     for name in ("calibration", "by_token_count"):
         if getattr(experiment.evaluation, name):
             raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
+    if experiment.evaluation.metrics:
+        raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
     if experiment.search is not None:
         raise ValueError(f"a search measures dev BLEU, which {task} does not have")
     if learnt := [system.name for system in experiment.systems if facts_of(system.initialiser).learnt_by]:

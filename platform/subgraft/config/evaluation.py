@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from subgraft.config.base import Count, Seed, Settings
+from subgraft.config.base import Count, MetricName, Seed, Settings
+from subgraft.config.plugins import METRICS, require_offered
 from subgraft.limits import LARGEST_BEAM
+
+
+def _offered(metrics: tuple[str, ...]) -> tuple[str, ...]:
+    for name in metrics:
+        if name in get_args(MetricName):
+            raise ValueError(f"{name} is always measured: leave it out")
+        require_offered(METRICS, name, ())
+    if len(set(metrics)) != len(metrics):
+        raise ValueError("metrics must be distinct")
+    return metrics
 
 
 class MeasurementSettings(Settings):
@@ -20,6 +31,8 @@ class MeasurementSettings(Settings):
     speed_sentences: how many of these are translated to measure speed.
     speed_repeats: how many times, for a median; more for a steadier figure.
     calibration: whether the inference ECE is measured, which reads every output once more.
+    metrics: further metrics, by the names under which installed packages offer them (entry points of the group
+    subgraft.metrics).
     """
 
     beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 4
@@ -29,6 +42,9 @@ class MeasurementSettings(Settings):
     speed_sentences: Count = 128
     speed_repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     calibration: bool = True
+    metrics: Annotated[tuple[str, ...], AfterValidator(_offered)] = Field(
+        default=(), exclude_if=lambda given: not given
+    )
 
 
 class EvaluationSettings(MeasurementSettings):

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+from pydantic import AfterValidator
+
+from subgraft.config import plugins
 from subgraft.config.base import StaticAlgorithm
+from subgraft.config.plugins import require_offered
 
 InitialiserName = Literal[
     "random",
@@ -96,12 +100,31 @@ LEARNINGS: Mapping[LearningName, LearningFacts] = {
 _NO_NEW_ROWS = InitialiserFacts()
 
 
-def facts_of(initialiser: InitialiserName | None) -> InitialiserFacts:
+# Of one that another package offers: nothing is known of it, so every seed has rows of its own.
+_OFFERED = InitialiserFacts(seeded=True)
+
+
+def _known(name: str) -> str:
+    require_offered(plugins.INITIALISERS, name, INITIALISERS)
+    return name
+
+
+# A name of the table, or one that an installed package offers.
+AnyInitialiser: TypeAlias = Annotated[InitialiserName | str, AfterValidator(_known)]
+
+
+def facts_of(initialiser: str | None) -> InitialiserFacts:
     """Those of a system without new tokens have nothing."""
-    return _NO_NEW_ROWS if initialiser is None else INITIALISERS[initialiser]
+    found: Mapping[str, InitialiserFacts] = INITIALISERS  # type: ignore[assignment]
+    return _NO_NEW_ROWS if initialiser is None else found.get(initialiser, _OFFERED)
 
 
-def learning_of(initialiser: InitialiserName | None) -> LearningFacts | None:
+def package_of(initialiser: str) -> str | None:
+    """The package and version that offers an initialiser; None of our own."""
+    return plugins.packages(plugins.INITIALISERS, [initialiser]).get(initialiser)
+
+
+def learning_of(initialiser: str | None) -> LearningFacts | None:
     """The training that makes an initialiser's rows, if one does."""
     learnt_by = facts_of(initialiser).learnt_by
     return None if learnt_by is None else LEARNINGS[learnt_by]

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from subgraft.config.base import Count, Seed, Settings
-from subgraft.config.initialiser_facts import GeneratorName, facts_of, names_with
+from subgraft.config.base import Count, Seed, Settings, VocabularyMode
+from subgraft.config.initialiser_facts import AnyInitialiser, facts_of, names_with
 from subgraft.config.systems import System, require_something_trained, require_trained_tables
 from subgraft.config.training import FinetuneSettings
 from subgraft.limits import LARGEST_VOCABULARY
@@ -68,8 +68,10 @@ Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_zero)]
 class SearchSpace(Settings):
     """What is varied: fields of the system, each a list to choose from; kd_weight and the rates may be ranges.
 
-    A trial draws only what its initialiser uses: avg has neither kd_weight nor generator_steps.
-    initialiser: kinds of the generator.
+    A trial draws only what its initialiser uses: avg has neither kd_weight nor generator_steps. A trimmed vocabulary
+    gets no new rows, and has no initialiser either.
+    vocabulary_mode: what becomes of the upstream vocabulary.
+    initialiser: how new rows are made, by any of the initialisers.
     kd_weight: weights of distillation (λ).
     vocabulary_size: sizes of the downstream vocabulary.
     generator_steps: steps of the generator's training.
@@ -77,7 +79,8 @@ class SearchSpace(Settings):
     embedding_learning_rate: peaks of the tables' own rate in finetuning.
     """
 
-    initialiser: Choices[GeneratorName] | None = None
+    vocabulary_mode: Choices[VocabularyMode] | None = Field(default=None, exclude_if=lambda given: given is None)
+    initialiser: Choices[AnyInitialiser] | None = None
     kd_weight: Weights | None = None
     vocabulary_size: Choices[Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)]] | None = None
     generator_steps: Choices[Count] | None = None

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from subgraft.config.base import Count, Settings, VocabularyMode
 from subgraft.config.initialiser_facts import (
     LEARNINGS,
-    InitialiserName,
+    AnyInitialiser,
     TrainedGenerator,
     facts_of,
     learning_of,
@@ -28,7 +28,8 @@ class System(Settings):
 
     name: of the system, in tables and figures.
     vocabulary: whether the task's vocabulary replaces the upstream one.
-    initialiser: how the rows of new tokens are made; needed with a downstream vocabulary, unless pretraining uses it
+    initialiser: how the rows of new tokens are made, also by an installed package (entry points of the group
+    subgraft.initialisers); needed with a downstream vocabulary, unless pretraining uses it
     already, or the vocabulary is trimmed, which makes no new tokens.
     kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
     pretraining: how the model that the system begins with was made: the plain one; one pretrained with sampled
@@ -56,7 +57,7 @@ class System(Settings):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
     vocabulary: Literal["upstream", "downstream"] = "downstream"
-    initialiser: InitialiserName | None = None
+    initialiser: AnyInitialiser | None = None
     kd_weight: Annotated[float, Field(ge=0)] | None = None
     pretraining: PretrainingName = "plain"
     keep_seen: bool = True

@@ -64,7 +64,12 @@ class Measurements(MadeText):
             return None
         made = transfer.recipe
         recipe = IntrinsicRecipe(
-            method=made.method, sides=made.sides, max_similar=made.max_similar, seed=made.seed, sample=sample
+            method=made.method,
+            sides=made.sides,
+            max_similar=made.max_similar,
+            seed=made.seed,
+            package=made.package,
+            sample=sample,
         )
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)
         return Step(stages.INTRINSIC, name, recipe, transfer.inputs, transfer.labels)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.base import MetricName
 from subgraft.config.tasks import TASKS
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
@@ -81,8 +80,9 @@ class Chosen:
         return record.summary if record else {}
 
     @property
-    def _metrics(self) -> Sequence[MetricName]:
-        return TASKS[self.pipeline.experiment.task].metrics
+    def _metrics(self) -> Sequence[str]:
+        experiment = self.pipeline.experiment
+        return (*TASKS[experiment.task].metrics, *experiment.evaluation.metrics)
 
     @property
     def _signatures(self) -> Mapping[str, str]:

@@ -7,7 +7,8 @@ from functools import cached_property
 
 from subgraft import stages
 from subgraft.config.base import SideName, StaticAlgorithm
-from subgraft.config.initialiser_facts import LearningName, facts_of
+from subgraft.config.initialiser_facts import LearningName, facts_of, package_of
+from subgraft.config.plugins import METRICS, packages
 from subgraft.config.systems import System
 from subgraft.experiment.generator_steps import generator_step
 from subgraft.experiment.learnt_rows import vocadt_step
@@ -163,6 +164,7 @@ class Pipeline(Measurements):
                 languages=experiment.languages,
                 evaluation=experiment.evaluation.measurement,
                 objective=experiment.finetuned_on,
+                packages=packages(METRICS, experiment.evaluation.metrics),
             ),
             {"model": finetune, "corpus": self.downstream_corpus},
             labels,
@@ -185,6 +187,7 @@ class Pipeline(Measurements):
             max_similar=self.experiment.generator.max_similar,
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
             seed=seed if seeded else 0,
+            package=package_of(method),
             keep_seen=system.keep_seen,
             keep_matrices=system.attached,
         )

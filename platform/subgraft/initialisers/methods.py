@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from subgraft.config.initialiser_facts import InitialiserName
+from subgraft.config.plugins import INITIALISERS, Plugin, offered
 from subgraft.errors import UserError
 from subgraft.generators.description import check_origin, require_kind
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator
@@ -115,12 +116,25 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
 
 
 def initialiser(method: str) -> Initialiser:
-    """What makes the rows of this name's initialiser. Raises UserError as `known` does."""
-    return METHODS[require_known(method)]
+    """What makes the rows of this name's initialiser. Raises UserError as `require_known` does."""
+    known: Mapping[str, Initialiser] = METHODS  # type: ignore[assignment]
+    if require_known(method) in known:
+        return known[method]
+    return partial(_offered_rows, offered(INITIALISERS)[method])
 
 
-def require_known(method: str) -> InitialiserName:
+def _offered_rows(plugin: Plugin, request: Request) -> NewRows:
+    """Rows that another package makes. Raises UserError where they are none for this request."""
+    rows = plugin.load()(request)
+    count, width = len(request.entries) + request.others, request.side.input.weight.shape[1]
+    if not isinstance(rows, NewRows) or rows.input.shape != (count, width):
+        raise UserError(f"gave no {count} rows of width {width}", where=f"{plugin.name} of {plugin.package}")
+    return rows
+
+
+def require_known(method: str) -> str:
     """The name itself. Raises UserError, listing the choices, for a name that is not known."""
-    if method not in METHODS:
-        raise UserError(f"unknown method {method!r}", hint=f"Choose among {', '.join(METHODS)}.")
-    return method  # type: ignore[return-value]
+    if method not in METHODS and method not in offered(INITIALISERS):
+        known = ", ".join([*METHODS, *offered(INITIALISERS)])
+        raise UserError(f"unknown method {method!r}", hint=f"Choose among {known}.")
+    return method

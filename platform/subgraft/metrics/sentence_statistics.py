@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.config.base import MetricName
-from subgraft.metrics.scores import Score, check_parallel, sacrebleu_metric, sentence_scores, signature
+from subgraft.metrics.scores import SENTENCE_SCORES, Score, check_parallel, sacrebleu_metric, sentence_scores, signature
 
 FloatArray = NDArray[np.float64]
 
@@ -44,13 +44,15 @@ def sentence_statistics(
     return np.asarray(counts, dtype=np.float64)
 
 
-def score_sums(metric: MetricName, sums: FloatArray) -> FloatArray:
-    """The corpus scores of summed statistics, [..., k] to [...], in points."""
+def score_sums(metric: str, sums: FloatArray) -> FloatArray:
+    """The corpus scores of summed statistics, [..., k] to [...], in points; of a user's own metric in its own unit."""
     if metric == "BLEU":
         return _bleu(sums)
     if metric == "chrF":
         return _chrf(sums)
-    return _ter(sums) if metric == "TER" else 100 * sums[..., 0] / sums[..., 1]
+    if metric == "TER":
+        return _ter(sums)
+    return (100 if metric in SENTENCE_SCORES else 1) * sums[..., 0] / sums[..., 1]
 
 
 def corpus_score(metric: MetricName, statistics: FloatArray, language: str) -> Score:

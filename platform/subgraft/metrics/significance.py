@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.config.base import MetricName
+from subgraft.metrics.scores import METRICS
 from subgraft.metrics.sentence_statistics import FloatArray, score_sums
 
 CONFIDENCE = 0.95
@@ -30,7 +30,7 @@ LUCK_DRAWS = 100
 _BLOCK = 100
 
 # A metric by its name, or what makes scores [...] of summed statistics [..., k].
-Scored: TypeAlias = MetricName | Callable[[FloatArray], FloatArray]
+Scored: TypeAlias = str | Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,12 @@ class Comparison:
 
 
 def estimate(metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> Estimate:
-    """The score of statistics [seeds, sentences, counts] and its interval. No score is below zero."""
+    """The score of statistics [seeds, sentences, counts] and its interval. No built-in score is below zero."""
     by_seed = _seed_scores(metric, statistics)
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
     found = _interval(by_seed.mean() + _luck(resampled, by_seed, seed))
-    return Estimate(float(by_seed.mean()), Interval(max(0.0, found.low), found.high))
+    least = -np.inf if isinstance(metric, str) and metric not in METRICS else 0.0
+    return Estimate(float(by_seed.mean()), Interval(max(least, found.low), found.high))
 
 
 def compare(

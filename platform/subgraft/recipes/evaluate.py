@@ -16,7 +16,7 @@ class EvaluateRecipe(Recipe):
     """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
 
     Both are left out of the fingerprint at their defaults.  objective: how the text was learnt; left out where it is
-    pairs.
+    pairs.  packages: the package and version of each metric that is not our own; left out where there is none.
     """
 
     languages: Languages
@@ -26,3 +26,4 @@ class EvaluateRecipe(Recipe):
     objective: ObjectiveSettings = Field(
         default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
     )
+    packages: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)

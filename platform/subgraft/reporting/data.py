@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from subgraft.config.base import SideName
 from subgraft.config.training import SelectName
 from subgraft.metrics.calibration import Bin
-from subgraft.metrics.scores import Score
+from subgraft.metrics.scores import METRICS, Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
 from subgraft.vocabulary.spelling import Spelling
@@ -287,6 +287,12 @@ class ReportData:
     def generated(self) -> bool:
         """Whether any corpus is the built-in one."""
         return any(corpus.generated for corpus in self.corpora)
+
+    @property
+    def own_metrics(self) -> tuple[str, ...]:
+        """Names of metrics of a user's own, by which all systems were scored."""
+        found = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
+        return tuple(name for name in found[0] if all(name in names for names in found)) if found else ()
 
     @property
     def system_names(self) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ def _spelled_scores(data: ReportData) -> list[Table]:
 
 
 def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
-    """The other metrics, without a column for the seeds."""
-    metrics = [metric for metric in METRICS if metric not in MAIN_METRICS]
+    """The other metrics, and those of a user's own, without a column for the seeds."""
+    metrics = [*(metric for metric in METRICS if metric not in MAIN_METRICS), *data.own_metrics]
     columns = [Column("system", "left"), *(column for metric in metrics for column in _score_columns(metric))]
     body = [
         [_name(system, data), *(cell for metric in metrics for cell in _score_cells(system, metric)[1:])]
@@ -99,12 +99,12 @@ def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     return table(columns, body, "Other scores on the test set", about, *_signatures(data, metrics))
 
 
-def _score_columns(metric: MetricName) -> list[Column]:
+def _score_columns(metric: str) -> list[Column]:
     better = "\n(lower is better)" if metric in LOWER_IS_BETTER else ""
     return [Column(f"{metric}\nmean [95 %]{better}"), Column(f"Δ {metric}\n[95 %]{better}"), Column("p\n(Holm)")]
 
 
-def _score_cells(system: SystemSummary, metric: MetricName) -> list[str | Text]:
+def _score_cells(system: SystemSummary, metric: str) -> list[str | Text]:
     summary = system.metrics[metric]
     seeds = " · ".join(fixed(value) for value in summary.by_seed.values())
     mean = text(Span(fixed(summary.mean), "strong"), "\n", Span(interval(summary.interval), "faint"))
@@ -126,7 +126,7 @@ def _score_notes(data: ReportData) -> list[str | Text]:
     ]
 
 
-def _signatures(data: ReportData, metrics: Sequence[MetricName]) -> list[Text]:
+def _signatures(data: ReportData, metrics: Sequence[str]) -> list[Text]:
     found = {system.scores[metric].signature: metric for system in data.systems for metric in metrics}
     return [text(f"{name}: ", Span(signature, "code")) for signature, name in found.items()]
 

@@ -60,7 +60,7 @@ class SystemSummary:
 
     name: str
     seeds: tuple[int, ...]
-    metrics: Mapping[MetricName, MetricSummary]
+    metrics: Mapping[str, MetricSummary]
     bits: BitsSummary
     tokens_per_sentence: float
     characters_per_token: float
@@ -95,15 +95,15 @@ def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
         raise UserError("there are no results to report")
     for system in data.systems:
         check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
-    by_metric = {metric: _summarise_metric(data, metric) for metric in METRICS}
+    by_metric = {metric: _summarise_metric(data, metric) for metric in (*METRICS, *data.own_metrics)}
     return tuple(
-        _summarise_system(data, data.results(name), {metric: by_metric[metric][name] for metric in METRICS})
+        _summarise_system(data, data.results(name), {metric: by_metric[metric][name] for metric in by_metric})
         for name in data.system_names
     )
 
 
 def _summarise_system(
-    data: ReportData, results: tuple[SystemResult, ...], metrics: Mapping[MetricName, MetricSummary]
+    data: ReportData, results: tuple[SystemResult, ...], metrics: Mapping[str, MetricSummary]
 ) -> SystemSummary:
     return SystemSummary(
         name=results[0].name,
@@ -155,7 +155,7 @@ def _on_sentences(
     return replace(system, statistics=statistics, scores=scores)
 
 
-def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricSummary]:
+def _summarise_metric(data: ReportData, metric: str) -> dict[str, MetricSummary]:
     statistics = {(system.name, system.seed): system.statistics[metric] for system in data.systems}
     comparisons = _compare_all(data, metric, statistics)
     summaries = {}
@@ -169,7 +169,7 @@ def _summarise_metric(data: ReportData, metric: MetricName) -> dict[str, MetricS
 
 
 def _compare_all(
-    data: ReportData, metric: MetricName, statistics: Mapping[tuple[str, int], FloatArray]
+    data: ReportData, metric: str, statistics: Mapping[tuple[str, int], FloatArray]
 ) -> dict[str, Comparison]:
     """Every other system against the baseline, on the seeds that both have, with Holm's p-values."""
     if data.baseline is None:

@@ -25,13 +25,23 @@ from subgraft.store.step import TEST_SET, Step, sha256_of
 from subgraft.store.store import Store
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
+# What a system with a trimmed vocabulary has none of, and what it has in its place.
+ONLY_NEW_ROWS = (*ONLY_TRAINED, "initialiser", "vocabulary_size")
+TRIMMED: Mapping[str, Any] = {
+    **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "rows_first")),
+    "keep_seen": True,
+    "tables_first": 0.0,
+    "attached": False,
+}
 DIGITS = 3
 
 
 def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]) -> dict[str, Value]:
     """Values of a trial, picked by `choose`; those of a generator's training only if its initialiser is trained."""
     values: dict[str, Value] = {}
-    for name, choices in space.varied.items():  # the initialiser comes first
+    for name, choices in space.varied.items():  # the vocabulary's mode comes first, then the initialiser
+        if name in ONLY_NEW_ROWS and values.get("vocabulary_mode", system.vocabulary_mode) == "trim":
+            continue
         if name not in ONLY_TRAINED or _trained(values.get("initialiser", system.generator)):
             value = choose(name, choices)
             values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
@@ -67,6 +77,8 @@ def trial_system(system: System, trial: TrialResult) -> System:
     fields = {**system.model_dump(), **trial.values, "name": trial.name}
     if "initialiser" in trial.values:
         fields["starts_from"] = None
+    if fields.get("vocabulary_mode") == "trim":
+        return System(**{**fields, **TRIMMED})
     if not _trained(fields.get("starts_from") or fields["initialiser"]):
         fields |= dict.fromkeys(ONLY_TRAINED)
     return System(**fields)

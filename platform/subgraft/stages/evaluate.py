@@ -9,17 +9,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from subgraft.config.base import MetricName
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.inference.translate import Translator
 from subgraft.metrics.calibration import Calibration, inference_calibration
+from subgraft.metrics.own_metrics import own_metric, own_score, own_statistics
 from subgraft.metrics.scores import METRICS, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.metrics.speed import Speed, measure_speed
@@ -51,7 +52,7 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, con
     cut = translate.cut
     speed = _speed(translate, sources, settings) if recipe.speed else None
     spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
-    scores = _scores(hypotheses, references, recipe.languages.target, spelled, out)
+    scores = _scores(_Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out)
     for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
         (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     length = measure_length(bundle, references)
@@ -102,13 +103,28 @@ def _translations(
     return [output.text for output in outputs], found
 
 
-def _scores(
-    hypotheses: Sequence[str], references: Sequence[str], language: str, spelled: NDArray[np.bool_], out: Path
-) -> dict[MetricName, Score]:
-    """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew."""
+class _Texts(NamedTuple):
+    """What is scored."""
+
+    sources: Sequence[str]
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    language: str
+
+
+def _scores(texts: _Texts, further: Sequence[str], spelled: NDArray[np.bool_], out: Path) -> dict[str, Score]:
+    """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew.
+
+    further: names of metrics that other packages offer.
+    """
+    _, hypotheses, references, language = texts
     statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in METRICS}
-    save_file({**{str(metric): counts for metric, counts in statistics.items()}, SPELLED: spelled}, out / STATISTICS)
-    return {metric: corpus_score(metric, counts, language) for metric, counts in statistics.items()}
+    own = {name: own_metric(name) for name in further}
+    own_counts = {name: own_statistics(metric, *texts) for name, metric in own.items()}
+    counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
+    save_file({**counted, SPELLED: spelled}, out / STATISTICS)
+    scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
+    return scores | {name: own_score(metric, own_counts[name]) for name, metric in own.items()}
 
 
 def translator(

@@ -5,7 +5,7 @@ What a configuration says itself goes before both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -44,6 +44,8 @@ _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
     "rows_first_training": lambda system: bool(system.get("rows_first")),
 }
+# Where a search names the initialisers of its trials.
+_SEARCHED = ("space", "initialiser")
 _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
@@ -73,6 +75,13 @@ def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
 
 
 def _has_system(given: Mapping[str, Any], needs: Callable[[Mapping[str, Any]], bool]) -> bool:
-    systems = given.get("systems", ())
-    systems = systems if isinstance(systems, list | tuple) else ()
+    systems = [*_listed(given, "systems"), *({"initialiser": name} for name in _listed(given, "search", *_SEARCHED))]
     return any(isinstance(each, Mapping) and needs(each) for each in systems)
+
+
+def _listed(given: Mapping[str, Any], *path: str) -> Sequence[Any]:
+    """The list at a place of what nothing has checked yet; nothing where there is none."""
+    found: Any = given
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, list | tuple) else ()

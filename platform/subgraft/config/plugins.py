@@ -1,0 +1,74 @@
+"""What other installed packages offer: entry points of the groups below, by name, each with its package and version.
+
+A package names them in its pyproject.toml, and nothing of it is imported before it is used:
+
+    [project.entry-points."subgraft.metrics"]
+    length-ratio = "mypackage.metrics:length_ratio"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from pydantic_core import PydanticCustomError
+
+from subgraft.errors import UserError
+
+Group = Literal["subgraft.metrics", "subgraft.initialisers"]
+METRICS: Group = "subgraft.metrics"
+INITIALISERS: Group = "subgraft.initialisers"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What a package offers under a name. package: its name and version, as records have it."""
+
+    name: str
+    package: str
+    entry: EntryPoint
+
+    def load(self) -> Any:
+        """The object itself, whose package is imported now. Raises UserError where that fails."""
+        try:
+            return self.entry.load()
+        except Exception as error:
+            hint = f"{self.package} offers it as {self.entry.value}."
+            where = f"{self.entry.group}: {self.name}"
+            raise UserError(f"cannot be loaded: {type(error).__name__}: {error}", where=where, hint=hint) from error
+
+
+@cache
+def offered(group: Group) -> Mapping[str, Plugin]:
+    """What installed packages offer, by name. Raises UserError where two of them offer the same name."""
+    found: dict[str, Plugin] = {}
+    for entry in entry_points(group=group):
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "unknown"
+        other = found.setdefault(entry.name, Plugin(entry.name, package, entry))
+        if other.package != package:
+            raise UserError(f"{other.package} and {package} both offer {group} '{entry.name}'", hint="Remove one.")
+    return found
+
+
+def require_offered(group: Group, name: str, own: Collection[str]) -> None:
+    """Raises a ValueError for a name that is neither our own nor offered, or that is both."""
+    others = offered(group)
+    if name in own and name in others:
+        raise ValueError(f"'{name}' is a name of Subgraft's own, which {others[name].package} offers too: remove that")
+    known = [*own, *(other for other in others if other not in own)]
+    if not known:
+        raise ValueError(f"no installed package offers any, found '{name}' (entry points of the group {group})")
+    if name not in known:
+        *most, last = map(repr, known)
+        expected = f"{', '.join(most)} or {last}" if most else last
+        # As pydantic tells of a name that is none of several.
+        raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+
+
+def packages(group: Group, names: Collection[str]) -> dict[str, str]:
+    """The package and version behind each of these names that a package offers; for recipes."""
+    others = offered(group)
+    return {name: others[name].package for name in names if name in others}
