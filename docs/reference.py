@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from subgraft.cli import parser
+from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
 from subgraft.limits import LARGEST_COUNT
 
@@ -84,7 +85,8 @@ def settings() -> str:
     """Every setting of a configuration: its type, its default, and what it means."""
     lines = ["# Settings", "", MADE_BY]
     lines.append("What a configuration may say. A setting without a default must be given, unless the preset gives it.")
-    groups = list(_groups(Experiment, "", set()))
+    seen = set[type]()
+    groups = [*_groups(Experiment, "", seen), *_groups(Allocation, "allocation", seen)]
     sections = {group: where for where, group in groups}
     for where, group in groups:
         introduction, meanings = _explained(group)

@@ -18,6 +18,14 @@ from subgraft.allocation.concave_hull import Hull, concave_hull
 from subgraft.errors import UserError
 
 
+class NoRoomError(UserError):
+    """needed: pieces of the smallest vocabularies together."""
+
+    def __init__(self, what: str, needed: int) -> None:
+        super().__init__(what, hint="Allow a larger total.")
+        self.needed = needed
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A language with the vocabularies that it may get.
@@ -124,7 +132,7 @@ class _Problem:
         union = int(np.count_nonzero(held))
         if union > total:
             told = f"the smallest vocabularies of {len(steps)} languages have {union:,} pieces together"
-            raise UserError(f"{told}, more than the {total:,} that there is room for", hint="Allow a larger total.")
+            raise NoRoomError(f"{told}, more than the {total:,} that there is room for", union)
         while move := self._best_move(steps, held, total - union):
             name, step = move
             union += self._growth(held, name, steps[name], step)

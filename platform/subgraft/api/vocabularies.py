@@ -41,7 +41,7 @@ def learn_vocabulary(
     Raises UserError for text that cannot be read, and for a size that it does not support.
     """
     return learn(
-        _lines(text),
+        text_lines(text),
         kind=kind,
         size=size,
         character_coverage=character_coverage,
@@ -75,8 +75,8 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
     return load_tokenizers(directory)[side] if known else Tokenizer.load(directory)
 
 
-def _lines(text: Text) -> Iterator[str]:
-    """Raises UserError for one string, whose every character would be a line."""
+def text_lines(text: Text) -> Iterator[str]:
+    """Lines, and those of files. Raises UserError for one string, whose every character would be a line."""
     if isinstance(text, str):
         raise UserError("expected lines or files, found one string", where="text", hint="Give a list, or a Path.")
     for part in [text] if isinstance(text, Path) else text:

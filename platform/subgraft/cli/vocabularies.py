@@ -1,4 +1,4 @@
-"""subgraft vocab learn | extend | trim | compare | embed."""
+"""subgraft vocab learn | extend | trim | compare | embed; capacity and allocate are in `allocations`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import get_args
 
+from subgraft.cli import allocations
 from subgraft.cli.arguments import share, whole
 from subgraft.cli.output import Commands, console
 from subgraft.config.base import SideName, VocabularyKind
@@ -55,6 +56,7 @@ def add_to(commands: Commands) -> None:
     comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
     comparing.set_defaults(command=compare)
     _add_embed(group)
+    allocations.add_to(group)
 
 
 def _add_extend(group: Commands) -> None:

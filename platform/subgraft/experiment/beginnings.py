@@ -30,6 +30,7 @@ from subgraft.sources.resolving import resolve
 from subgraft.store.step import Step
 from subgraft.tasks.pairings import pairing
 from subgraft.text.fields import texts
+from subgraft.text.languages import code_token
 
 
 class Beginnings:
@@ -272,16 +273,11 @@ class Beginnings:
         task, texts = self.experiment.languages, self.upstream_corpus.recipe.texts
         pair = self.experiment.upstream_languages
         upstream = (pair.source, pair.target) if texts is None else tuple(texts.values())
-        return tuple(dict.fromkeys(_code(code) for code in (*upstream, task.source, task.target)))
+        return tuple(dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target)))
 
 
 def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
     return {str(side): step for side, step in vocabularies.items()}
-
-
-def _code(language: str) -> str:
-    """A language's special token, as mBART writes it: en_XX."""
-    return language if "_" in language else f"{language}_XX"
 
 
 def taken_over(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:

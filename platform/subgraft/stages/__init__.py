@@ -4,18 +4,23 @@ The table below is every stage there is. A revision is raised by hand when a sta
 """
 
 from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.recipes.allocation import AllocationRecipe
+from subgraft.recipes.allocation_report import AllocationReportRecipe
 from subgraft.recipes.assemble import AssembleRecipe
 from subgraft.recipes.back_translated import BackTranslatedRecipe
 from subgraft.recipes.build import BuildRecipe
+from subgraft.recipes.capacity import CapacityRecipe
 from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.copied import CopiedRecipe
 from subgraft.recipes.corpus import CorpusRecipe
+from subgraft.recipes.curve import CurveRecipe
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.gap import GapRecipe
 from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.recipes.given_network import GivenNetworkRecipe
 from subgraft.recipes.intrinsic import IntrinsicRecipe
+from subgraft.recipes.joint_vocabulary import JointVocabularyRecipe
 from subgraft.recipes.likelihood import LikelihoodRecipe
 from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.recipes.network import NetworkRecipe
@@ -60,6 +65,11 @@ INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
 FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, "likelihood", LikelihoodRecipe, accelerated=True)
+CURVE = Stage("curve", 1, "curve", CurveRecipe)
+ALLOCATION = Stage("allocation", 1, "allocation", AllocationRecipe)
+JOINT_VOCABULARY = Stage("joint-vocabulary", 1, "joint_vocabulary", JointVocabularyRecipe)
+CAPACITY = Stage("capacity", 1, "capacity", CapacityRecipe)
+ALLOCATION_REPORT = Stage("allocation-report", 1, "allocation_report", AllocationReportRecipe)
 REPORT = Stage("report", 6, "report", ReportRecipe)
 
 STAGES = (
@@ -88,5 +98,10 @@ STAGES = (
     FINETUNE,
     EVALUATE,
     LIKELIHOOD,
+    CURVE,
+    ALLOCATION,
+    JOINT_VOCABULARY,
+    CAPACITY,
+    ALLOCATION_REPORT,
     REPORT,
 )

@@ -14,6 +14,11 @@ from itertools import islice
 import numpy as np
 
 
+def code_token(language: str) -> str:
+    """A language's special token, as mBART writes it: en_XX."""
+    return language if "_" in language else f"{language}_XX"
+
+
 def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
     """The probability of each language: 1 leaves the shares as they are, 0 makes them equal.
 

@@ -1,0 +1,39 @@
+"""Corpora of many languages → Vocabulary: one that is learnt on all of them together, drawn by their shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from subgraft.recipes.joint_vocabulary import JointVocabularyRecipe
+from subgraft.stages.context import Context, Json
+from subgraft.text.corpus import Corpus
+from subgraft.text.languages import balanced
+from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.refusals import TooLargeError
+
+
+def run(recipe: JointVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    corpora = {language: Corpus.open(place) for language, place in sorted(inputs.items())}
+    sizes = {language: corpus.size("train") for language, corpus in corpora.items()}
+    texts = {language: partial(_lines, corpus) for language, corpus in corpora.items()}
+    total = min(recipe.lines, sum(sizes.values()))
+    learn_joint = partial(
+        learn,
+        kind=recipe.kind,
+        byte_fallback=recipe.byte_fallback,
+        mask=recipe.mask,
+        languages=recipe.codes,
+    )
+    try:
+        tokenizer = learn_joint(balanced(texts, sizes, recipe.language_exponent, total), size=recipe.size)
+    except TooLargeError as error:
+        context.warn(f"the text of all languages together gives {error.possible:,} pieces, not {recipe.size:,}")
+        tokenizer = learn_joint(balanced(texts, sizes, recipe.language_exponent, total), size=error.possible)
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "lines": total}
+
+
+def _lines(corpus: Corpus) -> Iterator[str]:
+    return corpus.lines("train", corpus.text_of("encoder"))
