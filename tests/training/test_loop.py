@@ -172,6 +172,23 @@ def test_max_steps_ends_a_training(tmp_path: Path) -> None:
     assert outcome.steps == 7
 
 
+@pytest.mark.parametrize("die_at", [3, 7, 8])
+@pytest.mark.parametrize("schedule", ["linear", "inverse-square-root"])
+def test_an_early_end_is_the_beginning_of_the_whole_training(tmp_path: Path, die_at: int, schedule: str) -> None:
+    """Whether it is planned from the start, or decided when the whole training has come to that update, or near it."""
+    evaluate: dict[str, Any] = {"evaluate": lambda: {"score": 1.0}}
+    whole = _settings(epochs=None, max_steps=20, schedule=schedule)
+    planned, _, straight = _train(tmp_path / "planned", whole.model_copy(update={"stop_after": 7}), **evaluate)
+    assert straight.steps == straight.curve[-1].step == 7
+    with pytest.raises(KilledError):
+        _train(tmp_path / "whole", whole, die_at=die_at, **evaluate)  # its last checkpoint is of the update before
+    kept, _, outcome = _train(tmp_path / "whole", whole.model_copy(update={"stop_after": 7}), **evaluate)
+    assert torch.equal(kept.line.weight, planned.line.weight) and torch.equal(kept.line.bias, planned.line.bias)
+    assert [point.step for point in outcome.curve] == [point.step for point in straight.curve]
+    shorter, _, _ = _train(tmp_path / "shorter", whole.model_copy(update={"max_steps": 7}), **evaluate)
+    assert torch.equal(shorter.line.weight, planned.line.weight) == (schedule != "linear"), "max_steps plans anew"
+
+
 @pytest.mark.parametrize("die_at", [None, 5, 8])
 def test_a_training_is_evaluated_where_it_is_asked_for_and_at_its_ends_alone(
     tmp_path: Path, die_at: int | None

@@ -38,3 +38,24 @@ def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = (
     from subgraft.experiment.session import Session  # after the configuration's mistakes, which need none of it
 
     return Session(experiment, config.absolute().parent)
+
+
+def stopped_after(config: Path, overrides: Sequence[str], asked: str) -> list[str]:
+    """The overrides with one more, SECTION.stop_after=UPDATES, by what `--stop-after` says.
+
+    asked: SECTION, a group of settings of a training, which then ends where it has come to by its last checkpoint; or
+    SECTION=UPDATES. Raises UserError for another section, and for one of whose trainings nothing has come to anything.
+    """
+    from subgraft.errors import UserError
+    from subgraft.execution.early_ends import reached
+    from subgraft.store.step import in_order
+
+    section, _, updates = asked.partition("=")
+    session = session_of(config, [*overrides, f"{section}.stop_after={updates or 1}"])
+    if not updates:
+        found = reached(session.store, in_order([session.pipeline.report]))
+        if found is None:
+            hint = f"Give a number of updates, as in --stop-after {section}=1000."
+            raise UserError("no training of it has been begun and left unfinished", where=section, hint=hint)
+        updates = str(found)
+    return [*overrides, f"{section}.stop_after={updates}"]

@@ -29,6 +29,8 @@ def add_to(commands: Commands) -> None:
         one.set_defaults(command=command)
         if name == "run":
             one.add_argument("--plan", action="store_true", help="show the plan only")
+            stop = "end a training after so many updates, or where it has come to, and go on with what it made"
+            one.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
             one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
 
     compare = commands.add_parser("compare", help="a table over runs")
@@ -56,6 +58,11 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    if arguments.stop_after:
+        from subgraft.api.experiments import stopped_after
+
+        arguments.overrides = stopped_after(arguments.config, arguments.overrides, arguments.stop_after)
+        say(f"ended early  {arguments.overrides[-1]}", to=sys.stderr)
     if arguments.plan:
         plan(arguments)
         return

@@ -22,7 +22,7 @@ from subgraft.config.text_agreement import require_text_to_read
 from subgraft.config.training import ROWS_IN_PARTS
 
 # Settings of a finetuning that name its steps.
-_BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule")
+_BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule", "stop_after")
 
 
 def require_distinct_names(experiment: Comparison) -> None:

@@ -66,6 +66,7 @@ class TrainingSettings(Settings):
 
     epochs: passes over the training data at most; give this, max_steps or both.
     max_steps: updates at most.
+    stop_after: ends the training after so many updates of those it was planned for, by which schedules go on.
     batch_size: size of the global batch, over all workers and padding included, in units of `batch_unit`.
     batch_size_schedule: other sizes, from later steps on.
     batch_unit: what a batch is counted in: target tokens of the system's own vocabulary, or target characters, which
@@ -94,6 +95,7 @@ class TrainingSettings(Settings):
 
     epochs: Count | None = None
     max_steps: Count | None = None
+    stop_after: Count | None = Field(default=None, exclude_if=lambda given: given is None)
     batch_size: Count
     batch_size_schedule: tuple[BatchSizeFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
     batch_unit: Literal["tokens", "characters"] = "tokens"

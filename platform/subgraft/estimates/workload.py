@@ -38,6 +38,12 @@ class Workload(NamedTuple):
 
 def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     """Exact where batches are counted in characters, or steps are given; else as a sample of the text has it."""
+    found, end = _planned(store, step), step.recipe.training.stop_after
+    return found if end is None else found._replace(updates=min(found.updates or end, end))
+
+
+def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
+    """Without an early end."""
     recipe, (role, share) = step.recipe, step.recipe.epochs_over
     corpus, training = step.inputs[role], recipe.training
     if store.find(corpus) is None or recipe.new_tokens_only:

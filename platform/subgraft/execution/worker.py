@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.config.runtime import Runtime
 from subgraft.errors import OperationalError, SubgraftError
+from subgraft.execution.early_ends import take_over
 from subgraft.execution.local_ray import local_folder
 from subgraft.execution.signs_of_life import giving_signs
 from subgraft.locks import Lock, long_waits_told
@@ -65,6 +66,7 @@ def perform(job: Job) -> Record:
             found = store.find(job.step)
             if found is not None:
                 return found
+            take_over(store, job.step)
             log.append("started")
             return _publish(job, store, work)
 

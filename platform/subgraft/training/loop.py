@@ -113,6 +113,11 @@ class Trainer:
         if progress.step == 0 and not progress.curve:
             self._evaluate(0.0)
         self._saved_at = time.monotonic()
+        if self._stops() and not progress.finished:  # by a checkpoint of the training without this end
+            per_epoch = len(self._plan.epoch(progress.epoch, progress.step - progress.position))
+            if not progress.curve or progress.curve[-1].step < progress.step:
+                self._evaluate(progress.epoch + progress.position / per_epoch)
+            progress.finished = True
         while not progress.finished:
             self._run_epoch(self._plan.epoch(progress.epoch, progress.step - progress.position))
         self._use_best()
@@ -196,14 +201,19 @@ class Trainer:
 
     def _is_last(self, per_epoch: int) -> bool:
         settings, progress = self._settings, self._progress
-        if settings.max_steps is not None and progress.step >= settings.max_steps:
+        if self._stops() or (settings.max_steps is not None and progress.step >= settings.max_steps):
             return True
         done = progress.position == per_epoch and progress.epoch + 1 == settings.epochs
         return settings.epochs is not None and done
 
+    def _stops(self) -> bool:
+        """Whether it has come to its early end."""
+        return self._settings.stop_after is not None and self._progress.step >= self._settings.stop_after
+
     def _total_steps(self, per_epoch: int) -> int:
         by_epochs = self._settings.epochs * per_epoch if self._settings.epochs else None
-        return min(total for total in (by_epochs, self._settings.max_steps) if total is not None)
+        totals = (by_epochs, self._settings.max_steps, self._settings.stop_after)
+        return min(total for total in totals if total is not None)
 
     def _report(self, means: Mapping[str, float], per_epoch: int) -> None:
         if self._engine.rank:
