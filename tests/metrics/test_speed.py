@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -34,3 +35,14 @@ def test_the_first_slow_call_is_not_billed() -> None:
 def test_nothing_to_time_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one sentence"):
         measure_speed(len, [])
+
+
+def test_the_load_of_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The greater of before and after; of a system that does not count, nothing is told."""
+    loads = iter([(1.5, 0.0, 0.0), (7.25, 0.0, 0.0)])
+    monkeypatch.setattr(os, "getloadavg", lambda: next(loads))
+    speed = measure_speed(len, ["a"])
+    assert speed.load == 7.25 and speed.cores == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "getloadavg")
+    speed = measure_speed(len, ["a"])
+    assert (speed.load, speed.cores) == (None, None)

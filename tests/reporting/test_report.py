@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,11 +15,12 @@ import pytest
 from PIL import Image
 
 from subgraft.reporting.data import ReportData, SegmentationExample, TextFacts
-from subgraft.reporting.document import Bullets
+from subgraft.reporting.document import Bullets, Figure
 from subgraft.reporting.numbers import signed
 from subgraft.reporting.plots import dev_score, plot_learning_curves
 from subgraft.reporting.report import GENERATED_NOTICE, build_document, write_report
 from subgraft.reporting.results import results
+from subgraft.reporting.table import Column, table
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -65,7 +67,8 @@ def page(written: Path) -> StrictReader:
 
 def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: StrictReader) -> None:
     assert page.open == []
-    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert not {"link", "iframe", "object"} & set(page.tags)
+    assert page.tags.count("script") == 2, "the curves as numbers, and what draws them"
     for reference in page.references:
         assert reference.startswith(("data:image/png;base64,", "#"))
     assert {reference[1:] for reference in page.references if reference[0] == "#"} == set(page.ids)
@@ -141,7 +144,7 @@ def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_pa
     write_report(hostile, tmp_path)
     reader = StrictReader()
     reader.feed((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert "script" not in reader.tags
+    assert reader.tags.count("script") == 2, "both are the page's own"
     assert reader.tags.count("img") == 5
     for line in (tmp_path / "report.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| source"):
@@ -248,3 +251,77 @@ def test_what_finetunings_trained_is_told_where_systems_differ_in_it(report_data
     assert "AVG 2.0 M (1.5 GiB)" in str(results(replace(report_data, systems=tuple(alone))))
     # A store of before does not tell.
     assert said not in str(results(report_data))
+
+
+def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: ReportData, tmp_path: Path) -> None:
+    """In the table of curves, before the scores, and below the system's name."""
+    assert all(system.kept_step for system in report_data.systems)
+    write_report(report_data, tmp_path)
+    before = (tmp_path / "report.md").read_text(encoding="utf-8")
+    steps = " · ".join(str(result.kept_step) for result in report_data.results("AVG"))
+    assert re.search(rf"\| AVG +\| +{re.escape(steps)} \| +400 \|", before) and "weights of step 0" not in before
+    systems = tuple(
+        replace(system, kept_step=0) if (system.name, system.seed) == ("random", 2) else system
+        for system in report_data.systems
+    )
+    write_report(replace(report_data, systems=systems), tmp_path)
+    after = (tmp_path / "report.md").read_text(encoding="utf-8")
+    (first,) = (result.kept_step for result in report_data.results("random") if result.seed == 1)
+    assert re.search(rf"\| random +\| +{first} · \*\*0\*\* \|", after)
+    assert "> **Step 0: best on dev before any training" in after.split("Scores on the test set")[0]
+    assert "| random **weights of step 0**" in after
+
+
+def test_without_a_baseline_nothing_is_said_of_one(report_data: ReportData, tmp_path: Path) -> None:
+    write_report(replace(report_data, baseline=None), tmp_path)
+    for form in ("report.md", "report.html"):
+        text = (tmp_path / form).read_text(encoding="utf-8")
+        assert "None" not in text and "how many times" not in text
+    assert "There is no baseline" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_speeds_of_a_busy_machine_are_marked(report_data: ReportData, tmp_path: Path) -> None:
+    """Those alone; and none where no record tells, or as much wanted to run as could."""
+    loads = {"mean": (12.3, 2), "AVG": (2.0, 2), "random": (None, None)}
+    systems = tuple(
+        replace(system, load=load, cores=cores)
+        for system in report_data.systems
+        for load, cores in [loads.get(system.name, (0.5, 2))]
+    )
+    write_report(replace(report_data, systems=systems), tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert text.count("busy: load 12") == 1 and "Busy: 2 of 10 speeds were measured" in text
+    (row,) = (line for line in text.splitlines() if "busy: load" in line)
+    assert row.startswith("| mean ")
+    write_report(report_data, tmp_path)
+    assert "usy:" not in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_curves_are_there_as_numbers_and_as_a_picture(report_data: ReportData, written: Path) -> None:
+    """What a script draws is what the picture shows; where scripts are off, the picture is there."""
+    html = (written / "report.html").read_text(encoding="utf-8")
+    (numbers,) = re.findall(r'<script type="application/json" class="numbers">(.*?)</script><img src="data:', html)
+    bits, bleu = json.loads(numbers)
+    assert (bits["across"], bleu["title"]) == ("finetuning step", "BLEU on dev")
+    assert [series["name"] for series in bits["series"]] == list(report_data.system_names)
+    last = [result.curve[-1] for result in report_data.results("mean")]
+    drawn = next(series for series in bits["series"] if series["name"] == "mean")["points"][-1]
+    values = [point.dev_bits_per_character for point in last]
+    assert drawn == pytest.approx([400, sum(values) / 2, min(values), max(values)], abs=1e-4)
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_numbers_cannot_end_their_script(report_data: ReportData) -> None:
+    figure = Figure("curves", b"", "", ({"title": "</script><script>alert(1)"},))
+    assert "<" not in figure.panels_json
+    assert json.loads(figure.panels_json)[0]["title"] == "</script><script>alert(1)"
+
+
+def test_names_of_rows_are_not_broken(wide_data: ReportData, tmp_path: Path) -> None:
+    write_report(wide_data, tmp_path)
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for caption in ("Scores on the test set", "Fit, length, calibration, speed and cost; means over seeds"):
+        assert f'<table class="named">\n<caption>{caption}' in html
+    assert re.search(r"\.named td:first-child \{ white-space: pre; overflow-wrap: normal; \}", html)
+    long = table([Column("words", "left")], [["a sentence that goes on for longer than any name of a row would"]])
+    assert not long.names_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Speed:
-    """Sentences per second over repeated passes: the median, the slowest and the fastest."""
+    """Sentences per second over repeated passes: the median, the slowest and the fastest.
+
+    load: the load average of the last minute, before or after, whichever is more, this process included; cores: that it
+    may use. None where the machine does not tell. A speed under a load above the cores is not the model's alone.
+    """
 
     median: float
     slowest: float
@@ -18,6 +23,8 @@ class Speed:
     repeats: int
     sentences: int
     batch_size: int
+    load: float | None = None
+    cores: int | None = None
 
 
 def measure_speed(
@@ -43,8 +50,35 @@ def measure_speed(
     batches = [sentences[start : start + batch_size] for start in range(0, len(sentences), batch_size)]
     for batch in batches[:warmup_batches]:
         generate(batch)
+    before = load_average()
     rates = [len(sentences) / _seconds(generate, batches) for _ in range(repeats)]
-    return Speed(statistics.median(rates), min(rates), max(rates), repeats, len(sentences), batch_size)
+    loads = [load for load in (before, load_average()) if load is not None]
+    return Speed(
+        statistics.median(rates),
+        min(rates),
+        max(rates),
+        repeats,
+        len(sentences),
+        batch_size,
+        max(loads, default=None),
+        usable_cores() if loads else None,
+    )
+
+
+def load_average() -> float | None:
+    """How many processes and threads wanted to run over the last minute; None where the system does not count them."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):
+        return None
+
+
+def usable_cores() -> int | None:
+    """The cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # on other systems than Linux
+        return os.cpu_count()
 
 
 def _seconds(generate: Callable[[Sequence[str]], object], batches: Sequence[Sequence[str]]) -> float:

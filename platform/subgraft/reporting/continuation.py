@@ -13,8 +13,11 @@ from subgraft.errors import UserError
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.significance import Comparison, Interval, compare, estimate, holm
 from subgraft.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
+from subgraft.reporting.busy import busy_notes
+from subgraft.reporting.curves import learning_panels
 from subgraft.reporting.data import ReportData, SystemResult
 from subgraft.reporting.document import Document, Figure, Notice, Section
+from subgraft.reporting.kept import kept_steps
 from subgraft.reporting.main_table import MainTable
 from subgraft.reporting.numbers import MISSING, count, duration, fixed, interval, millions, probability, signed
 from subgraft.reporting.plots import plot_learning_curves
@@ -139,9 +142,10 @@ def build_continuation_document(data: ReportData) -> Document:
     notice = [Notice(GENERATED_NOTICE)] if data.generated else []
     systems = judged(data)
     caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     sections = [
         Section("Results", (*notice, _score_table(data, systems), _cost_table(data, systems))),
-        Section("Learning curves", (Figure("learning_curves", plot_learning_curves(data), caption),)),
+        Section("Learning curves", (*kept_steps(data), curves)),
         subword_gap(data),
         Section("Continuations", (_examples(data),)),
         what_was_done(data),
@@ -163,6 +167,7 @@ def _score_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         Column("95 %"),
         Column("p\n(Holm)"),
     ]
+    against = f" p is two-sided, against {data.baseline}." if data.baseline else ""
     rows = []
     for system in systems:
         compared, (difference, p_value) = system.comparison, _against(system)
@@ -177,7 +182,7 @@ def _score_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         "Bits per character of the test text (less is better)",
         "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of lines, and over "
-        f"several seeds their luck by Student's t; p is two-sided, against {data.baseline}.",
+        f"several seeds their luck by Student's t.{against}",
         *_remarks(data, systems),
     )
 
@@ -197,6 +202,7 @@ def _cost_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         rows,
         "Length, speed and cost; means over seeds",
         f"Prompts per second: first halves of test lines continued by search, in batches of {data.speed_batch_size}.",
+        *busy_notes(data),
     )
 
 

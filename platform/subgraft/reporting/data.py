@@ -113,6 +113,7 @@ class SystemResult:
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
     line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
         hypotheses, scores and statistics.  continuations: what it wrote after the first halves of test lines.
+    load, cores: of the machine while speed was measured (`metrics.speed`); None where no record tells.
     spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
     """
 
@@ -144,6 +145,8 @@ class SystemResult:
     spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     line_bits: FloatArray | None = field(default=None, compare=False, repr=False)
     continuations: tuple[str, ...] = ()
+    load: float | None = None
+    cores: int | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,12 +42,21 @@ class Notice:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot: the stem of its file's name, its PNG bytes, and what it shows."""
+    """A plot: the stem of its file's name, its PNG bytes, and what it shows.
+
+    panels: its lines as numbers (`curves`), where a page with scripts draws them itself; the picture is for all others.
+    """
 
     kind: ClassVar[str] = "figure"
     name: str
     png: bytes
     caption: str
+    panels: tuple[Mapping[str, object], ...] = ()
+
+    @property
+    def panels_json(self) -> str:
+        """As JSON that may stand inside HTML's `script`: nothing in it can end that."""
+        return json.dumps(self.panels, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
 
     @property
     def base64(self) -> str:
@@ -89,6 +99,11 @@ class Document:
     subtitle: str
     sections: tuple[Section, ...]
     refresh: int | None = None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether there is anything for a script to draw."""
+        return any(figure.panels for figure in self.figures)
 
     @property
     def figures(self) -> tuple[Figure, ...]:

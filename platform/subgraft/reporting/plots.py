@@ -139,7 +139,7 @@ def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], fl
     """Systems that stand out lie above the others and have their names at their ends."""
     ends: list[Label] = []
     for name, look in system_looks(data).items():
-        curve = _curve(data.results(name), value)
+        curve = curve_of(data.results(name), value)
         if not curve:
             continue
         steps, means, lows, highs = zip(*curve, strict=True)
@@ -155,7 +155,7 @@ def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], fl
     label_ends(panel, ends, 0.75 * _CURVES_HEIGHT)
 
 
-def _curve(
+def curve_of(
     results: Sequence[SystemResult], value: Callable[[CurvePoint], float | None]
 ) -> list[tuple[int, float, float, float]]:
     """Step, mean, least and greatest over seeds, at every step that all seeds were evaluated at."""

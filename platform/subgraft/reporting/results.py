@@ -8,8 +8,11 @@ from subgraft.config.base import MetricName
 from subgraft.config.training import SelectName
 from subgraft.metrics.calibration import BINS
 from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
+from subgraft.reporting.busy import busy_mark, busy_notes
+from subgraft.reporting.curves import learning_panels
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Figure, Section
+from subgraft.reporting.kept import kept_steps, marked, untrained_notice
 from subgraft.reporting.numbers import (
     MISSING,
     count,
@@ -50,6 +53,7 @@ def results(data: ReportData) -> Section:
     return Section(
         "Results",
         (
+            *untrained_notice(data),
             _score_table(data, systems),
             *_spelled_scores(data),
             _other_scores(data, systems),
@@ -117,11 +121,16 @@ def _score_cells(system: SystemSummary, metric: str) -> list[str | Text]:
 
 def _score_notes(data: ReportData) -> list[str | Text]:
     seeds = ", ".join(map(str, data.seeds))
+    against = (
+        f" p is two-sided, against {data.baseline}, with Holm's correction over the systems of each metric."
+        if data.baseline
+        else " There is no baseline, so that there are no differences."
+    )
     of_seeds = ", with the luck of the seeds by Student's t" if len(data.seeds) > 1 else ""
     return [
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
-        f"{of_seeds}; p is two-sided, against {data.baseline}, with Holm's correction over the systems of each metric.",
+        f"{of_seeds}.{against}",
         *remarks(data),
     ]
 
@@ -147,9 +156,10 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         Column("finetuning"),
     ]
     baseline = next((system for system in systems if system.name == data.baseline), None)
+    multiples = f"× is how many times the figure of {data.baseline}. " if baseline else ""
     return table(
         columns,
-        [[_name(system, data), *_cost_cells(system, baseline or system)] for system in systems],
+        [[_name(system, data), *_cost_cells(system, baseline or system, data)] for system in systems],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
         f"Kept: of the weights {_CHOSEN[data.select]}, which the other figures and the test scores are of.",
@@ -157,7 +167,8 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
         f"with the reference in the system's own tokens; {BINS} equally wide bins (Wang et al. 2020); lower is better.",
         f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
-        f"× is how many times the figure of {data.baseline}; systems were timed one after another.",
+        f"{multiples}Systems were timed one after another.",
+        *busy_notes(data),
         "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
         *_trained(data),
         *_left_out(data),
@@ -197,7 +208,9 @@ def _cut_outputs(data: ReportData) -> list[str]:
     return [f"Outputs that were cut at the length limit, all seeds: {told}."]
 
 
-def _cost_cells(system: SystemSummary, baseline: SystemSummary) -> list[str | Text]:
+def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData) -> list[str | Text]:
+    rate, theirs = system.sentences_per_second, baseline.sentences_per_second
+    speed = _against(fixed(rate, 1), rate, theirs)
     return [
         fixed(system.bits.start, 3),
         fixed(system.bits.first_epoch, 3),
@@ -205,7 +218,7 @@ def _cost_cells(system: SystemSummary, baseline: SystemSummary) -> list[str | Te
         _against(fixed(system.tokens_per_sentence, 1), system.tokens_per_sentence, baseline.tokens_per_sentence),
         fixed(system.characters_per_token),
         fixed(system.inference_ece, 3),
-        _against(fixed(system.sentences_per_second, 1), system.sentences_per_second, baseline.sentences_per_second),
+        text(*([speed] if isinstance(speed, str) else speed), *busy_mark(system.name, data)),
         _against(millions(system.parameters), system.parameters, baseline.parameters),
         duration(system.bill.upstream) if system.bill.upstream else MISSING,
         duration(system.bill.generator) if system.bill.generator else MISSING,
@@ -221,11 +234,12 @@ def _against(written: str, value: float, baseline: float) -> str | Text:
 
 
 def _name(system: SystemSummary, data: ReportData) -> Text:
-    return (
+    shown = (
         text(Span(system.name, "strong"), Span("\nbaseline", "faint"))
         if system.name == data.baseline
         else text(system.name)
     )
+    return (*shown, *marked(system.name, data))
 
 
 def learning(data: ReportData) -> Section:
@@ -234,4 +248,5 @@ def learning(data: ReportData) -> Section:
     if len(data.system_names) - (data.baseline in data.system_names) > MOST_COLOURED:
         best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
         caption += f" In colour, here and elsewhere, are {best}; others are grey."
-    return Section("Learning curves", (Figure("learning_curves", plot_learning_curves(data), caption),))
+    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
+    return Section("Learning curves", (*kept_steps(data), curves))

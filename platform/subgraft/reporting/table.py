@@ -9,18 +9,24 @@ from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 
-Style = Literal["plain", "strong", "code", "mark", "faint"]
+Style = Literal["plain", "strong", "code", "mark", "faint", "warning"]
 Alignment = Literal["left", "right"]
 
 
 class Span(NamedTuple):
-    """A stretch of text in one style; `mark` is for the word a reader should look at, `faint` for what comes second."""
+    """A stretch of text in one style.
+
+    `mark` is for the word a reader should look at, `faint` for what comes second, `warning` for what takes a figure's
+    worth.
+    """
 
     text: str
     style: Style = "plain"
 
 
 Text = tuple[Span, ...]
+
+LONGEST_NAME = 40  # characters, of a row
 
 # What Markdown would read: emphasis, code, tags, entities, links;
 # and at the start of a line quotes, headings and lists.
@@ -52,6 +58,11 @@ class Table:
     caption: str = ""
     notes: tuple[Text, ...] = ()
 
+    @property
+    def names_rows(self) -> bool:
+        """Whether the first cells are names, which no page may break."""
+        return all(len(line) <= LONGEST_NAME for row in self.rows for line in _plain(row[0]).splitlines())
+
 
 def table(
     columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], caption: str = "", *notes: str | Text
@@ -59,6 +70,10 @@ def table(
     """A table whose cells and notes may be plain strings."""
     cells = tuple(tuple(map(_as_text, row)) for row in rows)
     return Table(tuple(columns), cells, caption, tuple(map(_as_text, notes)))
+
+
+def _plain(shown: Text) -> str:
+    return "".join(span.text for span in shown)
 
 
 def _as_text(cell: str | Text) -> Text:
@@ -102,7 +117,7 @@ def _span_markdown(span: Span) -> str:
         space = " " if span.text[:1] == "`" or span.text[-1:] == "`" else ""
         return f"{fence}{space}{span.text}{space}{fence}"
     escaped = escape_markdown(span.text)
-    return f"**{escaped}**" if span.style in ("strong", "mark") and escaped.strip() else escaped
+    return f"**{escaped}**" if span.style in ("strong", "mark", "warning") and escaped.strip() else escaped
 
 
 def escape_markdown(plain: str) -> str:
