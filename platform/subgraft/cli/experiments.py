@@ -85,7 +85,9 @@ def plan(arguments: argparse.Namespace) -> None:
     if (needed := session.estimates(planned)) is not None:
         console().print()
         console().print(needed)
-    warnings = (f"warning: {line}" for line in (*session.missing_devices(), *session.warnings()))
+    warnings = (
+        f"warning: {line}" for line in (*session.missing_devices(), *session.unsupported(planned), *session.warnings())
+    )
     for line in (*session.empty_store(), *session.text_beside(), *session.unspelled(), *warnings):
         console().print(f"\n{line}")
 

@@ -76,6 +76,12 @@ class Session:
 
         return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
 
+    def unsupported(self, plan: Plan) -> list[str]:
+        """Vocabularies of the plan that are larger than their text supports, a line for each that is known."""
+        from subgraft.experiment.unsupported import unsupported
+
+        return unsupported(Store(self._home), plan.to_run)
+
     def text_beside(self) -> list[str]:
         """What there is of text beside the task's pairs, a line for each side."""
         from subgraft.experiment.text_beside import counted
