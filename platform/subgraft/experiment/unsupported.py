@@ -32,7 +32,9 @@ def unsupported(store: Store, steps: Iterable[Step]) -> list[str]:
     lines = []
     for step in made_by(VocabularyRecipe, steps):
         size = step.recipe.settings.size
-        most = None if step.inputs.keys() - {"corpus", "model"} else _most_pieces(_text(store, step), size)
+        corpora = [source for role, source in step.inputs.items() if role != "model"]
+        alone = len(corpora) == 1 and isinstance(corpora[0].recipe, CorpusRecipe)
+        most = _most_pieces(_text(store, step), size) if alone else None
         if most is not None:
             lines.append(
                 f"{step.name}: {size:,} pieces are asked for, and its text supports no more than {most:,}: "
@@ -66,8 +68,7 @@ def _most_pieces(lines: Iterable[str], size: int) -> int | None:
 
 def _text(store: Store, step: Step[VocabularyRecipe]) -> Iterator[str]:
     """The lines that the vocabulary is learnt from, as far as they can be read now."""
-    corpus = step.input("corpus", CorpusRecipe)
-    side = step.recipe.side
+    corpus, side = step.input("corpus", CorpusRecipe), step.recipe.side
     if store.find(corpus) is not None:
         text = Corpus.open(store.path(corpus))
         if text.is_pair and not text.monolingual:
