@@ -42,6 +42,7 @@ NAMES = (
     Name(UPLOAD, RAY, "ray._private.ray_constants", "get_runtime_env_default_excludes"),
     Name(LOCAL, RAY, "ray._private", "ray_constants"),
     Name(LOCAL, RAY, "ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
+    Name("execution/resources.py", RAY, "ray._private.accelerators", "get_accelerator_manager_for_resource"),
     Name(RENDEZVOUS, RAY, TRAIN, "_TorchBackend"),
     Name(RENDEZVOUS, RAY, TRAIN, "_set_torch_distributed_env_vars"),
     Name(RENDEZVOUS, RAY, TRAIN, "_setup_torch_process_group", JOINING),

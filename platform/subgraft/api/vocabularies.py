@@ -66,12 +66,12 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
     directory = require_sound(Path(place))
     if directory.is_dir() and not (directory / "config.json").is_file():
         return Tokenizer.load(directory)
-    from subgraft.models.families import FAMILIES
+    from subgraft.models.families import is_known
     from subgraft.models.hub import SMALL_FILES, read_config, resolve_model
     from subgraft.models.tokenizers import load_tokenizers
 
     directory = resolve_model(place, SMALL_FILES)
-    known = read_config(directory)["model_type"] in FAMILIES
+    known = is_known(read_config(directory))
     return load_tokenizers(directory)[side] if known else Tokenizer.load(directory)
 
 

@@ -11,7 +11,7 @@ from subgraft.models.families.parts import (
     TableSize,
     language_code,
 )
-from subgraft.models.families.table import FAMILIES, family_named, family_of
+from subgraft.models.families.table import FAMILIES, family_named, family_of, is_known
 
 __all__ = [
     "BEFORE_SOURCE",
@@ -25,5 +25,6 @@ __all__ = [
     "Tables",
     "family_named",
     "family_of",
+    "is_known",
     "language_code",
 ]

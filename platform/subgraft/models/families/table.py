@@ -52,6 +52,11 @@ def family_of(what: Config | nn.Module) -> Family:
     return family_named(config.model_type)
 
 
+def is_known(config: Config) -> bool:
+    """Whether the model of a config.json is of a family that is known."""
+    return config["model_type"] in FAMILIES
+
+
 def family_named(model_type: str) -> Family:
     """The family of a model type, or of a configuration's `model.family`. Raises UserError for an unknown one."""
     if model_type not in FAMILIES:
