@@ -21,6 +21,7 @@ FLOORS = [
     {"allocation"},
     {"metrics"},
     {"reporting"},
+    {"conditioning"},
     {"models"},
     {"inference"},
     {"exporting"},

@@ -1,0 +1,110 @@
+"""Settings of a language model that reads a source: how it reads it, and what kind of source it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from subgraft.config.base import Settings
+from subgraft.limits import LARGEST_VOCABULARY
+
+VariantName = Literal[
+    "pseudo-self", "context-attention", "cross-attention", "prepend", "simple-fusion", "representation", "none"
+]
+Layers = Annotated[int, Field(ge=1, le=256)]
+Width = Annotated[int, Field(ge=2, le=65536)]
+
+
+class StackSettings(Settings):
+    """A Transformer stack of this package's own.
+
+    d_model: the width of its states, a multiple of attention_heads.
+    layers: how many there are.
+    attention_heads: of each layer.
+    dropout: of what each part of a layer adds.
+    """
+
+    d_model: Width = 512
+    layers: Layers = 6
+    attention_heads: Annotated[int, Field(ge=1, le=1024)] = 8
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+    @model_validator(mode="after")
+    def _divides(self) -> StackSettings:
+        if self.d_model % self.attention_heads:
+            raise ValueError(f"d_model {self.d_model} is no multiple of the {self.attention_heads} attention_heads")
+        return self
+
+
+class TextSourceSettings(Settings):
+    """Text, through a Transformer encoder with a vocabulary and a table of its own.
+
+    vocabulary: how many tokens its tokenizer has.
+    layers: of the encoder, which is as wide as the language model.
+    attention_heads: of each layer.
+    dropout: of what each part of a layer adds.
+    """
+
+    kind: Literal["text"] = "text"
+    vocabulary: Annotated[int, Field(ge=1, le=LARGEST_VOCABULARY)]
+    layers: Layers = 4
+    attention_heads: Annotated[int, Field(ge=1, le=1024)] = 4
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+
+class OwnTextSourceSettings(Settings):
+    """Text in the language model's own vocabulary, by its own table, without an encoder: for `prepend`."""
+
+    kind: Literal["own-text"] = "own-text"
+
+
+class ClassSourceSettings(Settings):
+    """One of some classes.
+
+    classes: their labels.
+    vectors: how many rows a class has. Dropout of attention takes the whole of a source that has but one.
+    """
+
+    kind: Literal["class"] = "class"
+    classes: Annotated[tuple[str, ...], Field(min_length=1)]
+    vectors: Annotated[int, Field(ge=1, le=1024)] = 1
+
+
+class FeatureSourceSettings(Settings):
+    """Rows of numbers that somebody's own encoder made of anything.
+
+    features: how many numbers a row has.
+    """
+
+    kind: Literal["features"] = "features"
+    features: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+SourceSettings: TypeAlias = Annotated[
+    TextSourceSettings | OwnTextSourceSettings | ClassSourceSettings | FeatureSourceSettings,
+    Field(discriminator="kind"),
+]
+
+
+class ConditioningSettings(Settings):
+    """How a language model reads a source (Ziegler et al., 2019).
+
+    variant: pseudo-self, keys and values of the source before the target's own; context-attention, a new attention in
+    each layer, fed by the norm before its feed-forward part; cross-attention, the same with a norm of its own; prepend,
+    the source before the target; simple-fusion, the scores of a model of the source added to those of the frozen
+    language model; representation, a smaller decoder on top of the frozen language model; or none, a Transformer with
+    nothing pretrained in it.
+    source: what is read.
+    decoder: of simple-fusion and representation, the decoder that reads the source.
+    """
+
+    variant: VariantName
+    source: SourceSettings
+    decoder: StackSettings = StackSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ConditioningSettings:
+        if self.source.kind == "own-text" and self.variant != "prepend":
+            raise ValueError(f"a source of own-text is for prepend: {self.variant} reads what an encoder made of it")
+        return self
