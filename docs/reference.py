@@ -34,7 +34,7 @@ SAID = {
     "CHANGELOG.md": "What changed, and what that means for stores and configurations of before.",
     "pyproject.toml": "Dependencies, and the settings of ruff, mypy and pytest.",
     "report.html.j2": "The report's page.",
-    "curves.js": "Draws a report's curves anew in the reader's browser, with the figures of the point that the mouse is at.",
+    "curves.js": "Draws a report's curves anew in a browser, with the figures of the point that the mouse is at.",
     "page.html": "What a served model's address shows: a box to type in, and each model's answer with its subwords.",
     "cluster-aws-policy.json": "What the head of cluster.yaml may do on AWS: start, tag and end nodes of this cluster.",
     "crds.json": "The schemas of KubeRay's and Kueue's resources, written by renew.py.",
