@@ -172,7 +172,7 @@ def test_only_what_was_drawn_is_noise() -> None:
     batch = data.batch(np.arange(6), 0)
     (sampled,) = _sampled(NoiseContrastive(drawn=12), model, [batch])
     assert sampled.noise is not None and int(sampled.noise.sum()) == 12
-    assert float(SampledLoss(loss)(sampled)["loss"]) > 0
+    assert SampledLoss(loss)(sampled)["loss"].item() > 0
 
 
 def test_a_mixture_samples_the_targets_of_whichever_objective_a_batch_is_of() -> None:

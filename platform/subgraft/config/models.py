@@ -48,6 +48,11 @@ class TransformerSettings(Settings):
     attention_dropout: Share = 0.0
     max_positions: Annotated[int, Field(ge=16, le=LONGEST_SEQUENCE)] = 512
 
+    @property
+    def width_of_rows(self) -> int:
+        """Of the tables."""
+        return self.d_model
+
     @model_validator(mode="after")
     def _heads_divide(self) -> TransformerSettings:
         if self.d_model % self.attention_heads:
@@ -97,12 +102,29 @@ class MarianSettings(TwoStackSettings):
 
 
 class MBartSettings(TwoStackSettings):
-    """One vocabulary of all languages, with a code for each."""
+    """One vocabulary of all languages, with a code for each.
+
+    embedding_width: of the tables, where they are narrower than hidden states; one projection, which is trained too,
+    leads from the tables to the states, and back to what is predicted.
+    """
 
     objectives = frozenset({"translation", "denoising"})
     needs_language_codes = True
 
     family: Literal["mbart"] = "mbart"
+    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
+
+    @property
+    def width_of_rows(self) -> int:
+        return self.embedding_width or self.d_model
+
+    @model_validator(mode="after")
+    def _narrower(self) -> MBartSettings:
+        if self.embedding_width is not None and self.embedding_width >= self.d_model:
+            raise ValueError(f"embedding_width {self.embedding_width} is not less than d_model {self.d_model}")
+        return self
 
 
 class BertSettings(OneStackSettings):

@@ -10,10 +10,10 @@ def require_width_of_table(experiment: Comparison) -> None:
     """A checkpoint's width is not known before it is there."""
     width = experiment.static_embeddings.dimensions
     unmapped = [system.name for system in experiment.systems if facts_of(system.initialiser).as_they_are]
-    if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.d_model):
+    if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.width_of_rows):
         raise ValueError(
             f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
-            f"model.d_model {experiment.model.d_model}"
+            f"the model's embeddings have {experiment.model.width_of_rows}"
         )
 
 

@@ -38,9 +38,13 @@ def state_bytes(parameters: Parameters, stage: ZeroStage, workers: int, offload:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Of a model, what its activations depend on. decoder_layers: those that also attend to an encoder."""
+    """Of a model, what its activations depend on.
+
+    embeddings: the width of its tables.  decoder_layers: those that also attend to an encoder.
+    """
 
     width: int
+    embeddings: int
     inner: int
     encoder_layers: int
     decoder_layers: int
@@ -54,7 +58,9 @@ class Dimensions:
         # A stack that is alone attends to itself only, as an encoder does.
         layers = (encoder, decoder) if encoder and decoder else (encoder + decoder, 0)
         vocabulary = family.vocabulary_sizes(config)["decoder"]
-        return cls(family.width(config), family.inner_width(config), *layers, vocabulary)
+        return cls(
+            family.width(config), family.embedding_width(config), family.inner_width(config), *layers, vocabulary
+        )
 
 
 def activation_bytes(
@@ -79,5 +85,5 @@ def activation_bytes(
 
 def _loss_bytes(model: Dimensions, precision: Literal["fp32", "bf16"]) -> int:
     """A slice of logits with its gradient; of the projection a copy in 16 bits, its gradient, and what a slice adds."""
-    table, rows = model.vocabulary * model.width, slice_rows(model.vocabulary, model.width)
+    table, rows = model.vocabulary * model.embeddings, slice_rows(model.vocabulary, model.embeddings)
     return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))

@@ -87,7 +87,7 @@ class _Sizes:
 
     @property
     def width(self) -> int:
-        return Dimensions.of(self.model).width
+        return Dimensions.of(self.model).embeddings
 
     @property
     def tied(self) -> bool:

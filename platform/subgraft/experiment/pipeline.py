@@ -67,7 +67,7 @@ class Pipeline(Measurements):
         """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""
         experiment = self.experiment
         settings = experiment.static_embeddings
-        dimensions = settings.dimensions or experiment.model.d_model
+        dimensions = settings.dimensions or experiment.model.width_of_rows
         recipe = StaticEmbeddingsRecipe(
             side=self.text_of(side),
             algorithm=algorithm,

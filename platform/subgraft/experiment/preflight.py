@@ -109,8 +109,8 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
     depth = min(family.layers(translating, side) for side in experiment.sides)
     if experiment.learns("token-distillation") and layer is not None and layer > depth:
         raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
-    width = family.width(translating)
-    vectors = experiment.static_embeddings.dimensions or experiment.model.d_model
+    width = family.embedding_width(translating)
+    vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
     if any(facts_of(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
         unmapped = " and ".join(names_with("as_they_are"))
         raise UserError(

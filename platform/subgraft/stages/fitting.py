@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
 from subgraft.errors import UserError
 from subgraft.models.dropout import set_hidden_dropout
+from subgraft.models.families import family_of
 from subgraft.stages.context import Context, Json
 from subgraft.stages.kept_weights import CURVE
 from subgraft.training.checkpoint import Checkpoints
@@ -131,8 +132,9 @@ def _engine(
 
 
 def _width(module: nn.Module) -> int:
-    """Of the hidden states of a loss's model, which are as wide as its input table."""
-    return int(module.model.get_input_embeddings().embedding_dim)  # type: ignore[union-attr,operator]
+    """Of the hidden states of a loss's model."""
+    model: nn.Module = module.model  # type: ignore[assignment]
+    return family_of(model).width(model.config.to_dict())  # type: ignore[union-attr,operator]
 
 
 def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:

@@ -30,9 +30,11 @@ class BartLike(Family):
     """Sizes are d_model, encoder_layers, encoder_ffn_dim, …; tables are model.SIDE.embed_tokens and lm_head.
 
     apart: what config.json says of a model whose sides have tables of their own.
+    table_of_its_own: whether a table that both sides share is a module of its own.
     """
 
     apart: ClassVar[Mapping[str, Any]]
+    table_of_its_own: ClassVar[bool] = True
 
     def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """What config.json says of a model whose sides have one table, without what separate ones would need."""
@@ -68,7 +70,7 @@ class BartLike(Family):
         """Whether the model has a table that stands for both sides'; where it is not tied, nothing reads it."""
 
     def table_sizes(self, config: Config) -> list[TableSize]:
-        width = self.width(config)
+        width = self.embedding_width(config)
         numbers = {side: rows * width for side, rows in self.vocabulary_sizes(config).items()}
         tied, shared = config.get("tie_word_embeddings", True), self.has_shared_table(config)
         if tied and shared:
@@ -127,7 +129,7 @@ class BartLike(Family):
         own = [self.input_table(model, name).weight for name in self.sides]
         shared = own[0] is own[1] and encoder.input is decoder.input
         kind, config = self._around(model.config, _with_sizes(model.config, encoder, decoder), shared)
-        made = rebuilt(model, kind, config, encoder, decoder, shared)
+        made = rebuilt(model, kind, config, encoder, decoder, shared and self.table_of_its_own)
         self.put_right(made)
         return made
 

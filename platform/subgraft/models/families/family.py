@@ -64,7 +64,11 @@ class Family(ABC):
 
     @abstractmethod
     def width(self, config: Config) -> int:
-        """d, the length of an embedding and of a hidden state."""
+        """d, the length of a hidden state, and of an embedding unless `embedding_width` says else."""
+
+    def embedding_width(self, config: Config) -> int:
+        """The length of a row of the tables, where it is not that of a hidden state."""
+        return self.width(config)
 
     @abstractmethod
     def inner_width(self, config: Config) -> int:

@@ -1,5 +1,8 @@
 # mypy: allow-untyped-calls
-"""mBART (Liu et al., 2020), and the mBART whose sides have vocabularies of their own, which a transfer makes of it."""
+"""mBART (Liu et al., 2020), and the mBART whose sides have vocabularies of their own, which a transfer makes of it.
+
+Either may have embeddings that are narrower than its hidden states.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from subgraft.models.families.bart_like import BartLike, new_config, shape
 from subgraft.models.families.parts import Config, Parameters, SequenceFormat, language_codes, needed, start_role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.corpora import Languages
@@ -55,6 +61,8 @@ class MBart(BartLike):
         return SequenceFormat((ends[0], codes[0]), (ends[1], codes[1]), codes[1])
 
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        if settings.embedding_width is not None:
+            return FactorisedMBart().described(settings, encoder_size, decoder_size)
         # Within the smallest vocabulary there is: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
@@ -64,6 +72,9 @@ class MBart(BartLike):
         from transformers import MBartConfig
 
         from subgraft.models.families.new_model import initialised
+
+        if settings.embedding_width is not None:
+            return FactorisedMBart().build(settings, encoder, decoder, seed)
 
         config = MBartConfig(vocab_size=len(decoder), **new_config(settings, decoder))
         return initialised(self.model_class(), config, seed)
@@ -106,3 +117,63 @@ class SplitMBart(MBart):
 
     def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
         raise UserError("a split mBART is made by a transfer, never built")
+
+
+class FactorisedMBart(MBart):
+    """The class of `factorised_mbart.py`, a copy of which lies beside the weights: tables are narrower than states."""
+
+    model_type = "factorised_mbart"
+    apart: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
+    table_of_its_own = False
+
+    def check(self, config: Config) -> None:
+        if not config.get("tie_word_embeddings", True):
+            raise UserError("a factorised mBART predicts by its table: tie_word_embeddings must be true")
+
+    def has_shared_table(self, config: Config) -> bool:
+        return bool(config["shared_table"])
+
+    def embedding_width(self, config: Config) -> int:
+        return int(config["embedding_size"])
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """One projection is that of both sides and of the output."""
+        body, projection = super().body_parameters(config).total, self.embedding_width(config) * self.width(config)
+        return Parameters(body + projection, body + projection)
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
+        tables = {"vocab_size": decoder_size, "decoder_vocab_size": decoder_size, "shared_table": True}
+        width = {"embedding_size": settings.embedding_width}
+        return {"model_type": self.model_type, **shape(settings), **tables, **width, **ids}
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        from subgraft.models.families.factorised_mbart import FactorisedMBartConfig
+        from subgraft.models.families.new_model import initialised
+
+        assert settings.embedding_width is not None
+        config = FactorisedMBartConfig(
+            vocab_size=len(decoder),
+            decoder_vocab_size=len(decoder),
+            encoder_pad_token_id=decoder.special["pad"],
+            embedding_size=settings.embedding_width,
+            shared_table=True,
+            **new_config(settings, decoder),
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.models.families.factorised_mbart import FactorisedMBartForConditionalGeneration
+
+        return FactorisedMBartForConditionalGeneration
+
+    def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
+        head: Any = model.get_output_embeddings()
+        narrowed: Callable[[Tensor], Tensor] = head.narrowed
+        return narrowed
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        raise UserError("CTranslate2 has no mBART whose embeddings are narrower than its hidden states")
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        return self.model_class(), type(config)(**{**settings, "shared_table": shared})

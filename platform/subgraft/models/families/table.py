@@ -14,7 +14,7 @@ from subgraft.models.families.gpt2 import GPT2
 from subgraft.models.families.llama import Llama
 from subgraft.models.families.m2m100 import M2M100
 from subgraft.models.families.marian import Marian
-from subgraft.models.families.mbart import MBart, SplitMBart
+from subgraft.models.families.mbart import FactorisedMBart, MBart, SplitMBart
 from subgraft.models.families.qwen import Qwen2, Qwen3
 from subgraft.models.families.t5 import MT5, T5
 from subgraft.models.families.xlm_roberta import XLMRoberta
@@ -28,6 +28,7 @@ FAMILIES: Mapping[str, Family] = {
     Marian.model_type: Marian(),
     MBart.model_type: MBart(),
     SplitMBart.model_type: SplitMBart(),
+    FactorisedMBart.model_type: FactorisedMBart(),
     Bert.model_type: Bert(),
     XLMRoberta.model_type: XLMRoberta(),
     Bert2Bert.model_type: Bert2Bert(),
