@@ -21,7 +21,17 @@ PAGES = (
     "CHANGELOG.md",
     *(
         f"docs/{name}.md"
-        for name in ("cluster", "design", "extending", "guide", "results", "security", "settings", "tree")
+        for name in (
+            "cluster",
+            "design",
+            "extending",
+            "guide",
+            "performance",
+            "results",
+            "security",
+            "settings",
+            "tree",
+        )
     ),
 )
 NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "studies/", "configs/", "docs/", "k8s/", "slurm/")

@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -97,7 +97,7 @@ def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
     ids, lengths, characters = [np.zeros(0, dtype=np.int32)], list[int](), list[int]()
     for chunk in _chunks(texts):
         found = encoder.encode_batch(chunk)
-        ids.append(np.array([token for tokens in found for token in tokens], dtype=np.int32))
+        ids.append(_flat(found))
         lengths += map(len, found)
         characters += map(len, chunk)
     return Encoded(Sequences.within(np.concatenate(ids), offsets(lengths)), np.array(characters, dtype=np.int32))
@@ -167,11 +167,15 @@ def _write(directory: Path, text: Text, encoder: Encoder) -> None:
         bounds.write(np.zeros(1, dtype=np.int64).tobytes())
         for chunk in _chunks(text):
             found = encoder.encode_batch(chunk)
-            ids.write(np.array([token for tokens in found for token in tokens], dtype=np.int32).tobytes())
+            ids.write(_flat(found).tobytes())
             ends = end + np.cumsum([len(tokens) for tokens in found], dtype=np.int64)
             bounds.write(ends.tobytes())
             characters.write(np.array([len(line) for line in chunk], dtype=np.int32).tobytes())
             end = int(ends[-1])
+
+
+def _flat(found: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(found), dtype=np.int32, count=sum(map(len, found)))
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -18,7 +18,7 @@ UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
 # SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
 # both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are told apart the same way.
 SCORE_STEPS = 2048
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # SentencePiece.Type
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Type
 
 
 def parse(model: bytes) -> Any:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tokenizers
@@ -22,8 +22,13 @@ from subgraft.vocabulary.held_out import without
 from subgraft.vocabulary.segmenters import Segmenters
 from subgraft.vocabulary.soundness import refusing, require_sound
 
+if TYPE_CHECKING:
+    from subgraft.vocabulary.sentencepiece_cuts import SentencePieceCuts
+
 # The end of a token that is no part of the text.
 NOWHERE = -1
+# So many texts at once are worth looking for a quicker way.
+MANY = 1000
 _CUT = "this vocabulary cannot cut the text"
 
 
@@ -153,9 +158,23 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens."""
+        if len(texts) >= MANY and self._by_sentencepiece is not None:
+            return self._by_sentencepiece(texts)
+        return self._by_tokenizers(texts)
+
+    def _by_tokenizers(self, texts: Sequence[str]) -> list[list[int]]:
         with refusing(_CUT):
             found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._ordinary(encoding.ids) for encoding in found]
+
+    @cached_property
+    def _by_sentencepiece(self) -> SentencePieceCuts | None:
+        if self.sentencepiece_model is None:
+            return None
+        from subgraft.vocabulary.sentencepiece_cuts import SentencePieceCuts
+
+        specification = parse_object(self._source.tokenizer_json, "tokenizer.json")
+        return SentencePieceCuts.of(self.sentencepiece_model, specification, self._by_tokenizers)
 
     def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Ids of each text, as `encode_batch` gives them, and where in the text each token ends, in characters.
