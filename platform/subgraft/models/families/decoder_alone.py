@@ -30,6 +30,10 @@ class DecoderAlone(Family):
     def depth(self, config: Config) -> int:
         """How many layers there are."""
 
+    @abstractmethod
+    def key_width(self, config: Config) -> int:
+        """The width of all keys of a layer together, which is that of its values."""
+
     def layers(self, config: Config, side: SideName) -> int:
         return self.depth(config) if side == "decoder" else 0
 

@@ -236,6 +236,14 @@ class Family(ABC):
         stack: Any = model.base_model
         return states_at(stack(**inputs, output_hidden_states=layer is not None), layer)
 
+    def classes(self, config: Config) -> tuple[str, ...]:
+        """The labels of the classes that the model writes for; none where it has no source, or another one."""
+        return ()
+
+    def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
+        """States [B, T, d] of a decoder alone beside a source [B, S, …]; a model that has none does not look at it."""
+        return self.stack_states(model, **inputs)
+
     def input_scale(self, model: nn.Module, side: Side) -> float:
         """What rows of the side's table are multiplied by before they are given as `inputs_embeds`.
 

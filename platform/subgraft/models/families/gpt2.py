@@ -34,6 +34,9 @@ class GPT2(DecoderAlone):
     def inner_width(self, config: Config) -> int:
         return int(config.get("n_inner") or 4 * config["n_embd"])
 
+    def key_width(self, config: Config) -> int:
+        return self.width(config)
+
     def body_parameters(self, config: Config) -> Parameters:
         width = self.width(config)
         layers = self.depth(config) * counting.encoder_layer(width, self.inner_width(config))

@@ -31,6 +31,9 @@ class Llama(DecoderAlone):
     def inner_width(self, config: Config) -> int:
         return int(config["intermediate_size"])
 
+    def key_width(self, config: Config) -> int:
+        return self._heads(config)[1]
+
     def body_parameters(self, config: Config) -> Parameters:
         """Each layer: grouped attention, a gated feed-forward part, and two norms that have a gain alone."""
         width, inner = self.width(config), self.inner_width(config)

@@ -9,6 +9,7 @@ from subgraft.errors import UserError
 from subgraft.models.families.bart import Bart
 from subgraft.models.families.bert import Bert
 from subgraft.models.families.bert2bert import Bert2Bert
+from subgraft.models.families.conditional import Conditional
 from subgraft.models.families.family import Family
 from subgraft.models.families.gpt2 import GPT2
 from subgraft.models.families.llama import Llama
@@ -40,6 +41,7 @@ FAMILIES: Mapping[str, Family] = {
     MT5.model_type: MT5(),
     Bart.model_type: Bart(),
     M2M100.model_type: M2M100(),
+    Conditional.model_type: Conditional(),
 }
 
 
