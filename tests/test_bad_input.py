@@ -137,7 +137,7 @@ GENERATE = "generate --model marian --input text.txt"
 MISTAKES = [
     ("", ["COMMAND"]),
     ("vocabulary", ["'vocabulary'", "choose from", "'vocab'"]),
-    ("vocab", ["{learn,extend,trim,compare,embed}", "subgraft vocab --help"]),
+    ("vocab", ["{learn,extend,trim,compare,embed,capacity,allocate}", "subgraft vocab --help"]),
     (f"{LEARN} --min-count 0", ["--min-count", "'0'"]),
     (f"{LEARN} --min-count 500", ["no vocabulary of 60 pieces that are used 500 times or more", "lower min_count"]),
     ("vocab learn --size 60 --out new", ["vocab learn", "--text"]),

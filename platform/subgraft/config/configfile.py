@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from subgraft.config.base import Settings
 from subgraft.config.renamed import renamed
 from subgraft.config.yamltree import Mistake, PathTo, Tree, parse
 from subgraft.errors import UserError
@@ -180,14 +181,15 @@ def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[
     return list(dict.fromkeys(name for m in _models_at(model, location) for name in m.model_fields))
 
 
-def _richer_groups(model: type[BaseModel], location: Iterable[str | int], name: str) -> list[str]:
-    """The groups of settings that have a field which the one here lacks, and all that this one has."""
-    here = tuple(_models_at(model, location))
-    fields = model.model_fields.items()
+def _richer_groups(model: type[BaseModel], location: Sequence[str | int], name: str) -> list[str]:
+    """The other groups of settings of the same sort that have a field which the one here lacks."""
+    here = _models_at(model, location)
+    sort = tuple(base for found in here for base in found.__mro__ if base not in Settings.__mro__)
     return [
         group
-        for group, field in fields
-        if any(issubclass(found, here) and name in found.model_fields for found in _models(field.annotation))
+        for group, field in model.model_fields.items()
+        if group not in location
+        and any(issubclass(found, sort) and name in found.model_fields for found in _models(field.annotation))
     ]
 
 
