@@ -10,6 +10,7 @@ import pytest
 import sentencepiece
 
 from scripts import SCRIPTS, text_in
+from subgraft.allocation.allocated import Allocated
 from subgraft.allocation.curve import MeasuredCurve
 from subgraft.cli import main
 from subgraft.config.allocation import Allocation
@@ -19,7 +20,6 @@ from subgraft.errors import UserError
 from subgraft.execution.worker import Job, perform
 from subgraft.experiment.allocation import AllocationPipeline
 from subgraft.reporting.main_table import MainTable
-from subgraft.stages.allocation import Allocated
 from subgraft.stages.allocation_report import table_folder
 from subgraft.stages.capacity import read
 from subgraft.store.provenance import Provenance

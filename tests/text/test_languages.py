@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from subgraft.text.languages import LanguageDraw, allotted, balanced, shares
+from subgraft.text.languages import LanguageDraw, allotted, balanced, repeated, repeated_places, shares
 
 SIZES = {"en": 70_000, "fr": 20_000, "sw": 9_000, "gd": 676}
 # The 0.999 quantile of chi squared with three degrees of freedom.
@@ -74,3 +74,13 @@ def test_a_vocabulary_s_text_holds_each_language_as_often_as_it_counts() -> None
     assert all(gaelic.count(line) == 3 for line in set(gaelic))
     assert [int(line.split()[1]) for line in english] == sorted(int(line.split()[1]) for line in english)
     assert found == list(balanced(texts, sizes, 0.0, 60, seed=4)) != list(balanced(texts, sizes, 0.0, 60, seed=5))
+
+
+def test_where_small_languages_are_oversampled_no_text_is_lost() -> None:
+    sizes = {"en": 1000, "de": 100, "gla": 10}
+    found = repeated(sizes, 0.7)
+    whole, wanted = sum(found.values()), shares(sizes, 0.7)
+    assert found["en"] == 1000 and all(found[code] >= size for code, size in sizes.items())
+    assert all(found[code] / whole == pytest.approx(wanted[code], abs=1e-3) for code in sizes)
+    assert repeated(sizes, 1.0) == sizes
+    assert repeated_places(4, 10).tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 0, 2]

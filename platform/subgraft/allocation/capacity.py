@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.errors import UserError
+from subgraft.vocabulary.sentencepiece_model import SCORE_STEPS
 from subgraft.vocabulary.spelling import byte_tokens, chunks
 from subgraft.vocabulary.tokenizer import Tokenizer
+
+UNUSED = 0.5
 
 
 def average_log_probability(counts: NDArray[np.int64], sentences: int) -> float:
@@ -72,8 +75,7 @@ def capacity(tokenizer: Tokenizer, lines: Iterable[str]) -> Capacity:
         sentences += len(chunk)
         words += sum(len(line.split()) for line in chunk)
         characters += sum(map(len, chunk))
-        ids = np.fromiter(chain.from_iterable(tokenizer.encode_batch(chunk)), dtype=np.int64)
-        counts += np.bincount(ids, minlength=len(tokenizer))
+        counts += _counts(tokenizer, chunk)
     if not sentences:
         raise UserError("there is no text to judge a vocabulary on", hint="Give at least one line that is not blank.")
     unknown = tokenizer.special.get("unk")
@@ -87,3 +89,25 @@ def capacity(tokenizer: Tokenizer, lines: Iterable[str]) -> Capacity:
         pieces=int(np.count_nonzero(counts)),
         alp=average_log_probability(counts, sentences),
     )
+
+
+def piece_shares(tokenizer: Tokenizer, lines: Iterable[str]) -> dict[str, float]:
+    """Log probabilities of a vocabulary's ordinary pieces in a text that it cuts."""
+    counts = sum((_counts(tokenizer, chunk) for chunk in chunks(lines)), np.zeros(len(tokenizer), dtype=np.int64))
+    ids = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids and i not in tokenizer.byte_ids.values()]
+    return log_shares([tokenizer.pieces[i] for i in ids], counts[ids])
+
+
+def log_shares(pieces: Sequence[str], counts: NDArray[np.int64]) -> dict[str, float]:
+    """Log probabilities of pieces by their counts, on the steps that SentencePiece and tokenizers add up alike.
+
+    A piece that only others are made of, and no text is cut into, counts as half a token.
+    """
+    scores = np.log(np.maximum(counts, UNUSED) / counts.sum())
+    steps = np.round(scores * SCORE_STEPS) / SCORE_STEPS
+    return dict(zip(pieces, steps.tolist(), strict=True))
+
+
+def _counts(tokenizer: Tokenizer, lines: Sequence[str]) -> NDArray[np.int64]:
+    ids = np.fromiter(chain.from_iterable(tokenizer.encode_batch(lines)), dtype=np.int64)
+    return np.bincount(ids, minlength=len(tokenizer))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,16 +15,15 @@ from numpy.typing import NDArray
 
 from subgraft import jsontext
 from subgraft.allocation.bpe_replay import merges_of, replay
-from subgraft.allocation.capacity import average_log_probability
+from subgraft.allocation.capacity import average_log_probability, log_shares
 from subgraft.allocation.piece_training import bpe_pieces, ordinary, unigram_pieces
 from subgraft.allocation.unigram_descent import descent, retrained
 from subgraft.allocation.word_types import WordTypes, normalised
 from subgraft.errors import UserError
-from subgraft.vocabulary.sentencepiece_model import SCORE_STEPS, parse
+from subgraft.vocabulary.sentencepiece_model import parse
 
 RECORD = "curve.json"
 PIECES = "pieces.jsonl"
-_UNUSED = 0.5
 CurveKind = Literal["unigram", "bpe"]
 # How the vocabularies of a curve are found: merges replayed, one descent, or a training for each.
 CurveWay = Literal["replay", "descent", "retrained"]
@@ -122,17 +120,12 @@ def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
     used = Counter(dict(zip(pieces, types.counts(largest).tolist(), strict=True)))
     found = replay(merges, used, [size - characters for size in (*smaller, whole)])
     counts = {kept + characters: np.array(list(each.values()), dtype=np.int64) for kept, each in found.items()}
-    vocabularies = {kept + characters: _shares([*merges[:kept], *single], each) for kept, each in found.items()}
-    return MeasuredCurve(_curve("bpe", "replay", types, characters, limit, counts), vocabularies)
-
-
-def _shares(pieces: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
-    """Log probabilities, on the steps that SentencePiece and tokenizers add up alike."""
-    total = sum(counts.values())
-    return {
-        piece: round(math.log(max(counts.get(piece, 0), _UNUSED) / total) * SCORE_STEPS) / SCORE_STEPS
-        for piece in pieces
+    vocabularies = {
+        kept + characters: log_shares(named, np.array([each.get(piece, 0) for piece in named]))
+        for kept, each in found.items()
+        for named in [[*merges[:kept], *single]]
     }
+    return MeasuredCurve(_curve("bpe", "replay", types, characters, limit, counts), vocabularies)
 
 
 def _grid(largest: bytes, sizes: Sequence[int]) -> tuple[list[int], int, int | None]:

@@ -21,7 +21,11 @@ class UpstreamSettings(Settings):
     languages: the languages of that corpus, where they are not the task's; `all` takes every text that it names, in any
     number of languages.
     objectives: what the model is, or was, pretrained on; with several, each batch belongs to one of them.
+    language_exponent: α of p^α / Σ p^α, by which languages of text by itself are drawn, p being a language's share of
+    the segments: small ones come several times in an epoch, and none less than once. null takes the text as it is, or,
+    with a `given_vocabulary` of `subgraft vocab allocate`, as that was allocated.
     vocabulary: the vocabulary to learn where there is no checkpoint.
+    given_vocabulary: the directory of a vocabulary to take in its place, for both sides; `vocab allocate` writes such.
     checkpoint: a local directory or a hub id to begin with, in place of pretraining.
     revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit, which is recorded.
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, as `pretrain` says, with its
@@ -33,7 +37,9 @@ class UpstreamSettings(Settings):
     corpus: str | None = Field(default=None, exclude_if=lambda given: given is None)
     languages: Languages | Literal["all"] | None = Field(default=None, exclude_if=lambda given: given is None)
     objectives: Annotated[tuple[ObjectiveSettings, ...], Field(min_length=1)] = (TranslationSettings(),)
+    language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
     vocabulary: VocabularySettings = VocabularySettings()
+    given_vocabulary: str | None = Field(default=None, exclude_if=lambda given: given is None)
     checkpoint: str | None = None
     revision: str | None = Field(default=None, exclude_if=lambda given: given is None)
     continue_pretraining: bool = Field(default=False, exclude_if=lambda given: not given)
@@ -49,6 +55,12 @@ class UpstreamSettings(Settings):
             raise ValueError(f"objectives must be of different kinds, not {', '.join(kinds)}")
         if self.languages == "all" and (paired := [each.kind for each in self.objectives if each.needs_pairs]):
             raise ValueError(f"languages: all is for text by itself, and {paired[0]} needs pairs in two languages")
+        if self.language_exponent is not None and (
+            paired := [each.kind for each in self.objectives if each.needs_pairs]
+        ):
+            raise ValueError(f"language_exponent is for text by itself, and {paired[0]} needs pairs in two languages")
+        if self.given_vocabulary is not None and self.checkpoint is not None:
+            raise ValueError("a checkpoint has its own vocabulary: leave out given_vocabulary")
         if not families_for(*kinds):
             raise ValueError(f"no model can be trained on all of these objectives: {', '.join(kinds)}")
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from subgraft.errors import UserError
 from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.progress import display_for
 from subgraft.execution.runner import run
+from subgraft.experiment.given_vocabulary import vocabulary_digest
 from subgraft.experiment.preflight import require_corpus
 from subgraft.recipes.allocation import AllocationRecipe
 from subgraft.recipes.allocation_report import AllocationReportRecipe
@@ -155,9 +155,8 @@ class AllocationPipeline:
         if not place.is_dir():
             hint = "Give the directory of a vocabulary or a model."
             raise UserError("no such directory", where=f"baselines.given.{name}: {place}", hint=hint)
-        tokenizer = Tokenizer.load(place)
-        digest = hashlib.sha256(f"{tokenizer.fingerprint} {tokenizer.digest}".encode()).hexdigest()
-        return Step(stages.CAPACITY, told, CapacityRecipe(digest=digest, place=place), self.corpora)
+        recipe = CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
+        return Step(stages.CAPACITY, told, recipe, self.corpora)
 
 
 @dataclass(frozen=True)

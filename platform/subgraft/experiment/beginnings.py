@@ -15,6 +15,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 from subgraft.experiment.adapted_vocabularies import adapted_vocabulary_step
+from subgraft.experiment.given_vocabulary import given_vocabulary_step, language_exponent
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.text_beside import text_step
 from subgraft.files import file_digest
@@ -157,7 +158,13 @@ class Beginnings:
 
     @cached_property
     def upstream_vocabularies(self) -> dict[SideName, Step]:
-        return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
+        named = self.experiment.upstream.given_vocabulary
+        if named is None:
+            return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
+        codes = self._language_codes if self.experiment.model.needs_language_codes else ()
+        mask = any(objective.needs_mask for objective in self.experiment.upstream.objectives)
+        step = given_vocabulary_step(self.beside(named), codes=codes, mask=mask, named=named)
+        return {"encoder": step, "decoder": step}
 
     def _task_vocabularies(self, system: System) -> dict[SideName, Step]:
         return self._both_sides(self._sized(system), self.downstream_corpus, shared=self.experiment.downstream.shared)
@@ -208,6 +215,7 @@ class Beginnings:
             training=experiment.pretrain,
             seed=upstream.seed,
             sampling=sampling,
+            language_exponent=language_exponent(upstream, self._base),
         )
         return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -18,6 +19,8 @@ from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.lexicon import Lexicon, OwnTables
 from subgraft.text.corpus import Corpus
+from subgraft.text.languages import repeated, repeated_places
+from subgraft.text.segments import Text
 
 Example_co = TypeVar("Example_co", covariant=True)
 E = TypeVar("E")
@@ -145,7 +148,10 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What an objective is made from. sampling: how segmentations are sampled, where they are."""
+    """What an objective is made from. sampling: how segmentations are sampled, where they are.
+
+    language_exponent: α of p^α, by which languages are drawn; None takes each text once.
+    """
 
     bundle: Bundle
     corpus: Corpus
@@ -153,10 +159,23 @@ class Request:
     training: TrainingSettings
     seed: int
     sampling: SamplingSettings | None = None
+    language_exponent: float | None = None
 
     def texts(self, split: str = "train") -> Iterator[tuple[str, Sequence[str]]]:
-        """Each language of the corpus, with its lines."""
-        return self.corpus.texts(split)
+        """Each language of the corpus, with its lines, which come again where the language is oversampled."""
+        if self.language_exponent is None:
+            return self.corpus.texts(split)
+        return self._oversampled(list(self.corpus.texts(split)), self.language_exponent)
+
+    @staticmethod
+    def _oversampled(texts: Sequence[tuple[str, Text]], exponent: float) -> Iterator[tuple[str, Text]]:
+        sizes: Counter[str] = Counter()
+        for language, lines in texts:
+            sizes[language] += len(lines)
+        wanted = repeated(sizes, exponent)
+        for language, lines in texts:
+            count = round(len(lines) * wanted[language] / sizes[language])
+            yield language, lines.take(repeated_places(len(lines), count))
 
 
 class HeldOut(Request):

@@ -15,7 +15,8 @@ from subgraft.recipes.trained import TrainedRecipe
 
 class PretrainRecipe(TrainedRecipe):
     """model: what is built and pretrained; None where an input `model` is pretrained further.  sampling: how
-    segmentations are sampled. Either is left out of the fingerprint where there is none.
+    segmentations are sampled.  language_exponent: α of p^α, by which languages are drawn. Each is left out of the
+    fingerprint where there is none.
     """
 
     objectives: tuple[ObjectiveSettings, ...]
@@ -23,6 +24,7 @@ class PretrainRecipe(TrainedRecipe):
     model: ModelSettings | None = Field(default=None, exclude_if=lambda given: given is None)
     training: PretrainSettings
     sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    language_exponent: float | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def model_change(self) -> ModelChange:

@@ -19,6 +19,7 @@ from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.gap import GapRecipe
 from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.recipes.given_network import GivenNetworkRecipe
+from subgraft.recipes.given_vocabulary import GivenVocabularyRecipe
 from subgraft.recipes.intrinsic import IntrinsicRecipe
 from subgraft.recipes.joint_vocabulary import JointVocabularyRecipe
 from subgraft.recipes.likelihood import LikelihoodRecipe
@@ -65,6 +66,7 @@ INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
 FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, "likelihood", LikelihoodRecipe, accelerated=True)
+GIVEN_VOCABULARY = Stage("given-vocabulary", 1, "given_vocabulary", GivenVocabularyRecipe)
 CURVE = Stage("curve", 1, "curve", CurveRecipe)
 ALLOCATION = Stage("allocation", 1, "allocation", AllocationRecipe)
 JOINT_VOCABULARY = Stage("joint-vocabulary", 1, "joint_vocabulary", JointVocabularyRecipe)
@@ -98,6 +100,7 @@ STAGES = (
     FINETUNE,
     EVALUATE,
     LIKELIHOOD,
+    GIVEN_VOCABULARY,
     CURVE,
     ALLOCATION,
     JOINT_VOCABULARY,

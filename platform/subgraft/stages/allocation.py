@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from subgraft import jsontext
+from subgraft.allocation.allocated import RECORD, Allocated
 from subgraft.allocation.choice import Candidate, NoRoomError, choose
 from subgraft.allocation.curve import MeasuredCurve
 from subgraft.allocation.union import fixed_pieces, union
@@ -17,33 +14,6 @@ from subgraft.recipes.allocation import AllocationRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.text.languages import shares
 from subgraft.vocabulary.specials import special_tokens
-
-RECORD = "allocation.json"
-
-
-@dataclass(frozen=True)
-class Allocated:
-    """What was chosen.
-
-    total: that was allowed.  size: of the vocabulary as it is written.  shares: q, how often each language is drawn.
-    sizes: ordinary pieces of each language; the union counts what they share once.  alp: of each language by its own
-    pieces alone.  value: Σ q^β ALP by these.  bound: no choice of sizes has more.
-    """
-
-    total: int
-    size: int
-    language_exponent: float
-    capacity_exponent: float
-    shares: dict[str, float]
-    sizes: dict[str, int]
-    alp: dict[str, float]
-    value: float
-    bound: float
-
-    @classmethod
-    def read(cls, directory: Path) -> Allocated:
-        record: dict[str, Any] = jsontext.parse_object((directory / RECORD).read_bytes())
-        return cls(**record)
 
 
 def run(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -76,7 +46,7 @@ def run(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, context
         value=chosen.value,
         bound=chosen.bound,
     )
-    (out / RECORD).write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
+    found.write(out)
     return {"size": found.size, "value": found.value, "bound": found.bound, "artifacts": [RECORD]}
 
 

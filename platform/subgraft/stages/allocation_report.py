@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.allocation.allocated import Allocated
 from subgraft.allocation.curve import Curve, MeasuredCurve
 from subgraft.recipes.allocation_report import AllocationReportRecipe
 from subgraft.reporting.allocation import AllocationResult, Vocabulary, allocation_document, allocation_table
 from subgraft.reporting.report import write_document
-from subgraft.stages.allocation import Allocated
 from subgraft.stages.capacity import read
 from subgraft.stages.context import Context, Json
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from subgraft.allocation.capacity import piece_shares
+from subgraft.allocation.union import union
 from subgraft.recipes.joint_vocabulary import JointVocabularyRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
 from subgraft.text.languages import balanced
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.refusals import TooLargeError
+from subgraft.vocabulary.specials import special_tokens
 
 
 def run(recipe: JointVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -26,11 +29,20 @@ def run(recipe: JointVocabularyRecipe, inputs: Mapping[str, Path], out: Path, co
         mask=recipe.mask,
         languages=recipe.codes,
     )
+
+    def sample() -> Iterator[str]:
+        return balanced(texts, sizes, recipe.language_exponent, total)
+
     try:
-        tokenizer = learn_joint(balanced(texts, sizes, recipe.language_exponent, total), size=recipe.size)
+        tokenizer = learn_joint(sample(), size=recipe.size)
     except TooLargeError as error:
         context.warn(f"the text of all languages together gives {error.possible:,} pieces, not {recipe.size:,}")
-        tokenizer = learn_joint(balanced(texts, sizes, recipe.language_exponent, total), size=error.possible)
+        tokenizer = learn_joint(sample(), size=error.possible)
+    if recipe.kind == "bpe":
+        # As the allocated one is, whose pieces are cut by their probabilities: else that alone makes a difference.
+        special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
+        scores = {"all": piece_shares(tokenizer, sample())}
+        tokenizer = union(scores, special, byte_fallback=recipe.byte_fallback)
     tokenizer.save(out)
     return {"size": len(tokenizer), "lines": total}
 

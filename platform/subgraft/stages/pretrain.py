@@ -24,7 +24,8 @@ from subgraft.training.selection import SELECTIONS, Selection
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
     bundle = _begun(recipe, inputs)
-    request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed, recipe.sampling)
+    given = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
+    request = Request(bundle, corpus, recipe.languages, *given)
     objectives = objectives_of(recipe.objectives, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
     first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}

@@ -13,6 +13,8 @@ from itertools import islice
 
 import numpy as np
 
+from subgraft.text.batches import evenly_spaced_places
+
 
 def code_token(language: str) -> str:
     """A language's special token, as mBART writes it: en_XX."""
@@ -32,6 +34,22 @@ def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
     powers = {language: (count / whole) ** alpha for language, count in present.items()}
     total = sum(powers.values())
     return {language: powers.get(language, 0.0) / total for language in counts}
+
+
+def repeated(sizes: Mapping[str, int], alpha: float) -> dict[str, int]:
+    """How many segments of each language make up these shares, where none has fewer than there are of it.
+
+    An epoch over so many has all text at least once; what is oversampled comes several times in it.
+    """
+    given = shares(sizes, alpha)
+    whole = max(size / given[language] for language, size in sizes.items() if size)
+    return {language: max(size, round(whole * given[language])) for language, size in sizes.items()}
+
+
+def repeated_places(size: int, count: int) -> np.ndarray:
+    """`count` places of a text of `size` segments [count]: whole rounds, and the rest evenly spaced."""
+    whole, rest = divmod(count, size)
+    return np.concatenate([np.tile(np.arange(size), whole), evenly_spaced_places(size, rest)])
 
 
 @dataclass(frozen=True)
