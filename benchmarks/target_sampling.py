@@ -1,7 +1,7 @@
 """A training step over a large vocabulary: the full softmax beside sampled targets, and how a masked model learns.
 
     python benchmarks/target_sampling.py [--vocabulary 250000] [--width 256] [--tokens 2000] [--steps 5] [--threads 1]
-    python benchmarks/target_sampling.py --curves [--vocabulary 30000] [--steps 600]
+    python benchmarks/target_sampling.py --curves [--vocabulary 20000] [--width 64] [--steps 300]
 
 The first times whole steps, AdamW's dense update of the table included, which every way pays. All ways take the same
 batches in turn in one process, so read the ratios: 1 is the faster of the two full softmaxes, all logits at once and
@@ -128,7 +128,7 @@ def main() -> None:
     given = options.parse_args()
     torch.set_num_threads(given.threads)
     if given.curves:
-        print_curves(given.vocabulary or 30_000, given.width or 128, given.tokens, given.steps or 600)
+        print_curves(given.vocabulary or 20_000, given.width or 64, given.tokens, given.steps or 300)
     else:
         print_steps(given.vocabulary or 250_000, given.width or 256, given.tokens, given.steps or 5, given.neighbours)
 

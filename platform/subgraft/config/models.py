@@ -122,8 +122,7 @@ class MBartSettings(TwoStackSettings):
 
     @model_validator(mode="after")
     def _narrower(self) -> MBartSettings:
-        if self.embedding_width is not None and self.embedding_width >= self.d_model:
-            raise ValueError(f"embedding_width {self.embedding_width} is not less than d_model {self.d_model}")
+        _require_narrower(self.embedding_width, self.d_model)
         return self
 
 
@@ -132,6 +131,8 @@ class BertSettings(OneStackSettings):
 
     Masking needs a mask token, which WordPiece vocabularies have.
     dropout: of embeddings and of what each layer adds.
+    embedding_width: of the tables, where they are narrower than hidden states; the model is then an ELECTRA's
+    generator, which has layers between the two.
     """
 
     objectives = frozenset({"masked"})
@@ -139,6 +140,18 @@ class BertSettings(OneStackSettings):
 
     family: Literal["bert"] = "bert"
     dropout: Share = 0.1
+    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
+
+    @property
+    def width_of_rows(self) -> int:
+        return self.embedding_width or self.d_model
+
+    @model_validator(mode="after")
+    def _narrower(self) -> BertSettings:
+        _require_narrower(self.embedding_width, self.d_model)
+        return self
 
 
 class GPT2Settings(OneStackSettings):
@@ -231,3 +244,8 @@ def families_for(*objectives: str) -> tuple[str, ...]:
     return tuple(
         family for family, settings in SETTINGS_OF_FAMILY.items() if settings.objectives.issuperset(objectives)
     )
+
+
+def _require_narrower(embedding_width: int | None, d_model: int) -> None:
+    if embedding_width is not None and embedding_width >= d_model:
+        raise ValueError(f"embedding_width {embedding_width} is not less than d_model {d_model}")

@@ -1,5 +1,6 @@
 # mypy: allow-untyped-calls
-"""BERT (Devlin et al., 2019) with its masked language modelling head: one stack, one table, no text of its own."""
+"""BERT (Devlin et al., 2019) with its masked language modelling head, and ELECTRA's generator, a BERT of narrow rows:
+one stack, one table, no text of its own."""
 
 from __future__ import annotations
 
@@ -46,7 +47,19 @@ class Bert(Family):
         return Parameters(total, total)
 
     def table_sizes(self, config: Config) -> list[TableSize]:
-        return [TableSize(frozenset(self.sides), config["vocab_size"] * config["hidden_size"]), *head_tables(config)]
+        table = TableSize(frozenset(self.sides), config["vocab_size"] * self.embedding_width(config))
+        return [table, *self.head_tables(config)]
+
+    def head_tables(self, config: Config) -> list[TableSize]:
+        """The head's bias, and, where it is not the input table, its projection, with a bias that nothing reads."""
+        size, decoder = config["vocab_size"], frozenset[Any]({"decoder"})
+        if config.get("tie_word_embeddings", True):
+            return [TableSize(decoder, size)]
+        return [
+            TableSize(decoder, size),
+            TableSize(decoder, size * config["hidden_size"]),
+            TableSize(frozenset(), size),
+        ]
 
     def projections(self, config: Config) -> list[Projection]:
         return stack_projections(config)
@@ -62,6 +75,8 @@ class Bert(Family):
         return SequenceFormat((end,), (needed(target, "eos", "a BERT"),), needed(target, "bos", "a BERT"), (begin,))
 
     def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        if settings.embedding_width is not None:
+            return Electra().described(settings, encoder_size, decoder_size)
         return {
             "model_type": self.model_type,
             "vocab_size": decoder_size,
@@ -77,6 +92,9 @@ class Bert(Family):
         from transformers import BertConfig
 
         from subgraft.models.families.new_model import initialised
+
+        if settings.embedding_width is not None:
+            return Electra().build(settings, encoder, decoder, seed)
 
         config = BertConfig(
             vocab_size=len(decoder),
@@ -124,6 +142,10 @@ class Bert(Family):
     def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
         return self.head_transform(self.head(model))
 
+    def name_bias(self, model: PreTrainedModel, tied: bool) -> None:
+        """Have all names of the bias in a head name the new one."""
+        name_bias_twice(self.head(model), tied)
+
     def check_padding(self, padding_id: int | None, new: int | None) -> None:
         """Raises UserError where padding cannot get another id."""
 
@@ -139,8 +161,71 @@ class Bert(Family):
         self.check_padding(model.config.pad_token_id, tables["decoder"].padding_id)
         tied = self.side(model, "decoder").tied
         exchange(self, model, "decoder", tables["decoder"])
-        name_bias_twice(self.head(model), tied)
+        self.name_bias(model, tied)
         return model
+
+
+class Electra(Bert):
+    """ELECTRA's generator (Clark et al., ICLR 2020): embeddings may be narrower than hidden states.
+
+    It is what a BERT's settings build where they say `embedding_width`. One layer leads from rows to states, and
+    another, the head's, from states to what the table predicts by.
+    """
+
+    model_type = "electra"
+
+    def embedding_width(self, config: Config) -> int:
+        return row_width(config)
+
+    def head_tables(self, config: Config) -> list[TableSize]:
+        """Its bias has one name."""
+        rows, decoder = int(config["vocab_size"]), frozenset[Any]({"decoder"})
+        own = [] if config.get("tie_word_embeddings", True) else [TableSize(decoder, rows * row_width(config))]
+        return [TableSize(decoder, rows), *own]
+
+    def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        wide = settings.model_copy(update={"embedding_width": None})
+        told = super().described(wide, encoder_size, decoder_size)
+        return {**told, "model_type": self.model_type, "embedding_size": settings.width_of_rows}
+
+    def build(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        from transformers import ElectraConfig
+
+        from subgraft.models.families.new_model import initialised
+
+        sizes = self.described(settings, len(encoder), len(decoder))
+        del sizes["model_type"]
+        config = ElectraConfig(
+            **sizes,
+            hidden_dropout_prob=settings.dropout,
+            attention_probs_dropout_prob=settings.attention_dropout,
+            pad_token_id=decoder.special["pad"],
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def stacks(self) -> Stacks:
+        from transformers import ElectraConfig, ElectraForCausalLM, ElectraModel
+
+        def encoder(config: ElectraConfig, add_pooling_layer: bool) -> ElectraModel:
+            assert not add_pooling_layer, "it never has one"
+            return ElectraModel(config)
+
+        return Stacks(ElectraConfig, encoder, ElectraForCausalLM)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import ElectraForMaskedLM
+
+        return ElectraForMaskedLM
+
+    def head(self, model: PreTrainedModel) -> Any:
+        return model.generator_predictions
+
+    def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
+        transform: Callable[[Tensor], Tensor] = head
+        return transform
+
+    def name_bias(self, model: PreTrainedModel, tied: bool) -> None:
+        """It has one name alone."""
 
 
 def name_bias_twice(head: Any, tied: bool) -> None:
@@ -162,18 +247,17 @@ def stack_projections(config: Config, attentions: int = 1) -> list[Projection]:
 def stack_size(config: Config, layer: Any) -> int:
     """Embeddings of positions and segments, and the layers. layer: `counting.encoder_layer` or `decoder_layer`."""
     width, segments = config["hidden_size"], config.get("type_vocab_size", 2)
-    beside = (config["max_position_embeddings"] + segments) * width + counting.norm(width)
+    narrow = row_width(config)
+    beside = (config["max_position_embeddings"] + segments) * narrow + counting.norm(narrow)
+    beside += counting.linear(narrow, width) if narrow != width else 0
     return int(beside + config["num_hidden_layers"] * layer(width, config["intermediate_size"]))
 
 
 def head_size(config: Config) -> int:
     """The head's transform."""
-    return counting.linear(config["hidden_size"], config["hidden_size"]) + counting.norm(config["hidden_size"])
+    return counting.linear(config["hidden_size"], row_width(config)) + counting.norm(row_width(config))
 
 
-def head_tables(config: Config) -> list[TableSize]:
-    """The head's bias, and its projection where it is not the input table, with a second bias that nothing reads."""
-    size, decoder = config["vocab_size"], frozenset[Any]({"decoder"})
-    if config.get("tie_word_embeddings", True):
-        return [TableSize(decoder, size)]
-    return [TableSize(decoder, size), TableSize(decoder, size * config["hidden_size"]), TableSize(frozenset(), size)]
+def row_width(config: Config) -> int:
+    """Of the table, which an ELECTRA says."""
+    return int(config.get("embedding_size", config["hidden_size"]))

@@ -16,9 +16,8 @@ from subgraft.models.families import counting
 from subgraft.models.families.assembly import BERT2BERT
 from subgraft.models.families.bert import (
     Bert,
+    Electra,
     head_size,
-    head_tables,
-    name_bias_twice,
     stack_projections,
     stack_size,
 )
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 
 # What either side may be.
-STACKS: Mapping[str, Bert] = {stack.model_type: stack for stack in (Bert(), XLMRoberta())}
+STACKS: Mapping[str, Bert] = {stack.model_type: stack for stack in (Bert(), XLMRoberta(), Electra())}
 
 
 class Bert2Bert(Family):
@@ -51,7 +50,9 @@ class Bert2Bert(Family):
         parts = [config.get(side) or {} for side in self.sides]
         kinds, widths = ({part.get(name) for part in parts} for name in ("model_type", "hidden_size"))
         if len(kinds) != 1 or not kinds <= STACKS.keys() or len(widths) != 1:
-            raise UserError("only encoder-decoders of two BERTs of one width are supported, or of two XLM-RoBERTas")
+            raise UserError(
+                "only encoder-decoders of two BERTs of one width are supported, or of two XLM-RoBERTas or ELECTRAs"
+            )
 
     def position_limit(self, config: Config) -> int | None:
         limits = [STACKS[config[side]["model_type"]].position_limit(config[side]) for side in self.sides]
@@ -62,6 +63,9 @@ class Bert2Bert(Family):
 
     def width(self, config: Config) -> int:
         return int(config["decoder"]["hidden_size"])
+
+    def embedding_width(self, config: Config) -> int:
+        return STACKS[config["decoder"]["model_type"]].embedding_width(config["decoder"])
 
     def inner_width(self, config: Config) -> int:
         return max(int(config[side]["intermediate_size"]) for side in self.sides)
@@ -81,9 +85,9 @@ class Bert2Bert(Family):
         return Parameters(total, total)
 
     def table_sizes(self, config: Config) -> list[TableSize]:
-        width = self.width(config)
+        width = self.embedding_width(config)
         tables = [TableSize(frozenset({side}), rows * width) for side, rows in self.vocabulary_sizes(config).items()]
-        return tables + head_tables(config["decoder"])
+        return tables + STACKS[config["decoder"]["model_type"]].head_tables(config["decoder"])
 
     def projections(self, config: Config) -> list[Projection]:
         return stack_projections(config["encoder"]) + stack_projections(config["decoder"], attentions=2)
@@ -130,5 +134,5 @@ class Bert2Bert(Family):
         for name, new in tables.items():
             exchange(self, model, name, new)
         if "decoder" in tables:
-            name_bias_twice(stack.head(decoder), self.side(model, "decoder").tied)
+            stack.name_bias(decoder, self.side(model, "decoder").tied)
         return model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.errors import UserError
 from subgraft.models.families.bart import Bart
-from subgraft.models.families.bert import Bert
+from subgraft.models.families.bert import Bert, Electra
 from subgraft.models.families.bert2bert import Bert2Bert
 from subgraft.models.families.conditional import Conditional
 from subgraft.models.families.family import Family
@@ -32,6 +32,7 @@ FAMILIES: Mapping[str, Family] = {
     FactorisedMBart.model_type: FactorisedMBart(),
     Bert.model_type: Bert(),
     XLMRoberta.model_type: XLMRoberta(),
+    Electra.model_type: Electra(),
     Bert2Bert.model_type: Bert2Bert(),
     GPT2.model_type: GPT2(),
     Llama.model_type: Llama(),
