@@ -10,7 +10,7 @@ from subgraft.allocation.curve import Curve
 from subgraft.reporting.allocation_plots import plot_curves, plot_shares
 from subgraft.reporting.document import Block, Document, Figure, Paragraph, Section
 from subgraft.reporting.main_table import MainTable
-from subgraft.reporting.numbers import fixed, signed
+from subgraft.reporting.numbers import MISSING, fixed, signed
 from subgraft.reporting.table import Column, Table, table, text
 
 TRAIN = "train"
@@ -95,7 +95,7 @@ def _row(language: str, curve: Curve, result: AllocationResult) -> tuple[str, ..
         f"{curve.sentences:,}",
         f"{result.shares[language]:.2%}",
         f"{size:,}",
-        "–" if limit is None else f"{size / limit:.0%} of {limit:,}",
+        MISSING if limit is None else f"{size / limit:.0%} of {limit:,}",
         *(fixed(each.alp) for each in found),
         *(fixed(each.tokens_per_word) for each in found),
         f"{found[0].unknown:,}",
@@ -128,12 +128,12 @@ def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
     splits = [TRAIN, *sorted({split for each in result.vocabularies[0].found.values() for split in each} - {TRAIN})]
     thirds = classes(curves)
     headings = ["vocabulary", "size", *(f"Σ q^β ALP {split}" for split in splits)]
-    headings += [f"{name} ({TRAIN})" for name in thirds] + ["tokens/word", "unknown", "bytes"]
-    first, rows = result.vocabularies[0], list[list[str]]()
+    headings += [f"{name} ({split})" for split in splits for name in thirds] + ["tokens/word", "unknown", "bytes"]
+    rows = list[list[str]]()
     for each in result.vocabularies:
         found = [by_split[TRAIN] for by_split in each.found.values()]
         tokens, words = sum(one.tokens for one in found), sum(one.words for one in found)
-        differences = [_difference(result, first, each, thirds[name]) for name in thirds]
+        differences = [_difference(result, each, split, thirds[name]) for split in splits for name in thirds]
         rows.append(
             [
                 each.name,
@@ -153,9 +153,10 @@ def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
     return table(columns, rows, "Vocabularies", note)
 
 
-def _difference(result: AllocationResult, first: Vocabulary, each: Vocabulary, languages: Sequence[str]) -> str:
-    if not languages:
-        return "–"
-    own, base = result.worth(each, TRAIN, languages), result.worth(first, TRAIN, languages)
-    assert own is not None and base is not None  # every language has training text
+def _difference(result: AllocationResult, each: Vocabulary, split: str, languages: Sequence[str]) -> str:
+    """Of some languages' worth from the allocated vocabulary's; of that one, the worth itself."""
+    first = result.vocabularies[0]
+    own, base = (result.worth(one, split, languages) if languages else None for one in (each, first))
+    if own is None or base is None:
+        return MISSING
     return fixed(own) if each is first else signed(own - base)

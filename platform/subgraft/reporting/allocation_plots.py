@@ -22,9 +22,10 @@ def plot_shares(sizes: Mapping[str, int], classes: Mapping[str, Sequence[str]]) 
             places = [ranked.index(language) for language in languages]
             panel.barh(places, [sizes[language] for language in languages], color=colour, label=name)
         panel.set_yticks(range(len(ranked)), ranked, fontsize=SMALL)
+        panel.margins(y=0.01)
         panel.invert_yaxis()
         panel.set_xlabel("subwords")
-        panel.legend(title="text", loc="lower right")
+        panel.legend(title="text", loc="upper right")
         return png(figure)
 
 
