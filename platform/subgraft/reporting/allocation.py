@@ -73,17 +73,22 @@ def allocation_table(curves: Mapping[str, Curve], result: AllocationResult) -> M
     headings += [f"tokens/word {each.name}" for each in result.vocabularies] + ["unknown"]
     return MainTable(
         title=f"{result.total:,} places: {allocated.size:,} written",
-        caption=_told(result),
+        caption=_told(curves, result),
         headings=tuple(headings),
         rows=tuple(_row(language, curves[language], result) for language in curves),
     )
 
 
-def _told(result: AllocationResult) -> str:
+def _told(curves: Mapping[str, Curve], result: AllocationResult) -> str:
     gap = (result.bound - result.value) / abs(result.value) if result.value else 0.0
+    least = sum(result.sizes[language] == curve.sizes[0] < curve.sizes[-1] for language, curve in curves.items())
+    held = (
+        f" {least} languages have the least size of their curve: a smaller curves.step may do better." if least else ""
+    )
     return (
         f"ALP of the training text in nats a sentence, not comparable between languages. Σ q^β ALP is "
         f"{result.value:.2f} by own vocabularies; no choice of sizes has more than {result.bound:.2f} ({gap:.2%} off)."
+        f"{held}"
     )
 
 
