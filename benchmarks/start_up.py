@@ -1,8 +1,9 @@
-"""CPU seconds until a command answers, beside those of an interpreter that does nothing.
+"""CPU seconds until a command answers or a worker can begin, beside those of an interpreter that does nothing.
 
-    python benchmarks/start_up.py [--repeats N]
+    python benchmarks/start_up.py [--repeats N] [--home STORE]
 
-Commands that need no model should take a fraction of a second. A wholly cached run waits for MLflow's import.
+Commands that need no model should take a fraction of a second. STORE has a finished quickstart in it (`make demo`): it
+is copied, and planned and run again. A wholly cached run waits for MLflow's import; a worker for what its stage needs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,12 +20,23 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SUBGRAFT = (sys.executable, "-m", "subgraft")
+QUICKSTART = str(REPOSITORY / "configs" / "quickstart.yaml")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "python -c pass": (sys.executable, "-c", "pass"),
     "subgraft --help": (*SUBGRAFT, "--help"),
     "no such configuration": (*SUBGRAFT, "plan", "nowhere.yaml"),
-    "a mistake": (*SUBGRAFT, "plan", str(REPOSITORY / "configs" / "quickstart.yaml"), "finetune.epochs=none"),
-    "plan quickstart": (*SUBGRAFT, "plan", str(REPOSITORY / "configs" / "quickstart.yaml")),
+    "a mistake": (*SUBGRAFT, "plan", QUICKSTART, "finetune.epochs=none"),
+    "plan quickstart": (*SUBGRAFT, "plan", QUICKSTART),
+}
+CACHED: dict[str, tuple[str, ...]] = {
+    "plan, all cached": (*SUBGRAFT, "plan", QUICKSTART),
+    "run, all cached": (*SUBGRAFT, "run", QUICKSTART),
+}
+WORKER = (sys.executable, "-c", "import ray, subgraft.execution.worker")
+STAGES = ("corpus", "vocabulary", "gap", "report", "transfer", "finetune", "evaluate")
+WORKERS = {
+    f"worker: {stage}": (sys.executable, "-c", f"import ray, subgraft.execution.worker, subgraft.stages.{stage}")
+    for stage in STAGES
 }
 
 
@@ -39,14 +52,19 @@ def cpu_seconds(command: tuple[str, ...], folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--home", type=Path)
+    arguments = parser.parse_args()
     nothing = 0.0
     with tempfile.TemporaryDirectory() as place:
-        for name, command in COMMANDS.items():
-            cpu_seconds(command, Path(place))  # the first writes bytecode
-            seconds = statistics.median(cpu_seconds(command, Path(place)) for _ in range(repeats))
+        folder, commands = Path(place), {**COMMANDS, "a worker, without a stage": WORKER, **WORKERS}
+        if arguments.home:
+            shutil.copytree(arguments.home, folder / "home")
+            commands = {**commands, **CACHED}
+        for name, command in commands.items():
+            cpu_seconds(command, folder)  # the first writes bytecode
+            seconds = statistics.median(cpu_seconds(command, folder) for _ in range(arguments.repeats))
             nothing = nothing or seconds
-            print(f"{name:24} {seconds:6.2f} s of CPU, {seconds / nothing:6.1f} × an interpreter")
+            print(f"{name:26} {seconds:6.2f} s of CPU, {seconds / nothing:6.1f} × an interpreter", flush=True)
 
 
 if __name__ == "__main__":

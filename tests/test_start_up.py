@@ -1,4 +1,7 @@
-"""What answers at once imports nothing heavy: help, plans, mistakes in a configuration, and a run with all done."""
+"""What answers at once imports nothing heavy: help, plans, mistakes in a configuration, and a run with all done.
+
+A worker of a run imports what its stage needs.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, finish, written
+from subgraft.stages import STAGES
+from subgraft.stages.stage import Stage
 
 HEAVY = ("torch", "transformers", "gensim", "nltk", "sacrebleu", "scipy", "sklearn", "ray", "matplotlib")
+WITHOUT_A_MODEL = ("corpus", "text", "copied", "reversed", "vocabulary", "adapted-vocabulary", "gap", "report")
 # Runs the command, and tells which modules that took, last of all that it writes.
 WATCHED = """
 import json, sys
@@ -40,6 +46,13 @@ def ended(folder: Path, *arguments: str | Path) -> tuple[int, set[str], str]:
     *told, last = done.stderr.splitlines()
     code, modules = json.loads(last)
     return code, set(modules), done.stdout + "\n".join(told)
+
+
+def imported(module: str) -> set[str]:
+    """Top-level modules in a process that has imported this one."""
+    told = f"import json, sys, {module}; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=600, check=True)
+    return set(json.loads(done.stdout))
 
 
 def require_light(modules: set[str], *more: str) -> None:
@@ -100,3 +113,19 @@ def test_what_is_finished_is_planned_run_and_shown_without_anything_heavy(tmp_pa
     assert code == 0 and "tiny: vocabularies compared" in told and "report.html" in told
     assert "mlflow" in modules
     require_light(modules - {"scipy"})  # which MLflow itself imports
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage.name in WITHOUT_A_MODEL], ids=lambda s: s.name)
+def test_a_worker_imports_no_torch_for_stages_without_a_model(stage: Stage) -> None:
+    found = imported(f"subgraft.execution.worker, subgraft.stages.{stage.work}")
+    assert not found & {"torch", "transformers", "mlflow", "ray", "gensim", "matplotlib"}
+
+
+def test_a_model_is_saved_without_importing_deepspeed(tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path, TINY))
+    plain, mean = pipeline.systems
+    model, vocabulary = store.path(plain.finetune), store.path(mean.finetune) / "decoder"
+    given = ("--model", model, "--vocab", vocabulary, "--method", "mean", "--out", tmp_path / "out")
+    code, modules, told = ended(tmp_path, "transfer", *given)
+    assert code == 0, told
+    assert "transformers" in modules and "deepspeed" not in modules

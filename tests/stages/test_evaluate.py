@@ -18,7 +18,8 @@ from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.sources.building import build
-from subgraft.stages.evaluate import SPELLED, STATISTICS, run
+from subgraft.stages.artifacts import SPELLED, STATISTICS
+from subgraft.stages.evaluate import run
 from subgraft.store.events import EventLog, StageContext
 
 LANGUAGES = Languages(source="en", target="de")

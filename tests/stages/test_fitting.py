@@ -8,8 +8,8 @@ import pytest
 from new_vocabularies import LANGUAGES, upstream
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
-from subgraft.metrics.bits import bits_per_character
-from subgraft.objectives.dev_scores import LEFT_OUT, DevScores
+from subgraft.metrics.bits import LEFT_OUT, bits_per_character
+from subgraft.objectives.dev_scores import DevScores
 from subgraft.objectives.reference_nats import reference_nats
 
 SETTINGS = TrainingSettings(

@@ -15,8 +15,7 @@ from subgraft.metrics.token_classes import Likelihood
 from subgraft.models.bundle import Bundle
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.reference_nats import reference_nats
-from subgraft.stages.evaluate import SPELLED, STATISTICS
-from subgraft.stages.likelihood import LIKELIHOOD
+from subgraft.stages.artifacts import LIKELIHOOD, SPELLED, STATISTICS
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel, modeling_utils
 from transformers.utils import logging as transformers_logging
 
 from subgraft.config.base import SideName
@@ -80,18 +80,29 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
     """Write configuration and weights alone."""
-    with _quietly():
+    with _quietly(), _taken_as_it_is():
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):
         weights.chmod(0o644)  # safetensors leaves files that only their owner can read
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """No progress bars, and no reports on weights: what matters is raised as an error of ours.
+def _taken_as_it_is() -> Iterator[None]:
+    """transformers saves a model without asking accelerate what may be wrapped around it: here nothing is.
 
-    Where accelerate is installed, saving imports DeepSpeed, which tells standard output what machine this is.
+    To ask imports DeepSpeed: a second of CPU in every worker, and lines on standard output.
     """
+    unwrap = modeling_utils.unwrap_model
+    modeling_utils.unwrap_model = lambda model, recursive=False: model
+    try:
+        yield
+    finally:
+        modeling_utils.unwrap_model = unwrap
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No progress bars, and no reports on weights: what matters is raised as an error of ours."""
     enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     disabled = logging.root.manager.disable
     transformers_logging.disable_progress_bar()

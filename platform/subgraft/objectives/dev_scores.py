@@ -11,7 +11,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.inference.translate import Translator
-from subgraft.metrics.bits import bits_per_character, count_characters
+from subgraft.metrics.bits import LEFT_OUT, bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.parallel_text import Translation
@@ -20,8 +20,6 @@ from subgraft.text.batches import BatchPlan
 
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
 DEV_LENGTH_RATIO = 2.5
-# Among dev scores: references that bits per character leave out.
-LEFT_OUT = "references_left_out"
 
 
 class DevScores:

@@ -22,6 +22,7 @@ from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.line_nats import line_nats
 from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.stages.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
@@ -30,11 +31,6 @@ from subgraft.vocabulary.spelling import spelling
 
 if TYPE_CHECKING:
     from subgraft.config.objectives import CausalSettings
-
-# Of each test line [n]: the bits of its tokens and of its end, none where the model cannot take it whole; and its
-# characters, as many as these bits are of.
-STATISTICS = "statistics.safetensors"
-BITS, CHARACTERS = "bits", "characters"
 
 
 def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

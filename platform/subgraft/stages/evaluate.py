@@ -27,16 +27,12 @@ from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.stages import continuation
+from subgraft.stages.artifacts import SPELLED, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling, spells
-
-# Sentence statistics by metric, as `metrics.sentence_statistics` describes them; and under SPELLED [n], whether neither
-# source nor reference has an unknown token in the model's vocabularies.
-STATISTICS = "statistics.safetensors"
-SPELLED = "spelled"
 
 
 def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.intrinsic import IntrinsicRecipe
+from subgraft.stages.artifacts import QUALITY
 from subgraft.stages.context import Context, Json
 from subgraft.stages.transfer import method_of
 from subgraft.transplanting.intrinsic import measure
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-QUALITY = "intrinsic.json"
 
 
 def run(recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -12,12 +12,11 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.reference_nats import reference_nats
 from subgraft.recipes.likelihood import LikelihoodRecipe
+from subgraft.stages.artifacts import LIKELIHOOD
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
-
-LIKELIHOOD = "likelihood.json"
 
 
 def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

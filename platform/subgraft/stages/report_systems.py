@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
+from subgraft.metrics.bits import LEFT_OUT
 from subgraft.metrics.calibration import Bin
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
 from subgraft.models.hub import read_config
 from subgraft.models.parameter_count import vocabulary_sizes
-from subgraft.objectives.dev_scores import LEFT_OUT
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
-from subgraft.stages.continuation import BITS, CHARACTERS
-from subgraft.stages.evaluate import SPELLED, STATISTICS
-from subgraft.stages.intrinsic import QUALITY
+from subgraft.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
 from subgraft.stages.kept_weights import CURVE, kept_weights
-from subgraft.stages.likelihood import LIKELIHOOD
 
 _BILLED = ("training_seconds", "translation_seconds")
 
