@@ -3,12 +3,12 @@
     python benchmarks/target_sampling.py [--vocabulary 250000] [--width 256] [--tokens 2000] [--steps 5] [--threads 1]
     python benchmarks/target_sampling.py --curves [--vocabulary 20000] [--width 64] [--steps 300]
 
-The first times whole steps, AdamW's dense update of the table included, which every way pays. All ways take the same
-batches in turn in one process, so read the ratios: 1 is the faster of the two full softmaxes, all logits at once and
-slices of them. Tokens are drawn by Zipf's law (p ~ 1 / (rank + 2.7)), so that batches have about as many distinct
-targets as text has; the table is random, which makes for more candidates than a trained one. `search` is what the
-neighbours of n steps' targets cost for each of these steps, by the seconds of a thousand tokens; from the `break-even`
-n on it is less than what a step saves.
+The first counts CPU seconds of whole steps, AdamW's dense update of the table included, which every way pays. All ways
+take the same batches in turn in one process, so read the ratios: 1 is the faster of the two full softmaxes, all logits
+at once and slices of them. Tokens are drawn by Zipf's law (p ~ 1 / (rank + 2.7)), so that batches have about as many
+distinct targets as text has; the table is random, which makes for more candidates than a trained one. Columns n = ...
+are steps with their share of a search of the neighbours of n steps' targets, by the seconds of a thousand tokens; from
+the `break-even` n on, that share is less than what a step saves.
 
 The second trains a model each way, from one beginning and by the same batches of real text (SUBGRAFT_DATA), and prints
 the dev loss under the full softmax after so many steps, and the seconds of the steps with their searches.
@@ -188,18 +188,18 @@ def _drawn(count: int) -> Mapping[str, TargetSamplingSettings]:
 
 
 def _step(engine: PlainEngine, batch: Any) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     engine.accumulate(batch, {"loss": 1 / batch.counts["loss"]}, last=True)
     engine.step(1e-4)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def _search_seconds(model: PreTrainedModel, count: int) -> float:
     """Of one token."""
     table = side(model, "decoder").input.weight.detach()
-    started = time.perf_counter()
+    started = time.process_time()
     nearest(table, torch.arange(SEARCHED) * (len(table) // SEARCHED), count)
-    return (time.perf_counter() - started) / SEARCHED
+    return (time.process_time() - started) / SEARCHED
 
 
 def _break_even(saved: float, search: float, data: ZipfSentences) -> str:
