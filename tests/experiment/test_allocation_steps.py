@@ -12,6 +12,7 @@ import sentencepiece
 from scripts import SCRIPTS, text_in
 from subgraft.allocation.allocated import Allocated
 from subgraft.allocation.curve import MeasuredCurve
+from subgraft.api.allocations import capacities
 from subgraft.cli import main
 from subgraft.config.allocation import Allocation
 from subgraft.config.configfile import load
@@ -27,7 +28,7 @@ from subgraft.store.step import in_order
 from subgraft.store.store import Store
 from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
-from toys import english
+from toys import english, publish_mbart
 
 CODES = ("en", "chr", "am")
 CONFIG = """\
@@ -151,6 +152,18 @@ def test_the_command_shows_what_a_vocabulary_has(tmp_path: Path, capsys: pytest.
     assert main(["vocab", "capacity", str(tmp_path / "given"), "--text", *given]) == 0
     en, cherokee = (line.split() for line in capsys.readouterr().out.splitlines()[1:3])
     assert en[0] == "en" and en[6] == "0" and cherokee[0] == "chr" and int(cherokee[6].replace(",", "")) > 100
+
+
+def test_a_published_multilingual_model_is_judged_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path)
+    (tmp_path / "published").mkdir()
+    publish_mbart(tmp_path / "published")
+    assert main(["vocab", "capacity", str(tmp_path / "published"), "--text", f"en={tmp_path / 'en.txt'}"]) == 0
+    lines = (tmp_path / "en.txt").read_text().splitlines()
+    shown = next(line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("en "))
+    assert shown[:2] == ["en", "200"] and float(shown[2]) == pytest.approx(
+        capacities(tmp_path / "published", {"en": lines})["en"].alp, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize(
