@@ -96,3 +96,24 @@ def test_calibration_can_be_left_out_and_changes_no_output(inputs: dict[str, Pat
     assert written["calibration"] is None
     assert "inference_ece" not in summary
     assert (with_it / "hypotheses.txt").read_bytes() == (without / "hypotheses.txt").read_bytes()
+
+
+def test_speed_can_be_that_of_the_pass_that_translates(inputs: dict[str, Path], tmp_path: Path) -> None:
+    for engine in ("transformers", "ctranslate2"):
+        apart, within = tmp_path / f"{engine} apart", tmp_path / f"{engine} within"
+        _, expected = evaluated(inputs, apart, engine=engine)
+        _, written = evaluated(inputs, within, engine=engine, speed_measured="in-translation")
+        assert (expected["speed"]["sentences"], written["speed"]["sentences"]) == (2, TEST)
+        assert written["speed"]["repeats"] == 1
+        assert written["speed"]["slowest"] == written["speed"]["median"] == written["speed"]["fastest"] > 0
+        assert (apart / "hypotheses.txt").read_bytes() == (within / "hypotheses.txt").read_bytes()
+        assert written["calibration"] == expected["calibration"]
+
+
+def test_a_pass_for_speed_alone_leaves_nothing_to_transformers(inputs: dict[str, Path], tmp_path: Path) -> None:
+    """What the limit ends would be searched again, in a time that is not CTranslate2's."""
+    _, written = evaluated(inputs, tmp_path / "out", engine="ctranslate2", max_length_ratio=0.01)
+    assert written["searched_again"] > 0
+    assert written["speed"]["median"] > 0
+    lines = (tmp_path / "out" / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
+    assert any(lines)

@@ -18,6 +18,8 @@ VocabularyMode = Literal["replace", "extend", "trim"]
 # Those of characters, which may spell others in bytes, and be drawn from.
 SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
+# What runs the search that writes texts.
+DecodingEngine = Literal["transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # Of as many bits as everything that draws from one takes.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from subgraft.config.base import Count, MetricName, Seed, Settings
+from subgraft.config.base import Count, DecodingEngine, MetricName, Seed, Settings
 from subgraft.config.plugins import METRICS, require_offered
 from subgraft.limits import LARGEST_BEAM
 
@@ -31,6 +31,10 @@ class MeasurementSettings(Settings):
     speed_sentences: how many of these are translated to measure speed.
     speed_repeats: how many times, for a median; more for a steadier figure.
     calibration: whether the inference ECE is measured, which reads every output once more.
+    engine: what searches for the outputs: transformers, or CTranslate2, which finds the same ones several times faster;
+    models that CTranslate2 has not are left to transformers. Speeds of the two are not to be compared.
+    speed_measured: apart, in passes over speed_sentences for speed alone; or in the pass that makes the outputs, where
+    sentences of one length are translated together. Speeds of the two are not to be compared.
     metrics: further metrics, by the names under which installed packages offer them (entry points of the group
     subgraft.metrics).
     """
@@ -42,6 +46,10 @@ class MeasurementSettings(Settings):
     speed_sentences: Count = 128
     speed_repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     calibration: bool = True
+    engine: DecodingEngine = Field(default="transformers", exclude_if=lambda given: given == "transformers")
+    speed_measured: Literal["apart", "in-translation"] = Field(
+        default="apart", exclude_if=lambda given: given == "apart"
+    )
     metrics: Annotated[tuple[str, ...], AfterValidator(_offered)] = Field(
         default=(), exclude_if=lambda given: not given
     )

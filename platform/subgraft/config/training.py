@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Count, Settings, Share
+from subgraft.config.base import Count, DecodingEngine, Settings, Share
 from subgraft.config.target_sampling import TargetSamplingSettings
 from subgraft.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 
@@ -153,6 +153,8 @@ class ModelTrainingSettings(TrainingSettings):
     dropout of attention and activations never changes, nor does config.json.
     select: what decides which weights are kept: dev BLEU, dev chrF, the least dev bits per character, or nothing, which
     keeps the last; where not given, BLEU if there are dev scores.
+    dev_engine: what writes the translations of the dev scores: transformers, or CTranslate2, which is given the weights
+    anew for each of them; models that CTranslate2 has not, and `train: adapters`, are left to transformers.
     """
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -160,6 +162,7 @@ class ModelTrainingSettings(TrainingSettings):
     )
     dropout_schedule: tuple[DropoutFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
     select: SelectName | None = Field(default=None, exclude_if=lambda given: given is None)
+    dev_engine: DecodingEngine = Field(default="transformers", exclude_if=lambda given: given == "transformers")
 
     def dropout_at(self, step: int) -> float | None:
         """The dropout of the update that comes after `step` others; None for the model's own."""

@@ -15,6 +15,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 from subgraft.experiment.adapted_vocabularies import adapted_vocabulary_step
+from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.given_vocabulary import given_vocabulary_step, language_exponent
 from subgraft.experiment.preflight import require_checkpoint, require_corpus
 from subgraft.experiment.text_beside import text_step
@@ -217,7 +218,7 @@ class Beginnings:
             sampling=sampling,
             language_exponent=language_exponent(upstream, self._base),
         )
-        return Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins))
+        return with_engine(Step(stages.PRETRAIN, name, recipe, {"corpus": self.upstream_corpus} | dict(begins)))
 
     def _corpus(
         self,

@@ -8,6 +8,7 @@ from subgraft import stages
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
 from subgraft.config.systems import System
+from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.reverse_model import ReverseModel
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.back_translated import BackTranslatedRecipe
@@ -58,7 +59,8 @@ class MadeText(ReverseModel):
         )
         inputs = {"model": transfer, "corpus": self.downstream_corpus, "upstream": upstream}
         name = transfer.name.replace("transfer", "rows first of", 1)
-        return Step(stages.ROWS_FIRST, name, recipe, inputs | self.read_as(system.rows_first), transfer.labels)
+        inputs |= self.read_as(system.rows_first)
+        return with_engine(Step(stages.ROWS_FIRST, name, recipe, inputs, transfer.labels))
 
     @property
     def copies(self) -> dict[str, Step]:

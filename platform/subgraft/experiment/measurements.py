@@ -8,6 +8,7 @@ from subgraft import stages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_facts import facts_of
 from subgraft.config.systems import System
+from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.made_text import MadeText
 from subgraft.experiment.system_steps import Moment
 from subgraft.recipes.evaluate import EvaluateRecipe
@@ -43,13 +44,14 @@ class Measurements(MadeText):
             max_length_ratio=settings.max_length_ratio,
             test_sentences=settings.upstream_sentences,
             calibration=False,
+            engine=settings.engine,
         )
         recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
 
         def evaluated(model: Step, **labels: str) -> Step:
             inputs = {"model": model, "corpus": self.upstream_corpus}
             name = f"evaluate {model.name} on the upstream test set"
-            return Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels})
+            return with_engine(Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels}))
 
         after = evaluated(finetune, system=system.name, seed=str(seed))
         found: dict[Moment, Step] = {"upstream_after": after}

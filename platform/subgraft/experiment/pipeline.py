@@ -10,6 +10,7 @@ from subgraft.config.base import SideName, StaticAlgorithm
 from subgraft.config.initialiser_facts import LearningName, facts_of, package_of
 from subgraft.config.plugins import METRICS, packages
 from subgraft.config.systems import System
+from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.generator_steps import generator_step
 from subgraft.experiment.learnt_rows import vocadt_step
 from subgraft.experiment.manifest import manifest
@@ -140,34 +141,38 @@ class Pipeline(Measurements):
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
         new = NewRows(sides=experiment.sides, keep_seen=system.keep_seen) if asks_for_new else None
-        finetune = Step(
-            stages.FINETUNE,
-            f"finetune {system.name} seed {seed}",
-            FinetuneRecipe(
-                languages=experiment.languages,
-                training=training,
-                seed=seed,
-                first_phase=phase,
-                attached=experiment.sides if system.attached else (),
-                fast_tables=experiment.sides if training.rate_of_tables is not None else (),
-                new_rows=new,
-                objective=experiment.finetuned_on,
-                text_objective=self.learnt_by(system.text),
-            ),
-            inputs | ({"upstream": whole} if system.attached or new else {}) | self.read_as(system.text),
-            labels,
+        finetune = with_engine(
+            Step(
+                stages.FINETUNE,
+                f"finetune {system.name} seed {seed}",
+                FinetuneRecipe(
+                    languages=experiment.languages,
+                    training=training,
+                    seed=seed,
+                    first_phase=phase,
+                    attached=experiment.sides if system.attached else (),
+                    fast_tables=experiment.sides if training.rate_of_tables is not None else (),
+                    new_rows=new,
+                    objective=experiment.finetuned_on,
+                    text_objective=self.learnt_by(system.text),
+                ),
+                inputs | ({"upstream": whole} if system.attached or new else {}) | self.read_as(system.text),
+                labels,
+            )
         )
-        evaluate = Step(
-            stages.EVALUATE,
-            f"evaluate {system.name} seed {seed}",
-            EvaluateRecipe(
-                languages=experiment.languages,
-                evaluation=experiment.evaluation.measurement,
-                objective=experiment.finetuned_on,
-                packages=packages(METRICS, experiment.evaluation.metrics),
-            ),
-            {"model": finetune, "corpus": self.downstream_corpus},
-            labels,
+        evaluate = with_engine(
+            Step(
+                stages.EVALUATE,
+                f"evaluate {system.name} seed {seed}",
+                EvaluateRecipe(
+                    languages=experiment.languages,
+                    evaluation=experiment.evaluation.measurement,
+                    objective=experiment.finetuned_on,
+                    packages=packages(METRICS, experiment.evaluation.metrics),
+                ),
+                {"model": finetune, "corpus": self.downstream_corpus},
+                labels,
+            )
         )
         pretrained = None if system.pretraining == "none" else model
         forgetting = self.forgetting(system, seed, pretrained, finetune)

@@ -53,7 +53,7 @@ def require_corpus(
 
 
 def require_libraries(experiment: Experiment) -> None:
-    """Raises UserError where the experiment needs DeepSpeed, or peft, and it is not installed here."""
+    """Raises UserError where the experiment needs DeepSpeed, peft or CTranslate2, and it is not installed here."""
     if experiment.runtime.zero_stage is not None and find_spec("deepspeed") is None:
         hint = "pip install 'subgraft[deepspeed]', or leave it out."
         raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", hint=hint)
@@ -61,6 +61,15 @@ def require_libraries(experiment: Experiment) -> None:
     if adapted and find_spec("peft") is None:
         hint = "pip install 'subgraft[adapters]', or train something else."
         raise UserError("train: adapters needs peft, which is not installed", where=f"system {adapted[0]}", hint=hint)
+    engines = {
+        "evaluation.engine": experiment.evaluation.engine,
+        "pretrain.dev_engine": experiment.pretrain.dev_engine,
+        "finetune.dev_engine": experiment.finetune.dev_engine,
+    }
+    asked = [where for where, engine in engines.items() if engine == "ctranslate2"]
+    if asked and find_spec("ctranslate2") is None:
+        hint = "pip install 'subgraft[ctranslate2]', or leave it out."
+        raise UserError("CTranslate2 is not installed", where=asked[0], hint=hint)
 
 
 def require_checkpoint(model: str, experiment: Experiment) -> Path:

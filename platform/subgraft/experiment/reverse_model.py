@@ -12,6 +12,7 @@ from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.errors import UserError
 from subgraft.experiment.beginnings import Beginnings, taken_over
+from subgraft.experiment.decoding import with_engine
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
@@ -49,7 +50,7 @@ class ReverseModel(Beginnings):
             objective=experiment.finetuned_on,
         )
         inputs = {"model": self._pretrained_back, "corpus": _reversed(self.downstream_corpus, experiment.languages)}
-        return Step(stages.FINETUNE, "finetune the reverse model", recipe, inputs)
+        return with_engine(Step(stages.FINETUNE, "finetune the reverse model", recipe, inputs))
 
     @property
     def _pretrained_back(self) -> Step:

@@ -15,6 +15,7 @@ from subgraft.execution.plan import Plan, make_plan
 from subgraft.execution.progress import display_for
 from subgraft.execution.resources import gpus_lacking
 from subgraft.execution.runner import require_devices, run
+from subgraft.experiment.decoding import left_to_transformers
 from subgraft.experiment.frozen_rows import frozen_random_rows
 from subgraft.experiment.model_card import Chosen
 from subgraft.experiment.pipeline import Pipeline
@@ -24,6 +25,7 @@ from subgraft.experiment.tracked_systems import system_runs
 from subgraft.redaction import redacted
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.places import empty_store_told
+from subgraft.store.step import in_order
 from subgraft.store.store import Store, default_home
 from subgraft.tracking.registry import CANDIDATE, CHAMPION
 from subgraft.tracking.tracker import Tracker
@@ -91,6 +93,11 @@ class Session:
     def warnings(self) -> list[str]:
         """What is allowed and hardly meant, a line for each."""
         return frozen_random_rows(self.experiment)
+
+    def engines(self) -> list[str]:
+        """What transformers writes though CTranslate2 is asked for, in a line."""
+        asked = self.experiment.evaluation.engine == "ctranslate2"
+        return left_to_transformers(asked, in_order([self.pipeline.report]))
 
     def empty_store(self) -> list[str]:
         """A line where the store is empty, as it is in a directory that was not meant."""

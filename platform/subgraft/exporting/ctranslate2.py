@@ -7,17 +7,19 @@ Here every row stays: decoding starts with the row that transformers starts with
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
 from subgraft.inference.ctranslate2_search import engine
+from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
 from subgraft.models.hub import require_model
 from subgraft.models.load import load_model
@@ -47,26 +49,31 @@ def export_ctranslate2(
     neither says, where CTranslate2 is not installed or has no such models, and where the exported model does not
     compute what the model does.
     """
-    _require_ctranslate2()
+    require_ctranslate2()
     directory = require_model(model)
-    loaded, tokenizers = load_model(directory, torch.float32), load_tokenizers(directory)
-    settings = _settings(loaded, quantization, languages or told_languages(directory))
-    exported = ExportedModel(out, settings, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
-    exported = _with_start(exported, loaded)
+    tokenizers = load_tokenizers(directory)
+    decoder = tokenizers["decoder"]
+    bundle = Bundle(load_model(directory, torch.float32), tokenizers.get("encoder", decoder), decoder)
+    exported = write_exported(bundle, out, quantization, languages or told_languages(directory))
     save_tokenizers(tokenizers, out)
+    return checked(exported, bundle, engine(exported), str(model))
+
+
+def checked(exported: ExportedModel, bundle: Bundle, runner: Any, where: str) -> Check:
+    """What both say of random tokens. runner: CTranslate2's own. Raises UserError where they do not say the same."""
+    model = bundle.model if bundle.model.dtype == torch.float32 else deepcopy(bundle.model).float()
     sample = _Sample(exported)
-    expected = sample.expected(loaded)  # before the model is used up
-    _write(exported, family_of(loaded).ctranslate2_specification(loaded))
-    check = _compared(expected, sample.found())
-    if check.mean > COARSE_TOLERANCE or (quantization == "float32" and check.largest > TOLERANCE):
+    check = _compared(sample.expected(model), sample.found(runner))
+    if check.mean > COARSE_TOLERANCE or (exported.settings.quantization == "float32" and check.largest > TOLERANCE):
         raise UserError(
             f"CTranslate2 does not compute what this model does: log-probabilities differ by up to {check.largest:.3g}",
-            where=str(model),
+            where=where,
         )
     return check
 
 
-def _require_ctranslate2() -> None:
+def require_ctranslate2() -> None:
+    """Raises UserError where it is not installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -91,6 +98,34 @@ def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedMode
     changed = {"suppressed": [[names[token] for token in one] for one in unwritten], "start": fixed}
     settings = exported.settings.model_copy(update=changed)
     return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
+
+
+def write_exported(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
+    """All files of an exported model but its tokenizers', into an empty directory; the model is left as it is.
+
+    Raises UserError as `export_ctranslate2`.
+    """
+    settings = _settings(bundle.model, quantization, languages)
+    exported = _with_start(ExportedModel(out, settings, bundle.encoder, bundle.decoder), bundle.model)
+    _write(exported, family_of(bundle.model).ctranslate2_specification(_sharing_weights(bundle.model)))
+    return exported
+
+
+def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """The model once more with the same numbers, on the CPU: loaders take models apart and change configurations.
+
+    It is made anew, since a model that is trained may hold an engine's hooks, which have no copies.
+    """
+    with torch.device("meta"):
+        made: PreTrainedModel = type(model)(deepcopy(model.config))
+    held = {id(tensor): tensor.detach().cpu() for tensor in (*model.parameters(), *model.buffers())}
+    for name, module in made.named_modules():
+        given = model.get_submodule(name)
+        for key, tensor in given._parameters.items():
+            module._parameters[key] = None if tensor is None else nn.Parameter(held[id(tensor)], requires_grad=False)
+        for key, buffer in given._buffers.items():
+            module._buffers[key] = None if buffer is None else held[id(buffer)]
+    return made
 
 
 def _write(exported: ExportedModel, specification: Any) -> None:
@@ -132,17 +167,18 @@ class _Sample:
     @torch.inference_mode()
     def expected(self, model: PreTrainedModel) -> Tensor:
         """Log-probabilities [n, T] of each target token after the first."""
-        inputs = {"input_ids": torch.tensor(self.targets)}
+        device = next(model.parameters()).device
+        inputs = {"input_ids": torch.tensor(self.targets, device=device)}
         if "encoder" in self._exported.sides:
-            inputs = {"input_ids": torch.tensor(self.sources), "decoder_input_ids": inputs["input_ids"]}
-        logits = model(**inputs, use_cache=False).logits[:, :-1].float()
+            inputs = {"input_ids": torch.tensor(self.sources, device=device), "decoder_input_ids": inputs["input_ids"]}
+        logits = model(**inputs, use_cache=False).logits[:, :-1].float().cpu()
         labels = torch.tensor(self.targets)[:, 1:, None]
         found: Tensor = logits.log_softmax(-1).gather(2, labels)[..., 0]
         return found
 
-    def found(self) -> Tensor:
-        """The same as the exported model computes them."""
-        names, runner = self._exported.vocabularies(), engine(self._exported)
+    def found(self, runner: Any) -> Tensor:
+        """The same as the exported model computes them. runner: CTranslate2's own."""
+        names = self._exported.vocabularies()
         targets = [[names["decoder"][token] for token in row] for row in self.targets]
         if "encoder" not in names:
             scored = runner.score_batch(targets)

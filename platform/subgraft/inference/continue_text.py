@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -20,7 +21,7 @@ class Continuer:
     start: the token that stands before every text.  max_length_ratio: bytes of output for each byte of its prompt at
     which it is ended.  max_tokens: likewise, in tokens; None for no such limit.  A prompt that leaves no room for so
     many, or for as many as half of what the model takes, is cut at its beginning.
-    cut: how many outputs of the last call did not end of themselves.
+    cut: how many outputs of the last call did not end of themselves.  seconds: that its search took.
     """
 
     def __init__(
@@ -44,23 +45,31 @@ class Continuer:
         self._end = tokenizer.special["eos"]
         self._padding = tokenizer.special.get("pad", self._end)
         self._lengths = piece_bytes(tokenizer)
-        self.cut = 0
+        self._begin()
 
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
         """What follows each prompt. The model is left in evaluation mode."""
         self._model.eval()
         bodies = prompt_bodies(self._tokenizer, prompts, self._max_positions, self._max_tokens)
         order = sorted(range(len(prompts)), key=lambda place: -len(bodies[place]))
-        outputs, self.cut = [""] * len(prompts), 0
+        outputs = [""] * len(prompts)
+        self._begin()
         for begin in range(0, len(order), batch_size):
             chosen = order[begin : begin + batch_size]
+            started = time.perf_counter()
             written = self._generate([bodies[place] for place in chosen], [prompts[place] for place in chosen])
+            self.seconds += time.perf_counter() - started
             self.cut += int((written != self._end).all(1).sum())
             for place, tokens in zip(chosen, written.tolist(), strict=True):
                 outputs[place] = added_text(self._tokenizer, bodies[place], tokens)
             if progress is not None:
                 progress(min(begin + batch_size, len(order)), len(order), "sentences")
         return outputs
+
+    def _begin(self) -> None:
+        """What a call counts, before it counts anything."""
+        self.cut = 0
+        self.seconds = 0.0
 
     @torch.inference_mode()
     def _generate(self, bodies: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:

@@ -16,9 +16,11 @@ from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.inference.continue_text import added_text, prompt_bodies
 from subgraft.inference.ctranslate2_directory import ExportedModel
-from subgraft.inference.length_limit import MARGIN, allowed, piece_bytes
+from subgraft.inference.length_limit import allowed, output_limit, piece_bytes
 
 Progress = Callable[[int, int, str], None]
+# A search whose limit in bytes is told afterwards is broken off where tokens have so many on average.
+_BYTES_PER_TOKEN = 2
 
 
 class ExportedTranslator:
@@ -29,16 +31,24 @@ class ExportedTranslator:
     """
 
     def __init__(
-        self, exported: ExportedModel, languages: Languages | None, *, beam: int, max_length_ratio: float
+        self,
+        exported: ExportedModel,
+        languages: Languages | None,
+        *,
+        beam: int,
+        max_length_ratio: float,
+        running: Any = None,
     ) -> None:
+        """running: `engine` of the model, where it is loaded already."""
         self._exported = exported
         self._format = exported.sequence_format(languages)
+        self._beam = beam
         self._search = {"beam_size": beam, **_options(exported)}
         self._ratio = max_length_ratio
         self._names = exported.vocabularies()
         self._ids = {name: token for token, name in enumerate(self._names["decoder"])}
         self._lengths = piece_bytes(exported.decoder).tolist()
-        self._engine: Any = engine(exported)
+        self._engine: Any = engine(exported) if running is None else running
         self.cut = 0
 
     def __call__(self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
@@ -66,22 +76,49 @@ class ExportedTranslator:
         return outputs
 
     def _written(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...]]:
+        longest = int(max(output_limit(text, self._ratio) for text in texts))
+        found = self._hypotheses(sources, texts, max_tokens=longest + 1)
+        return [self._limited(each[0], text) for each, text in zip(found, texts, strict=True)]
+
+    def settled(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...] | None]:
+        """Outputs of one batch, or None where the limit in bytes may have a part in what is the best one.
+
+        It has none where all hypotheses that the search keeps have ended within it. Nothing but time is lost by a
+        search that is broken off too early. sources: ids with the special tokens around them.
+        """
+        if self._beam == 1:
+            return list(self._written(sources, texts))
+        longest = int(max(output_limit(text, self._ratio) for text in texts) / _BYTES_PER_TOKEN) + 1
+        found = self._hypotheses(sources, texts, max_tokens=longest, num_hypotheses=self._beam)
+        return [
+            tuple(each[0]) if all(self._ended(tokens, text) for tokens in each) else None
+            for each, text in zip(found, texts, strict=True)
+        ]
+
+    def _hypotheses(
+        self, sources: Sequence[Sequence[int]], texts: Sequence[str], max_tokens: int, **options: Any
+    ) -> list[list[list[int]]]:
+        """Of each source, the ids of as many hypotheses as are asked for, the best one first."""
         form, names = self._format, self._names
         prefix = [names["decoder"][token] for token in (form.start, form.target_beginning) if token is not None]
         # Where decoding always starts with one token, CTranslate2 knows it and takes none.
         prefix = prefix if self._exported.settings.start is None else prefix[1:]
-        longest = max(self._ratio * len(text.encode()) + MARGIN for text in texts)
+        ends = _grown([output_limit(text, self._ratio) for text in texts], self._lengths)
         found = self._engine.translate_batch(
             [[names["encoder"][token] for token in source] for source in sources],
             target_prefix=[prefix] * len(sources) if prefix else None,
             max_input_length=0,
-            max_decoding_length=min(self._exported.max_positions - 1, int(longest) + 1),
+            max_decoding_length=min(self._exported.max_positions - 1, max_tokens),
             min_decoding_length=0,
             return_end_token=True,
+            callback=ends if self._beam == 1 else None,
             **self._search,
+            **options,
         )
-        written = [[self._ids[name] for name in one.hypotheses[0]] for one in found]
-        return [self._limited(tokens, text) for tokens, text in zip(written, texts, strict=True)]
+        return [[[self._ids[name] for name in tokens] for tokens in one.hypotheses] for one in found]
+
+    def _ended(self, tokens: list[int], text: str) -> bool:
+        return self._exported.decoder.special["eos"] in tokens and len(self._limited(tokens, text)) == len(tokens)
 
     def _limited(self, tokens: list[int], text: str) -> tuple[int, ...]:
         """As `LengthLimit` counts: the token that decoding starts with is one of the output's."""
@@ -102,15 +139,18 @@ class ExportedContinuer:
         beam: int,
         max_length_ratio: float,
         max_tokens: int | None = None,
+        running: Any = None,
     ) -> None:
+        """running: `engine` of the model, where it is loaded already."""
         self._exported = exported
+        self._beam = beam
         self._start = exported.sequence_format(languages).start
         self._search = {"beam_size": beam, **_options(exported)}
         self._ratio = max_length_ratio
         self._max_tokens = max_tokens
         self._names = exported.vocabularies()["decoder"]
         self._lengths = piece_bytes(exported.decoder).tolist()
-        self._engine: Any = engine(exported)
+        self._engine: Any = engine(exported) if running is None else running
         self.cut = 0
 
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
@@ -131,20 +171,48 @@ class ExportedContinuer:
         outputs: list[list[int]] = [[]] * len(prompts)
         self.cut = 0
         for chosen in batches(bodies, batch_size, progress):
-            longest = 1 + max(len(bodies[place]) for place in chosen)
-            room = self._exported.max_positions - longest
-            found = self._engine.generate_batch(
-                [[self._names[token] for token in (self._start, *bodies[place])] for place in chosen],
-                include_prompt_in_result=False,
-                max_length=min(room, self._max_tokens or room),
-                return_end_token=True,
-                **self._search,
-            )
-            for place, one in zip(chosen, found, strict=True):
-                tokens = list(one.sequences_ids[0])
-                outputs[place] = tokens[: allowed(tokens, self._lengths, prompts[place], self._ratio)]
+            given = [prompts[place] for place in chosen]
+            found = self._hypotheses([bodies[place] for place in chosen], given, None)
+            for place, each in zip(chosen, found, strict=True):
+                outputs[place] = self._limited(each[0], prompts[place])
                 self.cut += self._exported.decoder.special["eos"] not in outputs[place]
         return outputs
+
+    def settled(self, bodies: Sequence[Sequence[int]], prompts: Sequence[str]) -> list[list[int] | None]:
+        """Outputs of one batch, as `ExportedTranslator.settled`."""
+        if self._beam == 1:
+            found = self._hypotheses(bodies, prompts, None)
+            return [self._limited(each[0], prompt) for each, prompt in zip(found, prompts, strict=True)]
+        longest = max(output_limit(prompt, self._ratio) for prompt in prompts)
+        found = self._hypotheses(bodies, prompts, int(longest / _BYTES_PER_TOKEN) + 1, num_hypotheses=self._beam)
+        return [
+            each[0] if all(self._ended(tokens, prompt) for tokens in each) else None
+            for each, prompt in zip(found, prompts, strict=True)
+        ]
+
+    def _hypotheses(
+        self, bodies: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
+    ) -> list[list[list[int]]]:
+        """Of each prompt, the ids of as many hypotheses as are asked for, the best one first."""
+        room = self._exported.max_positions - 1 - max(map(len, bodies))
+        limits = [limit for limit in (room, self._max_tokens, max_tokens) if limit is not None]
+        ends = _grown([output_limit(prompt, self._ratio) for prompt in prompts], self._lengths)
+        found = self._engine.generate_batch(
+            [[self._names[token] for token in (self._start, *body)] for body in bodies],
+            include_prompt_in_result=False,
+            max_length=min(limits),
+            return_end_token=True,
+            callback=ends if self._beam == 1 else None,
+            **self._search,
+            **options,
+        )
+        return [[list(tokens) for tokens in one.sequences_ids] for one in found]
+
+    def _ended(self, tokens: list[int], prompt: str) -> bool:
+        return self._exported.decoder.special["eos"] in tokens and len(self._limited(tokens, prompt)) == len(tokens)
+
+    def _limited(self, tokens: list[int], prompt: str) -> list[int]:
+        return tokens[: allowed(tokens, self._lengths, prompt, self._ratio)]
 
 
 def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
@@ -163,6 +231,20 @@ def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
         return kind(str(exported.directory), device="auto", compute_type=compute_type, intra_threads=threads)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"CTranslate2 cannot load it: {error}", where=str(exported.directory)) from error
+
+
+def _grown(limits: Sequence[float], lengths: Sequence[int]) -> Callable[[Any], bool]:
+    """What ends greedy outputs of a batch about where they have come to their limits, in bytes.
+
+    It may not be told of tokens that are given, so what is cut is cut afterwards.
+    """
+    left = list(limits)
+
+    def ends(step: Any) -> bool:
+        left[step.batch_id] -= lengths[min(step.token_id, len(lengths) - 1)]
+        return bool(left[step.batch_id] <= 0)
+
+    return ends
 
 
 def batches(sequences: Sequence[Sequence[int]], size: int, progress: Progress | None) -> Iterator[list[int]]:

@@ -27,6 +27,11 @@ def piece_bytes(tokenizer: Tokenizer) -> Tensor:
     )
 
 
+def output_limit(source: str, ratio: float) -> float:
+    """The bytes at which an output is ended."""
+    return ratio * len(source.encode()) + MARGIN
+
+
 class LengthLimit(StoppingCriteria):
     """Ends outputs of more than `ratio` times the bytes of their source, and a margin.
 
@@ -37,8 +42,7 @@ class LengthLimit(StoppingCriteria):
     def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float, given: int = 0) -> None:
         self._lengths = lengths
         self._given = given
-        limits = [ratio * len(source.encode()) + MARGIN for source in sources]
-        self._limits = torch.tensor(limits, device=lengths.device)
+        self._limits = torch.tensor([output_limit(source, ratio) for source in sources], device=lengths.device)
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
         """Which of the outputs so far [B x beams, T] are to end; beams of one source lie side by side."""
@@ -53,6 +57,6 @@ def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: f
 
     For searches that know no such limit and are cut afterwards. lengths: bytes of each piece.
     """
-    limit = ratio * len(source.encode()) + MARGIN
+    limit = output_limit(source, ratio)
     written = accumulate(lengths[min(token, len(lengths) - 1)] for token in tokens)
     return next((place for place, total in enumerate(written, 1) if total >= limit), len(tokens))

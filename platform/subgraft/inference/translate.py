@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class Translator:
 
     beam: hypotheses that search keeps; None: tokens are drawn from the whole distribution, by torch's generator.
     max_length_ratio: bytes of output for each byte of source at which an output is ended.
-    cut: how many outputs of the last call did not end of themselves.
+    cut: how many outputs of the last call did not end of themselves.  seconds: that its search took.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Translator:
         self._ratio = max_length_ratio
         self._max_positions = max_positions
         self._lengths = piece_bytes(target)
-        self.cut = 0
+        self._begin()
 
     def __call__(self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
         """Translations of `texts`. The model is left in evaluation mode."""
@@ -80,6 +81,11 @@ class Translator:
                 outputs[index] = Output(self._text(tokens), body, tuple(sure[first : first + len(body)]))
         return outputs
 
+    def _begin(self) -> None:
+        """What a call counts, before it counts anything."""
+        self.cut = 0
+        self.seconds = 0.0
+
     def _text(self, tokens: list[int]) -> str:
         """One line: a vocabulary with bytes can spell the end of one."""
         return " ".join(self._target.decode(tokens).splitlines())
@@ -99,11 +105,13 @@ class Translator:
         limit = self._max_positions - len(beginning) - len(ending)
         encoded = [beginning + tokens[:limit] + ending for tokens in self._source.encode_batch(texts)]
         order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
-        self.cut = 0
+        self._begin()
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             input_ids, mask = self._padded([encoded[i] for i in chosen])
+            started = time.perf_counter()
             generated = self._generate(input_ids, mask, [texts[i] for i in chosen])
+            self.seconds += time.perf_counter() - started
             self.cut += int((generated[:, 1:] != self._target.special["eos"]).all(1).sum())
             yield chosen, input_ids, mask, generated
             if progress is not None:

@@ -65,6 +65,12 @@ def measure_speed(
     )
 
 
+def speed_of_pass(sentences: int, seconds: float, batch_size: int) -> Speed:
+    """Of one pass that was made for its output; the load is that of its last minute."""
+    rate, load = sentences / max(seconds, 1e-9), load_average()
+    return Speed(rate, rate, rate, 1, sentences, batch_size, load, None if load is None else usable_cores())
+
+
 def load_average() -> float | None:
     """How many processes and threads wanted to run over the last minute; None where the system does not count them."""
     try:

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from subgraft.config.corpora import Languages
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import ModelTrainingSettings, TrainingSettings
 from subgraft.errors import UserError
+from subgraft.exporting.in_memory import fast_translator
 from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import LEFT_OUT, bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
@@ -52,6 +53,9 @@ class DevScores:
             )
         self._plan = BatchPlan(examples.lengths[self._whole], max(settings.batch_size, limit), seed=0)
         self._precision = settings.precision
+        self._bundle, self._languages = bundle, languages
+        self._in_ctranslate2 = isinstance(settings, ModelTrainingSettings) and settings.dev_engine == "ctranslate2"
+        self._checked = False
         self._translate = Translator(
             bundle.model,
             bundle.encoder,
@@ -67,10 +71,17 @@ class DevScores:
         characters = count_characters(references[place] for place in self._whole)
         bits = bits_per_character(self._negative_log_likelihood(), characters)
         left_out = len(references) - len(self._whole)
-        hypotheses = self._translate([source for source, _ in self._pairs])
+        hypotheses = self._translator()([source for source, _ in self._pairs])
         scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
         told = {LEFT_OUT: float(left_out)} if left_out else {}
         return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **told}
+
+    def _translator(self) -> Translator:
+        """Of the weights as they are now, which CTranslate2 holds a copy of. It is compared with the model once."""
+        if not self._in_ctranslate2:
+            return self._translate
+        check, self._checked = not self._checked, True
+        return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)
 
     @torch.no_grad()
     def _negative_log_likelihood(self) -> float:

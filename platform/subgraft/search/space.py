@@ -16,6 +16,7 @@ from subgraft.config.initialiser_facts import facts_of
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
 from subgraft.errors import OperationalError
+from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
@@ -142,11 +143,13 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
         speed_sentences=settings.speed_sentences,
         speed_repeats=settings.speed_repeats,
         calibration=False,
+        engine=settings.engine,
+        speed_measured=settings.speed_measured,
     )
     recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")
     inputs = {"model": finetune, "corpus": pipeline.downstream_corpus}
     labels = {**finetune.labels, TEST_SET: "dev"}
-    return TrialSteps(finetune, Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels))
+    return TrialSteps(finetune, with_engine(Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels)))
 
 
 def searched(pipeline: Pipeline) -> SearchSettings:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 from safetensors.numpy import save_file
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
+from subgraft.exporting.in_memory import fast_continuer
 from subgraft.inference.continue_text import Continuer
 from subgraft.metrics.bits import count_characters
-from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.line_nats import line_nats
 from subgraft.recipes.evaluate import EvaluateRecipe
@@ -26,6 +25,7 @@ from subgraft.stages.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
+from subgraft.stages.search_record import outputs_recorded, search_speed, warm_up
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling
 
@@ -46,11 +46,12 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     for place, found in nats.items():
         bits[place], characters[place] = found / log(2), count_characters([lines[place]])
     save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
-    write = continuer(bundle, recipe.languages, settings)
+    write = searcher(bundle, recipe.languages, settings)
     prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]
+    warm_up(write, prompts, settings)
     continued = write(prompts, settings.batch_size)
-    cut = write.cut
-    speed = _speed(write, prompts, settings) if recipe.speed else None
+    written = outputs_recorded(write)
+    speed = search_speed(write, prompts, settings) if recipe.speed else None
     for name, texts in (("references", lines), ("prompts", prompts), ("continuations", continued)):
         (out / f"{name}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
     length = measure_length(bundle, lines)
@@ -62,7 +63,7 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
-        "cut_outputs": cut,
+        **written,
         "spelling": asdict(spelling(bundle.decoder, lines)),
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -71,7 +72,7 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
         "lines_left_out": result["lines_left_out"],
         **({"sentences_per_second": speed.median} if speed else {}),
         "characters_per_token": length.characters_per_token,
-        "cut_outputs": cut,
+        **written,
         "artifacts": ["evaluation.json"],
     }
 
@@ -91,17 +92,15 @@ def continuer(
     )
 
 
+def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Continuer:
+    """The same by the engine that the settings name."""
+    if settings.engine == "transformers":
+        return continuer(bundle, languages, settings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_continuer(bundle, languages, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
+
+
 def prompt_of(line: str) -> str:
     """The first half of a line's words; of a line of one word, or without white space, half of its characters."""
     words = line.split()
     return " ".join(words[: len(words) // 2]) if len(words) > 1 else line[: (len(line) + 1) // 2]
-
-
-def _speed(write: Continuer, prompts: Sequence[str], settings: MeasurementSettings) -> Speed:
-    torch.manual_seed(0)
-    return measure_speed(
-        lambda batch: write(batch, settings.batch_size),
-        prompts,
-        batch_size=settings.batch_size,
-        repeats=settings.speed_repeats,
-    )

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.exporting.in_memory import fast_translator
 from subgraft.inference.translate import Translator
 from subgraft.metrics.calibration import Calibration, inference_calibration
 from subgraft.metrics.own_metrics import own_metric, own_score, own_statistics
 from subgraft.metrics.scores import METRICS, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
-from subgraft.metrics.speed import Speed, measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.stages import continuation
@@ -31,6 +30,7 @@ from subgraft.stages.artifacts import SPELLED, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
+from subgraft.stages.search_record import outputs_recorded, search_speed, warm_up
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling, spells
 
@@ -43,10 +43,11 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, con
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     pairs = list(corpus.pairs(recipe.split))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translate = translator(bundle, recipe.languages, settings)
+    translate = searcher(bundle, recipe.languages, settings)
+    warm_up(translate, sources, settings)
     hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
-    cut = translate.cut
-    speed = _speed(translate, sources, settings) if recipe.speed else None
+    written = outputs_recorded(translate)
+    speed = search_speed(translate, sources, settings) if recipe.speed else None
     spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
     scores = _scores(_Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out)
     for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
@@ -60,7 +61,7 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, con
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sources),
-        "cut_outputs": cut,
+        **written,
         "spelling": {
             "sentences": int(spelled.sum()),
             "source": asdict(spelling(bundle.encoder, sources)),
@@ -73,7 +74,7 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, con
         **({"inference_ece": calibration.error} if calibration else {}),
         **({"sentences_per_second": speed.median} if speed else {}),
         "characters_per_token": length.characters_per_token,
-        "cut_outputs": cut,
+        **written,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json"],
     }
@@ -138,15 +139,12 @@ def translator(
     )
 
 
-def _speed(translate: Translator, sources: Sequence[str], settings: MeasurementSettings) -> Speed:
-    torch.manual_seed(0)
-    chosen = sources[: settings.speed_sentences]
-    return measure_speed(
-        lambda batch: translate(batch, settings.batch_size),
-        chosen,
-        batch_size=settings.batch_size,
-        repeats=settings.speed_repeats,
-    )
+def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
+    """The same by the engine that the settings name."""
+    if settings.engine == "transformers":
+        return translator(bundle, languages, settings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_translator(bundle, languages, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
 
 
 # How a model is measured, by how the text was learnt.

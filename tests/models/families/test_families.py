@@ -193,3 +193,25 @@ def test_every_module_is_in_the_table(repository: Path) -> None:
     helpers += " marian_layout m2m100_layout numbered_pieces same_language"
     modules = {path.stem for path in folder.glob("*.py")} - set(helpers.split())
     assert {type(family).__module__.rsplit(".", 1)[1] for family in FAMILIES.values()} == modules
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_what_is_said_to_run_in_ctranslate2_is_described_for_it(build: Any) -> None:
+    model = build()
+    family = family_of(model)
+    if family.runs_in_ctranslate2(model.config.to_dict()):
+        assert family.ctranslate2_specification(model) is not None
+    else:
+        with pytest.raises(UserError):
+            family.ctranslate2_specification(model)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_whoever_describes_models_for_ctranslate2_says_which(name: str) -> None:
+    """A family that inherits the one and changes the other would be asked for what it has not."""
+    kinds = type(FAMILIES[name]).__mro__
+    owners = [
+        next(kind for kind in kinds if method in vars(kind))
+        for method in ("runs_in_ctranslate2", "ctranslate2_specification")
+    ]
+    assert owners[0] is owners[1]

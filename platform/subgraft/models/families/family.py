@@ -126,6 +126,10 @@ class Family(ABC):
         `languages` is None.
         """
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        """Whether `ctranslate2_specification` describes such models."""
+        return False
+
     # New models. `settings` are the family's own in config/models.py.
 
     def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:

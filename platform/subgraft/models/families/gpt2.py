@@ -81,6 +81,9 @@ class GPT2(DecoderAlone):
 
         return GPT2LMHeadModel
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         from subgraft.models.families.ctranslate2_loading import specification
 

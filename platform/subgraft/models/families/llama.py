@@ -96,12 +96,15 @@ class Llama(DecoderAlone):
         """The row that a model loaded from config.json would have for padding."""
         self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return self._heads(config)[0] == self.width(config)
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """Raises UserError for heads of another size than the width shared among them."""
         from subgraft.models.families.ctranslate2_loading import specification
 
         config = model.config.to_dict()
-        if self._heads(config)[0] != self.width(config):
+        if not self.runs_in_ctranslate2(config):
             raise UserError("CTranslate2 takes no Llama whose heads together are wider or narrower than the model")
         specified = specification("LlamaLoader", model)
         specified.config.layer_norm_epsilon = config["rms_norm_eps"]

@@ -99,6 +99,9 @@ class M2M100(OneTable):
             same_padding_only(self.model_type, model.config.pad_token_id, table.padding_id)
         return super().replace_tables(model, tables)
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """Positions are counted from the padding id; the loader takes it that this is 1."""
         from subgraft.models.families.ctranslate2_loading import specification

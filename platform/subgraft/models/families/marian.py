@@ -108,6 +108,9 @@ class Marian(BartLike):
 
         return marian_layout.save(encoder, decoder, directory, settings)
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         from subgraft.models.families.ctranslate2_loading import specification
 

@@ -84,6 +84,9 @@ class MBart(BartLike):
 
         return MBartForConditionalGeneration
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         from subgraft.models.families.ctranslate2_loading import specification
 
@@ -171,6 +174,9 @@ class FactorisedMBart(MBart):
         head: Any = model.get_output_embeddings()
         narrowed: Callable[[Tensor], Tensor] = head.narrowed
         return narrowed
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return False
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         raise UserError("CTranslate2 has no mBART whose embeddings are narrower than its hidden states")

@@ -33,6 +33,9 @@ class Qwen2(Llama):
 
         return Qwen2ForCausalLM
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return False
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """Not as a Llama: biases and norms would be left out."""
         raise UserError(f"models of the family {self.model_type} are not exported to CTranslate2")

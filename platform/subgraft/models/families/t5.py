@@ -168,6 +168,9 @@ class T5(Family):
         if output.weight is self.input_table(model, "decoder").weight:
             output.weight = nn.Parameter(output.weight.detach().clone())
 
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         from subgraft.models.families.ctranslate2_loading import specification
 

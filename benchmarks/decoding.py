@@ -1,0 +1,166 @@
+"""Sentences per second of both engines of evaluation, at natural ends, with their outputs compared.
+
+    python benchmarks/decoding.py --model MODEL --sources FILE --references FILE --languages en-fr [--json OUT]
+
+MODEL is a directory, such as a finetuned model of the store; a system's evaluation beside it has sources.txt and
+references.txt. The engines take turns in every round, and their ratio is of the processor's time within a round, which
+other work on the machine changes least. CTranslate2's time is given twice: with what it leaves to transformers, as an
+evaluation needs it, and without, as its speed is measured. Giving it the weights is what each dev score costs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from rich.table import Table
+
+from subgraft.config.base import DecodingEngine
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.exporting.in_memory import fast_translator
+from subgraft.inference.fast_search import FastTranslator
+from subgraft.inference.translate import Translator
+from subgraft.metrics.scores import corpus_scores
+from subgraft.models.bundle import Bundle
+from subgraft.stages.evaluate import searcher
+from subgraft.terminal import Terminal
+
+BATCH = 32
+ALONE = "its search alone"
+HEADINGS = ("beam", "engine", "sent./s", "× processor's time", "the same", "BLEU", "cut", "left to transformers")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one engine does of the sentences. processor: seconds of its cores; again: what it leaves to transformers."""
+
+    processor: float
+    seconds: float
+    texts: list[str]
+    cut: int
+    again: int | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One engine at one beam: medians over rounds. ratio: of transformers' processor time to its own.
+
+    same, bleu: of outputs that are whole.
+    """
+
+    beam: int
+    engine: str
+    sentences_per_second: float
+    ratio: float
+    same: int | None
+    bleu: float | None
+    cut: int
+    again: int | None
+
+
+def main() -> None:
+    given = _arguments()
+    torch.set_num_threads(given.threads)
+    sources, references = (_lines(path)[: given.sentences] for path in (given.sources, given.references))
+    languages = Languages(**dict(zip(("source", "target"), given.languages.split("-"), strict=True)))
+    bundle = Bundle.load(given.model)
+    rows = [row for beam in given.beams for row in _rows(bundle, languages, beam, sources, references, given.rounds)]
+    loading = _processor(lambda: fast_translator(bundle, languages, beam=1, max_length_ratio=2.5, check=False))
+    table = Table(*HEADINGS)
+    for row in rows:
+        again = "–" if row.again is None else str(row.again)
+        whole = ("–", "–") if row.bleu is None else (f"{row.same}/{len(sources)}", f"{row.bleu:.2f}")
+        cells = (f"{row.sentences_per_second:.1f}", f"{row.ratio:.2f}", *whole)
+        table.add_row(str(row.beam), row.engine, *cells, str(row.cut), again)
+    size = bundle.model.num_parameters()
+    told = (
+        f"{len(sources)} sentences, batches of {BATCH}, {size / 1e6:.1f} M parameters; {loading:.2f} s for the weights"
+    )
+    Terminal().print(table, told)
+    if given.json:
+        found = {
+            "sentences": len(sources),
+            "parameters": size,
+            "loading": loading,
+            "rows": [asdict(row) for row in rows],
+        }
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--model", type=Path, required=True)
+    options.add_argument("--sources", type=Path, required=True)
+    options.add_argument("--references", type=Path, required=True)
+    options.add_argument("--languages", required=True, metavar="SOURCE-TARGET")
+    options.add_argument("--sentences", type=int, default=200)
+    options.add_argument("--beams", type=int, nargs="+", default=[1, 4])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--json", type=Path)
+    return options.parse_args()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _rows(
+    bundle: Bundle,
+    languages: Languages,
+    beam: int,
+    sources: Sequence[str],
+    references: Sequence[str],
+    rounds: int,
+) -> list[Row]:
+    engines: tuple[DecodingEngine, ...] = ("transformers", "ctranslate2")
+    ways = {name: searcher(bundle, languages, MeasurementSettings(beam=beam, engine=name)) for name in engines}
+    alone = searcher(bundle, languages, MeasurementSettings(beam=beam, engine="ctranslate2"))
+    assert isinstance(alone, FastTranslator)
+    alone.completes = False
+    every = {**ways, **({ALONE: alone} if beam > 1 else {})}
+    for translate in every.values():
+        translate(sources[:BATCH], BATCH)
+    passes = [{name: _pass(translate, sources) for name, translate in every.items()} for _ in range(rounds)]
+    return [_row(beam, name, passes, references, languages.target) for name in every]
+
+
+def _row(beam: int, name: str, passes: Sequence[Mapping[str, Pass]], references: Sequence[str], language: str) -> Row:
+    first, own = passes[0]["transformers"], passes[0][name]
+    whole = name != ALONE
+    return Row(
+        beam,
+        name,
+        statistics.median(len(references) / each[name].seconds for each in passes),
+        statistics.median(each["transformers"].processor / each[name].processor for each in passes),
+        sum(a == b for a, b in zip(first.texts, own.texts, strict=True)) if whole else None,
+        corpus_scores(own.texts, references, language, ["BLEU"])["BLEU"].value if whole else None,
+        own.cut,
+        own.again,
+    )
+
+
+def _pass(translate: Translator, sources: Sequence[str]) -> Pass:
+    found: list[str] = []
+    started = time.perf_counter()
+    processor = _processor(lambda: found.extend(translate(sources, BATCH)))
+    seconds = time.perf_counter() - started
+    again = translate.again if isinstance(translate, FastTranslator) else None
+    return Pass(processor, seconds, found, translate.cut, again)
+
+
+def _processor(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+if __name__ == "__main__":
+    main()
