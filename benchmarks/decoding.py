@@ -121,11 +121,15 @@ def _rows(
     rounds: int,
 ) -> list[Row]:
     engines: tuple[DecodingEngine, ...] = ("transformers", "ctranslate2")
-    ways = {name: searcher(bundle, languages, MeasurementSettings(beam=beam, engine=name)) for name in engines}
+    ways: dict[str, Translator] = {
+        name: searcher(bundle, languages, MeasurementSettings(beam=beam, engine=name)) for name in engines
+    }
     alone = searcher(bundle, languages, MeasurementSettings(beam=beam, engine="ctranslate2"))
     assert isinstance(alone, FastTranslator)
     alone.completes = False
-    every = {**ways, **({ALONE: alone} if beam > 1 else {})}
+    every: dict[str, Translator] = {**ways}
+    if beam > 1:
+        every[ALONE] = alone
     for translate in every.values():
         translate(sources[:BATCH], BATCH)
     passes = [{name: _pass(translate, sources) for name, translate in every.items()} for _ in range(rounds)]

@@ -60,7 +60,7 @@ def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
     """Whether its dev scores are of translations that the model alone writes: adapters stand beside its weights."""
     if isinstance(recipe, FinetuneRecipe):
         return recipe.objective.needs_pairs and recipe.training.train != "adapters"
-    return any(objective.kind == "translation" for objective in recipe.objectives)
+    return any(objective.needs_pairs for objective in recipe.objectives)
 
 
 def _has(step: Step) -> bool:
