@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from subgraft.errors import UserError
+from subgraft.generators import generator as generators
 from subgraft.generators.description import GeneratorOrigin, check_origin, table_digest
 from subgraft.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator, mix, save_generators
 from subgraft.similar_tokens.finder import SimilarTokens
@@ -151,3 +152,33 @@ def test_a_damaged_generator_is_told(tmp_path: Path, name: str, content: bytes |
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=complaint):
         load_generator(tmp_path, "decoder")
+
+
+@pytest.mark.parametrize("kind", ["att", "patt"])
+def test_a_large_table_of_which_few_rows_are_used(kind: GeneratorKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights and gradients are those of all rows; what is multiplied is what is used."""
+    torch.manual_seed(0)
+    similar, table = _similar(_random_rows(3, count=4)), torch.randn(SIZE, DIMENSION, requires_grad=True)
+    multiplied = list[int]()
+
+    def linear(rows: Tensor, weight: Tensor) -> Tensor:
+        multiplied.append(len(rows))
+        return rows @ weight.T
+
+    def outcome() -> list[Tensor]:
+        generator = Generator(kind, DIMENSION)
+        generator.draw(1)
+        weights = generator.mixing_weights(table, similar)
+        weights.square().sum().backward()
+        found = [weights.detach(), generator.weight.grad, table.grad]
+        table.grad = None
+        return [tensor for tensor in found if tensor is not None]
+
+    monkeypatch.setattr("subgraft.generators.generator.F.linear", linear)
+    whole = outcome()
+    monkeypatch.setattr(generators, "LARGE_TABLE", SIZE)
+    monkeypatch.setattr(generators, "ROWS_TO_A_PAIR", 0)
+    used = outcome()
+    assert multiplied == [SIZE, len(similar.token_ids.unique())] and multiplied[1] < SIZE
+    assert len(whole) == 3
+    torch.testing.assert_close(used, whole)

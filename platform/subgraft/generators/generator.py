@@ -33,6 +33,9 @@ from subgraft.objectives.lexicon import TableName
 from subgraft.similar_tokens.finder import Relation, SimilarTokens
 
 GeneratorKind = Literal["avg", "att", "patt"]
+# Of a table of so many rows the used ones are picked out before they are multiplied, where there are so many rows to a
+# pair: to pick out more costs more than the product (benchmarks/generator_scores.py).
+LARGE_TABLE, ROWS_TO_A_PAIR = 100_000, 8
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,23 @@ class Generator(nn.Module):
     def mixing_weights(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
         """Weights [nnz] of each similar token, from the upstream input table [V, d].
 
-        Scores of all entries are one [V, d] x [d, heads] product, so no |Sm| x d block is ever made.
+        Scores of all entries are one [V, d] x [d, heads] product, so no |Sm| x d block is ever made; of a large table,
+        of which a training step uses few rows, only those are multiplied.
         """
         counts = similar.counts[similar.rows].to(table.dtype)
         if self.kind == "avg":
             return 1.0 / counts
         head = similar.relations if self.kind == "patt" else torch.zeros_like(similar.relations)
         with torch.autocast(table.device.type, enabled=False):
-            scores = F.linear(table, self.weight.to(table.dtype))
-            weights = _ragged_softmax(scores[similar.token_ids, head], similar)
+            weights = _ragged_softmax(self._scores(table, similar.token_ids, head), similar)
         return weights / counts if self.literal_equation else weights
+
+    def _scores(self, table: Tensor, tokens: Tensor, head: Tensor) -> Tensor:
+        """Of pairs [nnz] of an upstream token and a head."""
+        if len(table) >= LARGE_TABLE and len(tokens) * ROWS_TO_A_PAIR < len(table):
+            used, tokens = torch.unique(tokens, return_inverse=True)
+            table = table[used]
+        return F.linear(table, self.weight.to(table.dtype))[tokens, head]
 
     def forward(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
         """Generated embeddings [n, d]."""
