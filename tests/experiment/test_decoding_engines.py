@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from small_experiments import TINY, finish, written
+from small_experiments import TINY, finish, tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
@@ -21,7 +21,7 @@ from subgraft.stages.kept_weights import CURVE
 from subgraft.store.step import in_order, made_by
 
 FAST = ("evaluation.engine=ctranslate2", "pretrain.dev_engine=ctranslate2", "finetune.dev_engine=ctranslate2")
-SHORT = ("pretrain.epochs=12", "evaluation.beam=2", "evaluation.upstream_sentences=3")
+SHORT = ("pretrain.epochs=8", "evaluation.beam=2", "evaluation.by_token_count=false")
 MASKED = (
     "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
     "upstream.objectives=[{kind: masked}]",
@@ -107,3 +107,25 @@ def test_where_it_is_not_installed_nothing_is_begun(tmp_path: Path, monkeypatch:
         with pytest.raises(UserError, match="CTranslate2 is not installed") as refused:
             require_libraries(planned(tmp_path, change).experiment)
         assert refused.value.where == change.partition("=")[0]
+
+
+def test_continuations_are_the_same_too_and_timed_as_they_are_made(tmp_path: Path) -> None:
+    config = tiny(
+        task="continuation",
+        languages="{source: de, target: de}",
+        upstream="{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
+        model="{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
+        pretrain="{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
+        systems="[{name: plain, vocabulary: upstream}]",
+    )
+    found = []
+    for name, changes in (("transformers", ()), ("ctranslate2", (FAST[0], "evaluation.speed_measured=in-translation"))):
+        folder = tmp_path / name
+        folder.mkdir()
+        pipeline, store = finish(written(folder, config), *changes)
+        evaluation = store.path(pipeline.systems[0].evaluate)
+        measured = json.loads((evaluation / "evaluation.json").read_text())
+        assert measured["speed"]["sentences"] == 2 and measured["speed"]["median"] > 0
+        assert ("searched_again" in measured) == (name == "ctranslate2")
+        found.append(((evaluation / "continuations.txt").read_text(), measured["bits_per_character"]))
+    assert found[0] == found[1]
