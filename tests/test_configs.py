@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from subgraft.config.conditioning import VariantName
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_facts import names_with
@@ -66,7 +68,14 @@ def test_who_reads_a_domains_text_is_compared_with_the_old_vocabulary_that_reads
     assert experiment.downstream.text is not None
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"domain-text.yaml", *TRANSFERRED}))
+def test_every_way_of_reading_a_class_is_compared_with_both_vocabularies() -> None:
+    experiment = load(CONFIGS / "conditioning.yaml", Experiment)
+    for vocabulary in ("upstream", "downstream"):
+        ways = [system.conditioning for system in experiment.systems if system.vocabulary == vocabulary]
+        assert ways == [None, *ways[1:]] and set(ways[1:]) == set(get_args(VariantName))
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"conditioning.yaml", "domain-text.yaml", *TRANSFERRED}))
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)
     systems = {system.name: system for system in experiment.systems}
@@ -172,7 +181,7 @@ def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
         (["downstream.corpus=everyday"], "needs a downstream corpus of kind squad, which 'everyday' is not"),
         (["upstream.corpus=squad"], "squad holds a task's questions"),
         (["task=translation", "downstream.corpus=everyday"], "translation is between two languages"),
-        (["task=summaries"], "expected 'translation', 'question-generation', 'text-to-text' or 'continuation'"),
+        (["task=summaries"], "expected 'translation', 'question-generation', 'text-to-text', 'continuation' or "),
     ],
 )
 def test_tasks_and_corpora_that_do_not_go_together_are_refused(changes: list[str], complaint: str) -> None:

@@ -14,8 +14,10 @@ from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.inference.translate import Progress
+from subgraft.inference.write_text import Writer
 from subgraft.models.families import Family, family_of
 from subgraft.models.hub import read_config, require_model
+from subgraft.objectives.conditioned import classes_read
 from subgraft.stages.continuation import continuer
 from subgraft.stages.evaluate import translator
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -51,7 +53,10 @@ def generate(
     max_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
-    """As `translate`; a model without an encoder continues each text, by `max_tokens` at most."""
+    """As `translate`; a model without an encoder continues each text, by `max_tokens` at most.
+
+    One that writes for classes takes the label of a class in place of each text.
+    """
     asked = _asked(model, texts, languages, beam, batch_size)
     return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, progress=progress))
 
@@ -113,6 +118,9 @@ def _of_model(model: Model, asked: _Asked) -> list[str]:
     asked.require_fitting(translates=translates)
     if translates:
         return translator(bundle, languages, settings)(asked.texts, settings.batch_size, asked.progress)
+    if family_of(bundle.model).has_source:
+        write = Writer(bundle, settings, asked.max_tokens or bundle.max_positions)
+        return write(classes_read(bundle, ()).encode(asked.texts), asked.progress)
     return continuer(bundle, languages, settings, asked.max_tokens)(asked.texts, settings.batch_size, asked.progress)
 
 

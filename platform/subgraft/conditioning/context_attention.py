@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
-from subgraft.conditioning.variant import Memory, Variant
+from subgraft.conditioning.variant import Memory, Variant, all_targets
 from subgraft.errors import UserError
 
 
@@ -38,6 +38,7 @@ class ContextAttention(Variant):
         top: Tensor = language_model.base_model(
             encoder_hidden_states=memory.states,
             encoder_attention_mask=memory.mask,
+            attention_mask=all_targets(cache, inputs),
             past_key_values=cache,
             use_cache=cache is not None,
             **inputs,

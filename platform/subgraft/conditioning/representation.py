@@ -11,7 +11,7 @@ from torch.nn.functional import layer_norm
 from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
 from subgraft.conditioning.source_decoder import SourceDecoder
-from subgraft.conditioning.variant import Heads, Memory, Variant, own_cache
+from subgraft.conditioning.variant import Heads, Memory, Variant, all_targets, own_cache
 
 
 class Representation(Variant):
@@ -33,7 +33,11 @@ class Representation(Variant):
     ) -> Tensor:
         own = None if cache is None else own_cache(cache)
         layers = language_model.base_model(
-            past_key_values=own, use_cache=cache is not None, output_hidden_states=True, **inputs
+            attention_mask=all_targets(cache, inputs),
+            past_key_values=own,
+            use_cache=cache is not None,
+            output_hidden_states=True,
+            **inputs,
         ).hidden_states
         states: Tensor = self.write(self.decoder(self.read(self.mixed(layers)), memory, cache))
         return states

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
 from subgraft.conditioning.source_decoder import SourceDecoder, sinusoids
-from subgraft.conditioning.variant import Heads, Memory, Variant, own_cache
+from subgraft.conditioning.variant import Heads, Memory, Variant, all_targets, own_cache
 
 
 class SimpleFusion(Variant):
@@ -34,6 +34,7 @@ class SimpleFusion(Variant):
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
     ) -> Tensor:
         seen = 0 if cache is None else own_cache(cache).get_seq_length()
+        visible = all_targets(cache, inputs)
         embedded = inputs.get("inputs_embeds")
         if embedded is None:
             embedded = language_model.get_input_embeddings()(inputs["input_ids"])
@@ -41,7 +42,7 @@ class SimpleFusion(Variant):
         scored = self.score(self.decoder(self.norm(self.read(embedded)) + positions, memory, cache))
         own = None if cache is None else own_cache(cache)
         top: Tensor = language_model.base_model(
-            past_key_values=own, use_cache=cache is not None, **inputs
+            attention_mask=visible, past_key_values=own, use_cache=cache is not None, **inputs
         ).last_hidden_state
         fused: Tensor = top + scored
         return fused

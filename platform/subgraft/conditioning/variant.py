@@ -76,6 +76,14 @@ def attended(memory: Memory, targets: int) -> Tensor:
     return torch.cat([memory.mask, memory.mask.new_ones(len(memory.mask), targets)], dim=1)
 
 
+def all_targets(cache: EncoderDecoderCache | None, inputs: dict[str, Any]) -> Tensor:
+    """The mask [B, T so far] of a target of which nothing is hidden: padding stands behind all that counts."""
+    seen = 0 if cache is None else cache.get_seq_length()
+    count, length = length_of(inputs)
+    given: Tensor = next(iter(inputs.values()))
+    return torch.ones(count, seen + length, dtype=torch.long, device=given.device)
+
+
 def own_cache(cache: EncoderDecoderCache | None) -> DynamicCache:
     """The keys and values of the target so far; an empty one where none are kept."""
     return DynamicCache() if cache is None else cache.self_attention_cache

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from subgraft.config.base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.config.comparison import Comparison
+from subgraft.config.conditioning_agreement import require_conditioned_systems
 from subgraft.config.initialiser_facts import LEARNINGS, facts_of, names_with
 from subgraft.config.models import families_for
 from subgraft.config.new_rows_agreement import (
@@ -299,6 +300,7 @@ CHECKS = (
     require_corpus_of_task,
     require_text_of_task,
     require_model_of_task,
+    require_conditioned_systems,
     require_changing_tables,
     require_both_sides_to_share,
     require_new_tokens,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.base import Seed, Settings, SideName, VocabularyMode
+from subgraft.config.conditioning import ClassConditioningSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
@@ -19,7 +20,7 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.models import ModelSettings
-from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
@@ -43,6 +44,7 @@ class Comparison(Settings):
     cleaning: which training pairs are kept.
     upstream: what the model is pretrained on, or the checkpoint.
     downstream: the task's corpus and vocabulary.
+    conditioning: how systems with `conditioning` read a class, in the task of that kind.
     joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
     model: the size of a model that is pretrained here.
     pretrain: the training of the upstream model.
@@ -80,6 +82,9 @@ class Comparison(Settings):
     cleaning: Cleaning = Cleaning()
     upstream: UpstreamSettings
     downstream: DownstreamSettings
+    conditioning: ClassConditioningSettings = Field(
+        default=ClassConditioningSettings(), exclude_if=lambda given: given == ClassConditioningSettings()
+    )
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
     pretrain: PretrainSettings
@@ -123,7 +128,7 @@ class Comparison(Settings):
         return given if isinstance(given, Languages) else self.languages
 
     @property
-    def finetuned_on(self) -> ObjectiveSettings:
+    def finetuned_on(self) -> TaskObjectiveSettings:
         """How the task's text is learnt."""
         return TASKS[self.task].finetuned_on.after(self.upstream.objectives)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
@@ -87,6 +88,17 @@ SourceSettings: TypeAlias = Annotated[
 ]
 
 
+class ClassConditioningSettings(Settings):
+    """How all systems with `conditioning` read the class that they write for.
+
+    vectors: how many rows a class has. Dropout of attention takes the whole of a source that has but one.
+    decoder: of simple-fusion and representation, the decoder that reads the class.
+    """
+
+    vectors: Annotated[int, Field(ge=1, le=1024)] = 1
+    decoder: StackSettings = StackSettings()
+
+
 class ConditioningSettings(Settings):
     """How a language model reads a source (Ziegler et al., 2019).
 
@@ -102,6 +114,14 @@ class ConditioningSettings(Settings):
     variant: VariantName
     source: SourceSettings
     decoder: StackSettings = StackSettings()
+
+    @classmethod
+    def of_classes(
+        cls, variant: VariantName, classes: Sequence[str], settings: ClassConditioningSettings
+    ) -> ConditioningSettings:
+        """Of a class, among these labels."""
+        source = ClassSourceSettings(classes=tuple(classes), vectors=settings.vectors)
+        return cls(variant=variant, source=source, decoder=settings.decoder)
 
     @model_validator(mode="after")
     def _consistent(self) -> ConditioningSettings:

@@ -21,6 +21,21 @@ def _offered(metrics: tuple[str, ...]) -> tuple[str, ...]:
     return metrics
 
 
+class DrawSettings(Settings):
+    """How tokens are drawn from a model, where text is sampled.
+
+    temperature: logits are divided by it.
+    top_k: tokens are drawn from the so many likeliest; from all at 0.
+    top_p: tokens are drawn from the likeliest ones whose probabilities first sum up to it.
+    seed: of what is drawn.
+    """
+
+    temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = 0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Seed = 1
+
+
 class MeasurementSettings(Settings):
     """How one model is measured on one text.
 
@@ -35,6 +50,8 @@ class MeasurementSettings(Settings):
     models that CTranslate2 has not are left to transformers. Speeds of the two are not to be compared.
     speed_measured: apart, in passes over speed_sentences for speed alone; or in the pass that makes the outputs, where
     sentences of one length are translated together. Speeds of the two are not to be compared.
+    draw: how text is sampled for a class, in place of beam search.
+    no_repeat_ngrams: no so many tokens come twice in what is written for a class; any may where not given.
     metrics: further metrics, by the names under which installed packages offer them (entry points of the group
     subgraft.metrics).
     """
@@ -49,6 +66,10 @@ class MeasurementSettings(Settings):
     engine: DecodingEngine = Field(default="transformers", exclude_if=lambda given: given == "transformers")
     speed_measured: Literal["apart", "in-translation"] = Field(
         default="apart", exclude_if=lambda given: given == "apart"
+    )
+    draw: DrawSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    no_repeat_ngrams: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, exclude_if=lambda given: given is None
     )
     metrics: Annotated[tuple[str, ...], AfterValidator(_offered)] = Field(
         default=(), exclude_if=lambda given: not given

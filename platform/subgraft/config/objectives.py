@@ -162,8 +162,30 @@ class CausalSettings(AnyObjective):
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 
 
+class ConditionedSettings(AnyObjective):
+    """Each token of a line given those before it, and a source of the line (Ziegler et al., 2019).
+
+    separator: the special token, by its role, that a line stands between.
+    """
+
+    kind: Literal["conditioned"] = "conditioned"
+    separator: Literal["eos", "bos"] = "eos"
+
+    continues = True
+
+    def after(self, pretrained: Sequence[AnyObjective]) -> Self:
+        """Lines end as those did that the language model was pretrained on."""
+        ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
+        return self.model_copy(update={"separator": ends[0]}) if ends else self
+
+
 ObjectiveSettings = Annotated[
     TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
+]
+# What a task's text may be learnt by: nobody is pretrained with a source that is no text.
+TaskObjectiveSettings = Annotated[
+    TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings | ConditionedSettings,
+    Field(discriminator="kind"),
 ]
 # How one objective was written before there could be several, and where its settings stood.
 BEFORE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}

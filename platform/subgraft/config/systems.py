@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, VocabularyMode
+from subgraft.config.conditioning import VariantName
 from subgraft.config.initialiser_facts import (
     LEARNINGS,
     AnyInitialiser,
@@ -50,6 +51,8 @@ class System(Settings):
     train: what this system's finetuning trains, in place of finetune.train.
     rows_first: what the new rows alone are trained on before the finetuning, the body as it is (rows_first_training):
     the domain's text, as in `text`.
+    conditioning: how the system's language model reads the class that it writes for, in `task: class-conditional`
+    (variants: conditioning); without it, the system writes without knowing the class.
     text: what the finetuning reads of downstream.text beside the task's own text: copied, target text with copies of
     itself as its source; back-translated, with translations of it (back_translation); denoised, target text from its
     noised self, for models that were pretrained so; or lines, more of what `task: continuation` reads.
@@ -77,6 +80,7 @@ class System(Settings):
     )
     train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
     rows_first: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
+    conditioning: VariantName | None = Field(default=None, exclude_if=lambda given: given is None)
     text: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property

@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from subgraft.config.base import MetricName
-from subgraft.config.objectives import CausalSettings, ObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import (
+    CausalSettings,
+    ConditionedSettings,
+    TaskObjectiveSettings,
+    TranslationSettings,
+)
 
-TaskName = Literal["translation", "question-generation", "text-to-text", "continuation"]
+TaskName = Literal["translation", "question-generation", "text-to-text", "continuation", "class-conditional"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,8 @@ class TaskFacts:
     """called: the task in words.  of_questions: whether its corpus holds questions on passages (squad), whose pairs
     have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs are
     scored by; none of a task that is judged by bits per character.  finetuned_on: how its text is learnt; what needs no
-    pairs is of one text in one language, which a decoder alone continues.  hub_tag: what the Hugging Face hub calls it.
+    pairs is of one text in one language, which a decoder alone continues.  of_classes: whether each segment of its
+    corpus has the label of a class, which the text is written for.  hub_tag: what the Hugging Face hub calls it.
     defaults: settings that it needs otherwise than translation does, by their group.
     """
 
@@ -28,12 +34,17 @@ class TaskFacts:
     hub_tag: str
     metrics: tuple[MetricName, ...]
     of_questions: bool = False
+    of_classes: bool = False
     two_languages: bool = False
-    finetuned_on: ObjectiveSettings = field(default_factory=TranslationSettings)
+    finetuned_on: TaskObjectiveSettings = field(default_factory=TranslationSettings)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 _OF_TEXT: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
+_BY_BITS: Mapping[str, Mapping[str, Any]] = {
+    "finetune": {"select": "likelihood"},
+    "evaluation": {"calibration": False, "by_token_count": False},
+}
 # A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
 # pairs.
 _ANY_LENGTH = {"max_characters": None, "max_ratio": None}
@@ -53,7 +64,15 @@ TASKS: Mapping[TaskName, TaskFacts] = {
         "text-generation",
         (),
         finetuned_on=CausalSettings(packed=False),
-        defaults={"finetune": {"select": "likelihood"}, "evaluation": {"calibration": False, "by_token_count": False}},
+        defaults=_BY_BITS,
+    ),
+    "class-conditional": TaskFacts(
+        "Class-conditional generation",
+        "text-generation",
+        (),
+        of_classes=True,
+        finetuned_on=ConditionedSettings(),
+        defaults=_BY_BITS,
     ),
 }
 

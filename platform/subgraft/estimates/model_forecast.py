@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from subgraft.config.base import SideName
+from subgraft.config.conditioning import ConditioningSettings
 from subgraft.estimates.memory_estimate import Dimensions
 from subgraft.estimates.workload import known_tokenizer
 from subgraft.models.families import family_of
@@ -19,12 +20,15 @@ from subgraft.models.parameter_count import (
     count_parameters,
     described,
     vocabulary_sizes,
+    with_source,
     with_vocabularies,
 )
 from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
-from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithVocabularies
+from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithClasses, WithVocabularies
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.store import Store
+from subgraft.text.classes import class_labels
+from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.alignment import new_tokens
 
 if TYPE_CHECKING:
@@ -48,6 +52,9 @@ def model_config(store: Store, step: Step) -> Config:
         case WithVocabularies(sides):
             new = {side: vocabulary_size(store, step, f"vocabulary/{side}") for side in sides}
             return with_vocabularies(model_config(store, step.inputs["model"]), new)
+        case WithClasses(variant, settings):
+            conditioning = ConditioningSettings.of_classes(variant, _classes(store, step), settings)
+            return with_source(model_config(store, step.inputs["model"]), conditioning)
         case Unchanged():
             return model_config(store, step.inputs["model"])
         case change:
@@ -75,6 +82,12 @@ def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
     if "vocabulary" in adapted.inputs:
         return vocabulary_size(store, adapted, "vocabulary")
     return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
+
+
+def _classes(store: Store, step: Step) -> tuple[str, ...]:
+    """Those of the step's corpus; two, whatever they are called, as long as there is none."""
+    corpus = step.inputs["corpus"]
+    return class_labels(Corpus.open(store.path(corpus))).labels if store.find(corpus) is not None else ("", " ")
 
 
 @dataclass(frozen=True)

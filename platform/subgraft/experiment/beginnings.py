@@ -13,11 +13,12 @@ from subgraft.config.base import SideName, Split, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
+from subgraft.config.tasks import TASKS
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 from subgraft.experiment.adapted_vocabularies import adapted_vocabulary_step
 from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.given_vocabulary import given_vocabulary_step, language_exponent
-from subgraft.experiment.preflight import require_checkpoint, require_corpus
+from subgraft.experiment.preflight import require_checkpoint, require_classes, require_corpus
 from subgraft.experiment.text_beside import text_step
 from subgraft.files import file_digest
 from subgraft.models.hub import pinned, with_revision
@@ -74,6 +75,7 @@ class Beginnings:
             ("train", "dev", "test"),
             pairs=pairs,
             one_text=not pairs,
+            classes=TASKS[experiment.task].of_classes,
         )
 
     @cached_property
@@ -229,14 +231,17 @@ class Beginnings:
         *,
         pairs: bool,
         one_text: bool = False,
+        classes: bool = False,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
-        sides.  one_text: whether it must have one.
+        sides.  one_text: whether it must have one.  classes: whether its segments must have the label of a class.
         """
         experiment = self.experiment
         source = experiment.corpora[name]
         resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
+        if classes:
+            require_classes(resolved, name)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from subgraft import stages
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
 from subgraft.config.systems import System
 from subgraft.experiment.decoding import with_engine
@@ -23,7 +23,7 @@ from subgraft.synthetic.tag import require_tag
 class MadeText(ReverseModel):
     """Builds these steps; systems that read the same text share them."""
 
-    def learnt_by(self, use: TextUse | None) -> ObjectiveSettings | None:
+    def learnt_by(self, use: TextUse | None) -> TaskObjectiveSettings | None:
         """How a finetuning learns the text that it reads so, if it reads any."""
         experiment = self.experiment
         if use == "denoised":

@@ -10,6 +10,7 @@ from subgraft.config.base import SideName, StaticAlgorithm
 from subgraft.config.initialiser_facts import LearningName, facts_of, package_of
 from subgraft.config.plugins import METRICS, packages
 from subgraft.config.systems import System
+from subgraft.experiment.conditioned_models import conditioned_step
 from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.generator_steps import generator_step
 from subgraft.experiment.learnt_rows import vocadt_step
@@ -137,6 +138,7 @@ class Pipeline(Measurements):
         transfer = self._transfer(system, seed, whole, generator) if experiment.vocabulary_mode(system) else None
         phase = FirstPhase(share=system.tables_first, sides=experiment.sides) if system.tables_first else None
         begun = self.rows_first(system, transfer, whole) or transfer or whole
+        begun = conditioned_step(self, system, seed, begun)
         inputs = {"model": begun, "corpus": self.downstream_corpus}
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"

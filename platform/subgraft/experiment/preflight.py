@@ -52,6 +52,15 @@ def require_corpus(
             source.size(split)
 
 
+def require_classes(source: ResolvedSource, name: str) -> None:
+    """Raises UserError for a corpus whose segments have no label of a class, or several."""
+    labels = [field.name for field in source.fields if field.kind == "label"]
+    if len(labels) != 1:
+        hint = "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."
+        what = f"it has {len(labels)} fields of kind label, where one is needed that is written for"
+        raise UserError(what, where=f"corpora.{name}", hint=hint)
+
+
 def require_libraries(experiment: Experiment) -> None:
     """Raises UserError where the experiment needs DeepSpeed, peft or CTranslate2, and it is not installed here."""
     if experiment.runtime.zero_stage is not None and find_spec("deepspeed") is None:

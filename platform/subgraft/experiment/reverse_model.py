@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft import stages
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.errors import UserError
@@ -78,7 +78,7 @@ def _reversed(corpus: Step, languages: Languages) -> Step[ReversedRecipe]:
     return Step(stages.REVERSED, f"{corpus.name}, reversed", ReversedRecipe(languages=languages), {"corpus": corpus})
 
 
-def _require_reverse(directory: Path, wanted: Languages, learnt: ObjectiveSettings) -> None:
+def _require_reverse(directory: Path, wanted: Languages, learnt: TaskObjectiveSettings) -> None:
     """Raises UserError for a model that does not translate, or from or into another language than is wanted.
 
     learnt: the objective of models that translate.

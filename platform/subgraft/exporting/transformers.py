@@ -19,6 +19,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
+from subgraft.errors import UserError
 from subgraft.exporting import two_vocabularies
 from subgraft.models.bundle import ROOM, Bundle
 from subgraft.models.families import SequenceFormat, family_of
@@ -40,10 +41,13 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     """Write weights, generation settings and tokenizer to an empty directory.
 
     languages: of models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, and for a special token that the vocabulary lacks.
+    neither says, for a special token that the vocabulary lacks, and for a language model with a source.
     """
     directory = require_model(model)
     bundle = Bundle.load(directory)
+    if family_of(bundle.model).has_source:
+        hint = "`subgraft generate` writes with it."
+        raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
     form = bundle.sequence_format(languages or told_languages(directory))
     _set_generation(bundle, form)
     save_without_tokenizers(bundle.model, out)

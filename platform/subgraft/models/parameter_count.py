@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from subgraft.errors import UserError
 from subgraft.models.families import Config, Parameters, family_named, family_of
+from subgraft.models.families.conditional import with_source
 
 if TYPE_CHECKING:
     from subgraft.config.base import SideName
@@ -14,7 +15,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Parameters", "as_both_sides", "count_parameters", "described", "vocabulary_sizes", "with_vocabularies"]
+__all__ = [
+    "Parameters",
+    "as_both_sides",
+    "count_parameters",
+    "described",
+    "vocabulary_sizes",
+    "with_source",
+    "with_vocabularies",
+]
 
 
 def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:

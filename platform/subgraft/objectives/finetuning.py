@@ -9,16 +9,18 @@ import numpy as np
 from torch import nn
 
 from subgraft.config.base import SideName
-from subgraft.config.objectives import CausalSettings, ObjectiveSettings
+from subgraft.config.objectives import CausalSettings, ConditionedSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.causal import CausalScores, Lines, begin_with, padding_of, separator_of
+from subgraft.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, classes_read
 from subgraft.objectives.dev_scores import DevScores
 from subgraft.objectives.objective import Request
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.stack import StackBatch, StackLoss, collate
 from subgraft.text.batches import evenly_spaced_places
+from subgraft.text.classes import class_labels
 
 
 class TrainedText(Protocol):
@@ -61,7 +63,7 @@ class PairsToTrain(Seq2SeqData):
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
 
     @classmethod
-    def of(cls, settings: ObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsToTrain:
+    def of(cls, settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsToTrain:
         del settings
         return cls(request, training)
 
@@ -75,7 +77,7 @@ class PairsOfTask(PairsToTrain):
         self._dev = list(request.corpus.pairs("dev"))
 
     @classmethod
-    def of(cls, settings: ObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsOfTask:
+    def of(cls, settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsOfTask:
         del settings
         return cls(request, training)
 
@@ -127,12 +129,44 @@ class LinesOfTask(LinesToTrain):
         return CausalScores(bundle, self._dev, self._separator, self._training)
 
 
+class ClassesOfTask(SourcedLines):
+    """The lines of a task, each with the class that it was written for."""
+
+    def __init__(self, settings: ConditionedSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, bundle = request.corpus, request.bundle
+        text, labels = corpus.text("train", corpus.text_of("decoder")), class_labels(corpus)
+        classes = list(corpus.lines("train", labels.field))
+        count = training.pairs
+        if count is not None and count < len(text):
+            places = evenly_spaced_places(len(text), count)
+            text, classes = text.take(places), [classes[place] for place in places]
+        self._separator, self._training = separator_of(bundle.decoder, settings), training
+        self._classes = classes_read(bundle, labels.labels)
+        sources = self._classes.encode(classes)
+        limit = min(training.max_length, bundle.max_positions)  # less than of a text alone, where a source is prepended
+        super().__init__(text, sources, bundle, self._separator, limit, training.batch_unit)
+        self.cut = int((~self.whole).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
+        dev = corpus.text("dev", corpus.text_of("decoder"))
+        self._dev = list(dev[: training.dev_sentences])
+        self._dev_classes = list(corpus.lines("dev", labels.field))[: training.dev_sentences]
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        begin_with(bundle.model, self._separator)
+        return SourcedLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> SourcedScores:
+        sources = self._classes.encode(self._dev_classes)
+        return SourcedScores(bundle, self._dev, sources, self._separator, self._training)
+
+
 FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] = {
     "translation": PairsOfTask.of,
     "causal": LinesOfTask,
+    "conditioned": ClassesOfTask,
 }
 
 
-def task_text(settings: ObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
+def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
     """The text of a task that is learnt by this objective."""
     return FINETUNINGS[settings.kind](settings, request, training)

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from subgraft.config.base import SideName
-from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.denoised_lines import DenoisedLines
@@ -84,7 +84,7 @@ BESIDE: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = 
 
 
 def with_text(
-    task: TaskText, objective: ObjectiveSettings, request: Request, training: FinetuneSettings
+    task: TaskText, objective: TaskObjectiveSettings, request: Request, training: FinetuneSettings
 ) -> TextBeside | TextAlone:
     """A task's text with that of the request's corpus beside it, in the share of each batch that the training says."""
     text = BESIDE[objective.kind](objective, request, training)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.recipes.recipe import Recipe
 
 
@@ -23,7 +23,7 @@ class EvaluateRecipe(Recipe):
     evaluation: MeasurementSettings
     speed: bool = Field(default=True, exclude_if=bool)
     split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
-    objective: ObjectiveSettings = Field(
+    objective: TaskObjectiveSettings = Field(
         default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
     )
     packages: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.recipes.trained import Beside, EpochsOver, KnownSizes, TrainedRecipe
 
@@ -45,14 +45,14 @@ class FinetuneRecipe(TrainedRecipe):
     attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
-    objective: ObjectiveSettings = Field(
+    objective: TaskObjectiveSettings = Field(
         default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
     )
 
-    text_objective: ObjectiveSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    text_objective: TaskObjectiveSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
-    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
+    def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
         return (self.objective,)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from subgraft.config.base import Settings, SideName
+from subgraft.config.conditioning import ClassConditioningSettings, VariantName
 from subgraft.config.models import ModelSettings
 
 
@@ -36,11 +37,19 @@ class WithVocabularies:
 
 
 @dataclass(frozen=True)
+class WithClasses:
+    """The language model that is the step's input `model`, with the classes of its input `corpus` to write for."""
+
+    variant: VariantName
+    settings: ClassConditioningSettings
+
+
+@dataclass(frozen=True)
 class Unchanged:
     """A model of the same shape as the input `model`."""
 
 
-ModelChange: TypeAlias = TakenOver | Made | OnBothSides | WithVocabularies | Unchanged
+ModelChange: TypeAlias = TakenOver | Made | OnBothSides | WithVocabularies | WithClasses | Unchanged
 
 
 class Recipe(Settings):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from subgraft.config.base import Settings, SideName
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.config.training import SelectName
 from subgraft.recipes.recipe import Recipe
 
@@ -89,6 +89,6 @@ class ReportRecipe(Recipe):
     bootstrap_samples: int
     select: SelectName
     settings: dict[str, Any]
-    objective: ObjectiveSettings = Field(
+    objective: TaskObjectiveSettings = Field(
         default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
     )

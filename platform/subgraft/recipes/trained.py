@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
 from subgraft.config.base import SideName
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.recipes.recipe import Recipe
 
@@ -66,7 +66,7 @@ class TrainedRecipe(Recipe):
     seed: int
 
     @property
-    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
+    def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
         """What decides which text is an example: of a task, the pairs of its corpus."""
         return (TranslationSettings(),)
 

@@ -201,7 +201,7 @@ def _cost_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         [Column("system", "left"), *map(Column, (*headings, *times))],
         rows,
         "Length, speed and cost; means over seeds",
-        f"Prompts per second: first halves of test lines continued by search, in batches of {data.speed_batch_size}.",
+        f"Prompts per second: {data.prompts}, in batches of {data.speed_batch_size}.",
         *busy_notes(data),
     )
 
@@ -213,4 +213,4 @@ def _examples(data: ReportData) -> Table:
         rows.append([prompt, "the text itself", data.references[place]])
         rows += [["", name, data.results(name)[0].continuations[place]] for name in data.system_names]
     columns = [Column("prompt", "left"), Column("system", "left"), Column("continuation", "left")]
-    return table(columns, rows, "Prompts are the first halves of test lines")
+    return table(columns, rows, f"Prompts are {data.prompts}")

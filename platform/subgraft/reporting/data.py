@@ -264,6 +264,7 @@ class ReportData:
     rows: every system under every seed, in the order in which they are to be shown.
     select: what decided which weights of a finetuning were kept.
     text: what was beside the task's pairs, by side.
+    prompts: what models that continue text wrote behind.
     """
 
     title: str
@@ -285,6 +286,7 @@ class ReportData:
     bootstrap_seed: int = 1
     select: SelectName = "bleu"
     text: tuple[TextFacts, ...] = ()
+    prompts: str = "the first halves of test lines"
 
     @property
     def generated(self) -> bool:

@@ -11,6 +11,7 @@ from subgraft.recipes.back_translated import BackTranslatedRecipe
 from subgraft.recipes.build import BuildRecipe
 from subgraft.recipes.capacity import CapacityRecipe
 from subgraft.recipes.checkpoint import CheckpointRecipe
+from subgraft.recipes.condition import ConditionRecipe
 from subgraft.recipes.copied import CopiedRecipe
 from subgraft.recipes.corpus import CorpusRecipe
 from subgraft.recipes.curve import CurveRecipe
@@ -62,6 +63,7 @@ MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe,
 VOCADT = Stage("vocadt", 1, "vocadt", VocadtRecipe, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)
 ROWS_FIRST = Stage("rows-first", 1, "finetune", RowsFirstRecipe, distributed=True, accelerated=True)
+CONDITION = Stage("condition", 1, "condition", ConditionRecipe)
 INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
 FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
@@ -96,6 +98,7 @@ STAGES = (
     VOCADT,
     TRANSFER,
     ROWS_FIRST,
+    CONDITION,
     INTRINSIC,
     FINETUNE,
     EVALUATE,

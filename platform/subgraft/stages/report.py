@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,11 @@ def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
 def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     """The same of models that continue text; the sources are prompts, fewer than the references."""
     return _collect(recipe, inputs, continued_result, "prompts.txt")
+
+
+def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """The same of models that write for a class, which the prompts are."""
+    return replace(_collect_continued(recipe, inputs), prompts="the class of each text, and no word of it")
 
 
 def _collect(
@@ -185,4 +190,5 @@ class _Form:
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),
     "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
+    "conditioned": _Form(_collect_written, write_continuation_report, continuation_table),
 }

@@ -33,6 +33,7 @@ class Conditional(DecoderAlone):
 
     model_type = "conditional"
     objectives = frozenset({"conditioned"})
+    has_source = True
 
     def check(self, config: Config) -> None:
         own = config.get("language_model")
@@ -41,7 +42,9 @@ class Conditional(DecoderAlone):
         _settings(config)
 
     def position_limit(self, config: Config) -> int | None:
-        return _stack(config).position_limit(_own(config))
+        limit, settings = _stack(config).position_limit(_own(config)), _settings(config)
+        before = settings.source.vectors if settings.source.kind == "class" and settings.variant == "prepend" else 0
+        return None if limit is None else limit - before
 
     def depth(self, config: Config) -> int:
         return _stack(config).depth(_own(config))

@@ -1,0 +1,173 @@
+"""Lines given a source, which need not be text: each token given those before it (Ziegler et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.conditioning.sources import ClassSource, padded
+from subgraft.config.base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.errors import UserError
+from subgraft.metrics.bits import bits_per_character, count_characters
+from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
+from subgraft.objectives.causal import Lines, padding_of
+from subgraft.objectives.lexicon import IGNORED, Lexicon, OwnTables
+from subgraft.objectives.objective import TokenLoss
+from subgraft.objectives.reference_nats import BATCH_TOKENS, label_nats
+from subgraft.objectives.stack import collate
+from subgraft.text.batches import BatchPlan
+
+
+@dataclass(frozen=True)
+class SourcedBatch:
+    """A padded batch: source [B, S] or [B, S, k] and its mask [B, S]; input_ids, attention_mask, labels [B, T]."""
+
+    source: Tensor
+    source_mask: Tensor
+    input_ids: Tensor
+    attention_mask: Tensor
+    labels: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"loss": int((self.labels != IGNORED).sum())}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.labels), self.labels.shape[1] + self.source.shape[1]
+
+    def to(self, device: torch.device | str) -> SourcedBatch:
+        return SourcedBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
+
+
+class SourcedLines:
+    """Lines with the source of each, encoded. whole: which lines lose nothing to `max_length` [n]."""
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        sources: Sequence[np.ndarray],
+        bundle: Bundle,
+        separator: int,
+        max_length: int,
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+    ) -> None:
+        self._lines = Lines(lines, bundle.decoder, separator, max_length, batch_unit)
+        self._sources, self._padding = sources, padding_of(bundle.decoder)
+        self.whole = self._lines.whole
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lines.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
+        text = collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
+        source, mask = padded([self._sources[int(index)] for index in indices])
+        return SourcedBatch(source, mask, text.input_ids, text.attention_mask, text.labels)
+
+
+class SourcedStates:
+    """Top states [B, T, d] beside the source; a language model that has none does not look at it."""
+
+    def __init__(self, model: PreTrainedModel, batch: SourcedBatch, lexicon: Lexicon) -> None:
+        self._model, self._batch, self._lexicon = model, batch, lexicon
+
+    @cached_property
+    def top(self) -> Tensor:
+        batch = self._batch
+        inputs = self._lexicon.read("decoder", batch.input_ids)
+        return family_of(self._model).states_with_source(
+            self._model, batch.source, batch.source_mask, attention_mask=batch.attention_mask, **inputs
+        )
+
+    def of(self, name: SideName) -> Tensor:
+        del name
+        return self.top
+
+    def of_original(self, batch: SourcedBatch) -> SourcedStates:
+        return SourcedStates(self._model, batch, OwnTables(self._model))
+
+
+class SourcedLoss(TokenLoss):
+    """Over the tokens of lines and their ends."""
+
+    def states(self, batch: SourcedBatch, lexicon: Lexicon) -> SourcedStates:
+        return SourcedStates(self.model, batch, lexicon)
+
+
+class SourcedScores:
+    """Bits per character of lines given their sources; lines that the model cannot take whole are left out."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        lines: Sequence[str],
+        sources: Sequence[np.ndarray],
+        separator: int,
+        training: TrainingSettings,
+    ) -> None:
+        self._lines = SourcedLines(lines, sources, bundle, separator, bundle.max_positions)
+        self._whole = np.flatnonzero(self._lines.whole)
+        if not len(self._whole):
+            raise UserError(
+                f"no dev line fits into the {bundle.max_positions} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
+            )
+        self._characters = count_characters(lines[place] for place in self._whole.tolist())
+        size = max(training.batch_size, bundle.max_positions)
+        self._plan = BatchPlan(self._lines.lengths[self._whole], size, seed=0)
+        self._loss, self._precision = SourcedLoss(bundle.model), training.precision
+
+    @torch.no_grad()
+    def __call__(self) -> dict[str, float]:
+        where = next(self._loss.parameters()).device
+        total = 0.0
+        for indices in self._plan.epoch(0):
+            batch = self._lines.batch(self._whole[indices], 0).to(where)
+            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+                total += float(self._loss(batch)["loss"])
+        return {"bits_per_character": bits_per_character(total, self._characters)}
+
+
+def sourced_nats(
+    bundle: Bundle,
+    lines: Sequence[str],
+    sources: Sequence[np.ndarray],
+    separator: int,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """For each line that the model takes whole: its place, and the nats of its tokens and what ends them.
+
+    By length, not in order.
+    """
+    bundle.model.train(False)
+    limit, where = bundle.max_positions, next(bundle.model.parameters()).device
+    data = SourcedLines(lines, sources, bundle, separator, limit)
+    whole = np.flatnonzero(data.whole)
+    done = 0
+    for chosen in BatchPlan(data.lengths[whole], max(BATCH_TOKENS, limit), seed=0).epoch(0):
+        batch = data.batch(whole[chosen], 0).to(where)
+        with torch.inference_mode():
+            states = SourcedStates(bundle.model, batch, OwnTables(bundle.model)).top
+            nats = label_nats(bundle.model, states, batch.labels).double().cpu().numpy()
+        lengths = (batch.labels != IGNORED).sum(dim=1).tolist()
+        yield from zip(whole[chosen].tolist(), np.split(nats, np.cumsum(lengths)[:-1]), strict=True)
+        done += len(chosen)
+        if progress is not None:
+            progress(done, len(whole), "sentences")
+
+
+def classes_read(bundle: Bundle, classes: Sequence[str]) -> ClassSource:
+    """The classes that a model writes for; these, of a corpus, where it has no source and looks at none."""
+    own = family_of(bundle.model).classes(bundle.model.config.to_dict())
+    return ClassSource(own or classes)

@@ -1,0 +1,171 @@
+"""Text written for a class all the way: pretrained, fitted with a vocabulary, given classes, finetuned and measured."""
+
+from __future__ import annotations
+
+import json
+from math import log
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import torch
+
+from small_experiments import finish, tiny
+from subgraft.api.outputs import generate
+from subgraft.conditioning.sources import ClassSource
+from subgraft.config.conditioning import VariantName
+from subgraft.config.configfile import load
+from subgraft.config.evaluation import DrawSettings, MeasurementSettings
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.errors import UserError
+from subgraft.estimates.estimate import estimates
+from subgraft.execution.plan import make_plan
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.exporting.transformers import export_transformers
+from subgraft.inference.write_text import Writer
+from subgraft.models.bundle import Bundle
+from subgraft.reporting.main_table import MainTable
+from subgraft.store.store import Store
+from toys import german
+
+GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"
+LLAMA = "{family: llama, d_model: 16, layers: 1, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}"
+SYSTEMS = """\
+- {name: unconditional, vocabulary: upstream}
+- {name: pseudo-self, vocabulary: upstream, conditioning: pseudo-self}
+- {name: pseudo-self-own, initialiser: mean, conditioning: pseudo-self}
+"""
+
+
+def classed(place: Path, shape: str = GPT2, **sections: str) -> Path:
+    """The configuration in a file, beside it plain text, and text of two classes that has the class in its words."""
+    given = {
+        "task": "class-conditional",
+        "languages": "{source: de, target: de}",
+        "corpora": "{upstream: {folder: upstream}, downstream: {records: {folder: downstream, fields: "
+        "{text: {language: de}, label: {kind: label}}}}}",
+        "upstream": "{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
+        "model": shape,
+        "conditioning": "{vectors: 2, decoder: {d_model: 8, layers: 1, attention_heads: 2, dropout: 0.0}}",
+        "pretrain": "{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
+        "systems": SYSTEMS,
+    }
+    (place / "upstream").mkdir()
+    (place / "downstream").mkdir()
+    for split, size in (("train", 120), ("dev", 6), ("test", 6)):
+        (place / "upstream" / f"{split}.de").write_text("".join(f"{line}\n" for line in german(size, 1)))
+        records = [
+            {"label": ("bad", "good")[number % 2], "text": ("nicht " if number % 2 == 0 else "gut ") + line}
+            for number, line in enumerate(german(size, 2))
+        ]
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (place / "downstream" / f"{split}.jsonl").write_text(lines)
+    (place / "config.yaml").write_text(tiny(**given | sections))
+    return place / "config.yaml"
+
+
+def _evaluation(store: Store, steps: object) -> dict[str, float]:
+    found: dict[str, float] = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())  # type: ignore[attr-defined]
+    return found
+
+
+def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: Path) -> None:
+    finetune = "{epochs: 40, max_steps: 150, batch_size: 800, learning_rate: 0.01, precision: fp32, dev_sentences: 6}"
+    evaluation = (
+        "{speed_sentences: 4, speed_repeats: 1, bootstrap_samples: 20, draw: {temperature: 0.7, top_k: 20, seed: 3}}"
+    )
+    pipeline, store = finish(classed(tmp_path, finetune=finetune, evaluation=evaluation))
+    lines = [json.loads(line) for line in (tmp_path / "downstream" / "test.jsonl").read_text().splitlines()]
+    for steps in pipeline.systems:
+        evaluation_found, bundle = _evaluation(store, steps), Bundle.load(store.path(steps.finetune))
+        characters = sum(len(line["text"]) for line in lines)
+        bits = _by_hand(bundle, lines, steps.system.conditioning is not None) / log(2) / characters
+        assert evaluation_found["bits_per_character"] == pytest.approx(bits, abs=1e-4)
+        other = evaluation_found["bits_per_character_of_another_class"]
+        if steps.system.conditioning is None:
+            assert other == evaluation_found["bits_per_character"]
+        else:
+            assert other > evaluation_found["bits_per_character"] + 0.005
+        assert (store.path(steps.evaluate) / "prompts.txt").read_text().split() == ["bad", "good", "bad", "good"]
+    report = store.path(pipeline.report)
+    assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
+    assert "the class" in (report / "report.md").read_text(encoding="utf-8")
+
+
+def _by_hand(bundle: Bundle, lines: list[dict[str, str]], conditioned: bool) -> float:
+    """Nats of lines between ends, from logits of one line at a time."""
+    end, total = bundle.decoder.special["eos"], 0.0
+    for line in lines:
+        ids = torch.tensor([[end, *bundle.decoder.encode(line["text"]), end]])
+        label = torch.tensor([[("bad", "good").index(line["label"])]])
+        given = {"input_ids": label, "decoder_input_ids": ids} if conditioned else {"input_ids": ids}
+        with torch.no_grad():
+            told = bundle.model(**given).logits.double().log_softmax(-1)
+        total -= float(told[0, :-1].gather(1, ids[0, 1:, None]).sum())
+    return total
+
+
+@pytest.mark.parametrize(("shape", "variants"), [(GPT2, get_args(VariantName)), (LLAMA, ("pseudo-self", "prepend"))])
+def test_every_variant_goes_all_the_way(shape: str, variants: tuple[str, ...], tmp_path: Path) -> None:
+    systems = "".join(f"- {{name: {name}, initialiser: mean, conditioning: {name}}}\n" for name in variants)
+    config = classed(tmp_path, shape, systems=systems, evaluation="{speed_sentences: 2, speed_repeats: 1, beam: 2}")
+    pipeline, store = finish(config)
+    for steps in pipeline.systems:
+        both = (steps.finetune.inputs["model"], steps.finetune)
+        begun, finished = (Bundle.load(store.path(step)).model for step in both)
+        before, after = begun.state_dict(), finished.state_dict()
+        frozen = steps.system.conditioning in ("simple-fusion", "representation")
+        body = [torch.equal(before[name], after[name]) for name in before if name.startswith("language_model.")]
+        assert all(body) if frozen else not any(body[:2])
+        record = store.find(steps.finetune)
+        assert record is not None
+        assert record.summary["trained_parameters"] == finished.num_parameters(only_trainable=True)
+    again = Pipeline(load(config, Experiment, ["seeds=[2]"]), tmp_path)
+    found = {each.step.name: each for each in estimates(store, make_plan(store, [again.report]), Runtime())}
+    for steps in again.systems:
+        made = Bundle.load(store.path(pipeline.system(steps.system, 1).finetune)).model
+        assert found[steps.finetune.name].parameters.total == made.num_parameters()
+        assert found[steps.finetune.name].parameters.trained == made.num_parameters(only_trainable=True)
+
+
+def test_what_is_drawn_follows_the_seed(tmp_path: Path) -> None:
+    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
+    pipeline, store = finish(classed(tmp_path, systems=systems))
+    bundle = Bundle.load(store.path(pipeline.systems[0].finetune))
+    sources = ClassSource(["bad", "good"]).encode(["good"] * 8)
+
+    def drawn(seed: int) -> list[str]:
+        return Writer(bundle, MeasurementSettings(draw=DrawSettings(seed=seed)), max_tokens=20)(sources)
+
+    assert drawn(1) == drawn(1) and drawn(1) != drawn(2) and len(set(drawn(1))) > 1
+    model = store.path(pipeline.systems[0].finetune)
+    searched = Writer(bundle, MeasurementSettings(beam=2), max_tokens=20)(sources[:1])
+    assert generate(model, ["good"], beam=2, max_tokens=20) == searched
+    with pytest.raises(UserError, match="unknown class 'fine'"):
+        generate(model, ["fine"])
+    with pytest.raises(UserError, match="no class for a language model with a source"):
+        export_transformers(model, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        ({"task": "continuation"}, "conditioning is on a class, which `task: class-conditional` has"),
+        (
+            {"systems": "[{name: a, initialiser: mean, conditioning: pseudo-self, attached: true}]"},
+            "class-conditional trains a whole model: leave out attached",
+        ),
+        ({"runtime": "{activation_checkpointing: true}"}, "would lose their source"),
+        ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind label"),
+        (
+            {"task": "continuation", "systems": "[{name: a, vocabulary: upstream}]", "evaluation": "{draw: {}}"},
+            "evaluation.draw is of text that is written for a class",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(sections: dict[str, str], told: str, tmp_path: Path) -> None:
+    config = classed(tmp_path, **sections)
+    with pytest.raises(UserError) as raised:
+        _ = Pipeline(load(config, Experiment), tmp_path).report
+    assert told in str(raised.value)
