@@ -48,6 +48,9 @@ bench: setup
 	$(BIN)/python benchmarks/loss_memory.py
 	$(BIN)/python benchmarks/worker_memory.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/encoding.py
+	$(BIN)/python benchmarks/generator_scores.py
+	$(BIN)/python benchmarks/start_up.py
 
 # Small runs in one home for up to three hours, with kills and garbage collections; SOAK= is an absent or empty folder.
 soak: setup
