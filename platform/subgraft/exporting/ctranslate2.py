@@ -54,22 +54,11 @@ def export_ctranslate2(
     tokenizers = load_tokenizers(directory)
     decoder = tokenizers["decoder"]
     bundle = Bundle(load_model(directory, torch.float32), tokenizers.get("encoder", decoder), decoder)
-    exported = write_exported(bundle, out, quantization, languages or told_languages(directory))
+    exported = described(bundle, out, quantization, languages or told_languages(directory))
+    comparison = Comparison(exported, bundle)
+    write_exported(exported, bundle)
     save_tokenizers(tokenizers, out)
-    return checked(exported, bundle, engine(exported), str(model))
-
-
-def checked(exported: ExportedModel, bundle: Bundle, runner: Any, where: str) -> Check:
-    """What both say of random tokens. runner: CTranslate2's own. Raises UserError where they do not say the same."""
-    model = bundle.model if bundle.model.dtype == torch.float32 else deepcopy(bundle.model).float()
-    sample = _Sample(exported)
-    check = _compared(sample.expected(model), sample.found(runner))
-    if check.mean > COARSE_TOLERANCE or (exported.settings.quantization == "float32" and check.largest > TOLERANCE):
-        raise UserError(
-            f"CTranslate2 does not compute what this model does: log-probabilities differ by up to {check.largest:.3g}",
-            where=where,
-        )
-    return check
+    return comparison.check(engine(exported), str(model))
 
 
 def require_ctranslate2() -> None:
@@ -100,15 +89,20 @@ def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedMode
     return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
 
 
-def write_exported(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
-    """All files of an exported model but its tokenizers', into an empty directory; the model is left as it is.
-
-    Raises UserError as `export_ctranslate2`.
-    """
+def described(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
+    """A model that is to be exported, of which nothing is written yet. Raises UserError as `export_ctranslate2`."""
     settings = _settings(bundle.model, quantization, languages)
-    exported = _with_start(ExportedModel(out, settings, bundle.encoder, bundle.decoder), bundle.model)
-    _write(exported, family_of(bundle.model).ctranslate2_specification(_sharing_weights(bundle.model)))
-    return exported
+    return _with_start(ExportedModel(out, settings, bundle.encoder, bundle.decoder), bundle.model)
+
+
+def write_exported(exported: ExportedModel, bundle: Bundle) -> None:
+    """All its files but its tokenizers', into its empty directory.
+
+    In float32 the model is left as it is; else its weights are used up. Raises UserError as `export_ctranslate2`.
+    """
+    family, model = family_of(bundle.model), bundle.model
+    known = family.runs_in_ctranslate2(model.config.to_dict())
+    _write(exported, family.ctranslate2_specification(_sharing_weights(model) if known else model))  # else it refuses
 
 
 def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
@@ -190,6 +184,20 @@ class _Sample:
         return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
 
 
-def _compared(expected: Tensor, found: Tensor) -> Check:
-    difference = (expected - found).abs()
-    return Check(difference.max().item(), difference.mean().item())
+class Comparison:
+    """What a model says of random tokens before it is exported, for what it says afterwards to be held against."""
+
+    def __init__(self, exported: ExportedModel, bundle: Bundle) -> None:
+        self._quantization = exported.settings.quantization
+        self._sample = _Sample(exported)
+        model = bundle.model if bundle.model.dtype == torch.float32 else deepcopy(bundle.model).float()
+        self._expected = self._sample.expected(model)
+
+    def check(self, running: Any, where: str) -> Check:
+        """running: CTranslate2's own. Raises UserError where it does not say the same."""
+        difference = (self._expected - self._sample.found(running)).abs()
+        check = Check(difference.max().item(), difference.mean().item())
+        if check.mean > COARSE_TOLERANCE or (self._quantization == "float32" and check.largest > TOLERANCE):
+            told = f"log-probabilities differ by up to {check.largest:.3g}"
+            raise UserError(f"CTranslate2 does not compute what this model does: {told}", where=where)
+        return check

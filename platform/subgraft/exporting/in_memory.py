@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.corpora import Languages
-from subgraft.exporting.ctranslate2 import checked, require_ctranslate2, write_exported
+from subgraft.exporting.ctranslate2 import Comparison, described, require_ctranslate2, write_exported
 from subgraft.inference.ctranslate2_directory import ExportedModel
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
 from subgraft.inference.fast_search import FastContinuer, FastTranslator
@@ -47,8 +47,10 @@ def _loaded(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[E
     require_ctranslate2()
     bundle.model.eval()  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="subgraft-ctranslate2-") as folder:
-        exported = write_exported(bundle, Path(folder), "float32", languages)
+        exported = described(bundle, Path(folder), "float32", languages)
+        comparison = Comparison(exported, bundle) if check else None
+        write_exported(exported, bundle)
         running = engine(exported)
-    if check:
-        checked(exported, bundle, running, str(bundle.model.name_or_path or bundle.model.config.model_type))
+    if comparison is not None:
+        comparison.check(running, str(bundle.model.name_or_path or bundle.model.config.model_type))
     return exported, running
