@@ -56,7 +56,7 @@ HEAVY = {
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/ctranslate2_search.py", "exporting/"},
     "peft": {"training/adapters.py"},
-    "sklearn": {"allocation/"},
+    "sklearn": {"allocation/", "metrics/adherence.py"},
     "gensim": {"initialisers/static_training.py"},
 }
 

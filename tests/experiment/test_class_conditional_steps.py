@@ -82,6 +82,8 @@ def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: 
         characters = sum(len(line["text"]) for line in lines)
         bits = _by_hand(bundle, lines, steps.system.conditioning is not None) / log(2) / characters
         assert evaluation_found["bits_per_character"] == pytest.approx(bits, abs=1e-4)
+        assert evaluation_found["classifier_accuracy"] == 1.0  # the class is the first word
+        assert 0 <= evaluation_found["adherence"] <= 1 and 0 < evaluation_found["distinct_2"] <= 1
         other = evaluation_found["bits_per_character_of_another_class"]
         if steps.system.conditioning is None:
             assert other == evaluation_found["bits_per_character"]

@@ -16,7 +16,9 @@ from safetensors.numpy import save_file
 from subgraft.conditioning.sources import ClassSource
 from subgraft.errors import UserError
 from subgraft.inference.write_text import Writer
+from subgraft.metrics.adherence import TextClassifier
 from subgraft.metrics.bits import count_characters
+from subgraft.metrics.distinct import distinct
 from subgraft.metrics.speed import measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.causal import separator_of
@@ -26,7 +28,7 @@ from subgraft.stages.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
-from subgraft.text.classes import class_labels
+from subgraft.text.classes import ClassLabels, class_labels
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling
 
@@ -68,12 +70,42 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
         "cut_outputs": cut,
+        **_judged(corpus, found, recipe, lines, labels, written),
         "draw": None if settings.draw is None else settings.draw.model_dump(),
         "spelling": asdict(spelling(bundle.decoder, lines)),
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
-    told = ("bits_per_character", "bits_per_character_of_another_class", "lines_left_out", "cut_outputs")
+    told = (
+        "bits_per_character",
+        "bits_per_character_of_another_class",
+        "adherence",
+        "classifier_accuracy",
+        "distinct_1",
+        "distinct_2",
+        "lines_left_out",
+        "cut_outputs",
+    )
     return {**{name: result[name] for name in told}, "artifacts": ["evaluation.json"]}
+
+
+def _judged(
+    corpus: Corpus,
+    classes: ClassLabels,
+    recipe: EvaluateRecipe,
+    lines: Sequence[str],
+    labels: Sequence[str],
+    written: Sequence[str],
+) -> dict[str, Json]:
+    """What a classifier of the training text says of what was written, and of the lines that it was written beside."""
+    language = recipe.languages.target
+    train = list(corpus.lines("train", corpus.text_of("decoder"))), list(corpus.lines("train", classes.field))
+    judge = TextClassifier(*train, language)
+    return {
+        "adherence": judge.agreement(written, labels[: len(written)]),
+        "classifier_accuracy": judge.agreement(lines, labels),
+        "distinct_1": distinct(written, language, 1),
+        "distinct_2": distinct(written, language, 2),
+    }
 
 
 def other_classes(labels: Sequence[str], classes: Sequence[str]) -> list[str]:
