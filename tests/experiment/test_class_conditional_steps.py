@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from math import log
 from pathlib import Path
 from typing import get_args
@@ -27,10 +28,11 @@ from subgraft.inference.write_text import Writer
 from subgraft.models.bundle import Bundle
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.store import Store
-from toys import german
+from toys import german, german_tokenizer, llama
 
 GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"
 LLAMA = "{family: llama, d_model: 16, layers: 1, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}"
+FINETUNE = "{epochs: 1, max_steps: 4, max_length: 30, batch_size: 500, precision: fp32, dev_sentences: 2}"
 SYSTEMS = """\
 - {name: unconditional, vocabulary: upstream}
 - {name: pseudo-self, vocabulary: upstream, conditioning: pseudo-self}
@@ -38,8 +40,11 @@ SYSTEMS = """\
 """
 
 
-def classed(place: Path, shape: str = GPT2, **sections: str) -> Path:
-    """The configuration in a file, beside it plain text, and text of two classes that has the class in its words."""
+def classed(place: Path, shape: str = GPT2, shuffled: bool = False, **sections: str) -> Path:
+    """The configuration in a file, beside it plain text, and text of two classes that has the class in its words.
+
+    shuffled: whether labels are those of other lines.
+    """
     given = {
         "task": "class-conditional",
         "languages": "{source: de, target: de}",
@@ -59,6 +64,9 @@ def classed(place: Path, shape: str = GPT2, **sections: str) -> Path:
             {"label": ("bad", "good")[number % 2], "text": ("nicht " if number % 2 == 0 else "gut ") + line}
             for number, line in enumerate(german(size, 2))
         ]
+        if shuffled and split == "train":
+            labels = random.Random(1).sample([record["label"] for record in records], len(records))
+            records = [record | {"label": label} for record, label in zip(records, labels, strict=True)]
         lines = "".join(json.dumps(record) + "\n" for record in records)
         (place / "downstream" / f"{split}.jsonl").write_text(lines)
     (place / "config.yaml").write_text(tiny(**given | sections))
@@ -93,6 +101,18 @@ def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: 
     report = store.path(pipeline.report)
     assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
     assert "the class" in (report / "report.md").read_text(encoding="utf-8")
+
+
+def test_labels_of_other_lines_teach_a_model_nothing_of_the_class(tmp_path: Path) -> None:
+    finetune = "{epochs: 40, max_steps: 150, batch_size: 800, learning_rate: 0.01, precision: fp32, dev_sentences: 6}"
+    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
+    effects = []
+    for shuffled in (False, True):
+        (place := tmp_path / str(shuffled)).mkdir()
+        pipeline, store = finish(classed(place, shuffled=shuffled, systems=systems, finetune=finetune))
+        found = _evaluation(store, pipeline.systems[0])
+        effects.append(found["bits_per_character_of_another_class"] - found["bits_per_character"])
+    assert effects[0] > 0.005 and abs(effects[1]) < effects[0] / 4
 
 
 def _by_hand(bundle: Bundle, lines: list[dict[str, str]], conditioned: bool) -> float:
@@ -150,6 +170,17 @@ def test_what_is_drawn_follows_the_seed(tmp_path: Path) -> None:
         export_transformers(model, tmp_path / "out")
 
 
+def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    Bundle(llama(), german_tokenizer(), german_tokenizer()).save(tmp_path / "llama")
+    given = {"upstream": "{checkpoint: llama, objectives: [{kind: causal}]}", "finetune": FINETUNE}
+    systems = "[{name: ours, vocabulary: upstream, conditioning: %s}]"
+    config = classed(tmp_path, GPT2, False, systems=systems % "cross-attention", **given)
+    with pytest.raises(UserError, match="no place for attention to a source"):
+        _ = Pipeline(load(config, Experiment), tmp_path).report
+    pipeline = Pipeline(load(config, Experiment, ["systems.0.conditioning=pseudo-self"]), tmp_path)
+    assert pipeline.report
+
+
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
@@ -157,6 +188,10 @@ def test_what_is_drawn_follows_the_seed(tmp_path: Path) -> None:
         (
             {"systems": "[{name: a, initialiser: mean, conditioning: pseudo-self, attached: true}]"},
             "class-conditional trains a whole model: leave out attached",
+        ),
+        (
+            {"model": LLAMA, "systems": "[{name: a, initialiser: mean, conditioning: none}]"},
+            "conditioning none needs a model.family whose layers have a place for attention",
         ),
         ({"runtime": "{activation_checkpointing: true}"}, "would lose their source"),
         ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind label"),
@@ -167,7 +202,7 @@ def test_what_is_drawn_follows_the_seed(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(sections: dict[str, str], told: str, tmp_path: Path) -> None:
-    config = classed(tmp_path, **sections)
+    config = classed(tmp_path, sections.pop("model", GPT2), False, **sections)
     with pytest.raises(UserError) as raised:
         _ = Pipeline(load(config, Experiment), tmp_path).report
     assert told in str(raised.value)

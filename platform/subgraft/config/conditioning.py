@@ -13,6 +13,8 @@ from subgraft.limits import LARGEST_VOCABULARY
 VariantName = Literal[
     "pseudo-self", "context-attention", "cross-attention", "prepend", "simple-fusion", "representation", "none"
 ]
+# Those that put a new attention into the layers of the language model.
+IN_LAYERS: frozenset[VariantName] = frozenset({"context-attention", "cross-attention", "none"})
 Layers = Annotated[int, Field(ge=1, le=256)]
 Width = Annotated[int, Field(ge=2, le=65536)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from subgraft.config.comparison import Comparison
+from subgraft.config.conditioning import IN_LAYERS
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, tasks_with
 
@@ -27,6 +28,12 @@ def require_conditioned_systems(experiment: Comparison) -> None:
             f"system {given[0].name}: layers that are computed again would lose their source: leave out "
             "runtime.activation_checkpointing"
         )
+    for system in given if experiment.upstream.checkpoint is None else ():
+        if system.conditioning in IN_LAYERS and not experiment.model.attends_to_source:
+            raise ValueError(
+                f"system {system.name}: conditioning {system.conditioning} needs a model.family whose layers have a "
+                f"place for attention to a source, which {experiment.model.family} has not: take another, or gpt2"
+            )
     for system in experiment.systems if of_classes else ():
         _require_whole(experiment, system)
 

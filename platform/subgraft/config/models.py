@@ -33,6 +33,7 @@ class TransformerSettings(Settings):
     one_table: whether a transfer cannot give them separate ones either.
     needs_language_codes: whether its vocabulary must have them.
     vocabulary_kinds: those it can be pretrained with.
+    attends_to_source: whether the layers of a decoder alone have a place for attention to a source.
     """
 
     objectives: ClassVar[frozenset[str]]
@@ -40,6 +41,7 @@ class TransformerSettings(Settings):
     one_vocabulary: ClassVar[bool] = True
     one_table: ClassVar[bool] = False
     needs_language_codes: ClassVar[bool] = False
+    attends_to_source: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
     d_model: Annotated[int, Field(ge=8, le=WIDEST)]
@@ -162,6 +164,7 @@ class GPT2Settings(OneStackSettings):
 
     objectives = frozenset({"causal"})
     sides = ("decoder",)
+    attends_to_source = True
 
     family: Literal["gpt2"] = "gpt2"
     dropout: Share = 0.1

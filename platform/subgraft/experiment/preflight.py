@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import Split
+from subgraft.config.conditioning import IN_LAYERS
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_facts import facts_of, names_with
@@ -96,6 +97,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     for objective in experiment.upstream.objectives:
         _require_pretrained_on(objective, family, decoder, languages, directory)
     _require_size(config, experiment, directory)
+    _require_place_for_source(family, experiment, directory)
     longest = experiment.longest_of_checkpoint
     if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
@@ -117,6 +119,17 @@ def _require_pretrained_on(
     if objective.needs_mask and "mask" not in decoder.special:
         told = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
         raise UserError(told, where=str(directory))
+
+
+def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:
+    """Refuse systems that would put an attention to their source where the checkpoint's layers have no place for it."""
+    without = (
+        [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
+    )
+    if without:
+        what = f"a {family.model_type} model has no place for attention to a source"
+        hint = f"Leave out conditioning {without[0].conditioning} (system {without[0].name}), or take a GPT-2."
+        raise UserError(what, where=str(directory), hint=hint)
 
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:

@@ -36,6 +36,7 @@ class Family(ABC):
     objectives: what a checkpoint of it may have been pretrained with.
     generates: whether it writes text as it is; else `assemble` makes a model that does.
     one_table: whether encoder and decoder cannot have vocabularies of their own.
+    attends_to_source: whether the layers of a decoder alone have a place for attention to a source.
     has_source: whether its models read a source that is no text of theirs.
     transposed: whether the weights of its projections are [inputs, outputs], where others' are [outputs, inputs].
     absent_weights: beginnings of the names of weights that a checkpoint need not have, since nothing reads them.
@@ -46,6 +47,7 @@ class Family(ABC):
     objectives: ClassVar[frozenset[str]]
     generates: ClassVar[bool] = True
     one_table: ClassVar[bool] = False
+    attends_to_source: ClassVar[bool] = False
     has_source: ClassVar[bool] = False
     transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()

@@ -21,6 +21,7 @@ class GPT2(DecoderAlone):
     model_type = "gpt2"
     tied = True
     transposed = True
+    attends_to_source = True
 
     def position_limit(self, config: Config) -> int | None:
         return int(config["n_positions"])
