@@ -54,6 +54,7 @@ TEXT = (
 )
 # Kinds of other configurations, and of artifacts that the user gives.
 ELSEWHERE = {
+    "condition",
     "given-network",
     "given-vocabulary",
     "curve",
