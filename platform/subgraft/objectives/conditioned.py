@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -11,10 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from subgraft.conditioning.sources import ClassSource, padded
-from subgraft.config.base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
@@ -24,30 +22,21 @@ from subgraft.objectives.causal import Lines, padding_of
 from subgraft.objectives.lexicon import IGNORED, Lexicon, OwnTables
 from subgraft.objectives.objective import TokenLoss
 from subgraft.objectives.reference_nats import BATCH_TOKENS, label_nats
-from subgraft.objectives.stack import collate
+from subgraft.objectives.stack import StackBatch, StackStates, collate
 from subgraft.text.batches import BatchPlan
 
 
 @dataclass(frozen=True)
-class SourcedBatch:
-    """A padded batch: source [B, S] or [B, S, k] and its mask [B, S]; input_ids, attention_mask, labels [B, T]."""
+class SourcedBatch(StackBatch):
+    """Lines as a stack reads them, with a padded source [B, S] or [B, S, k] and its mask [B, S]."""
 
     source: Tensor
     source_mask: Tensor
-    input_ids: Tensor
-    attention_mask: Tensor
-    labels: Tensor
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"loss": int((self.labels != IGNORED).sum())}
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.labels), self.labels.shape[1] + self.source.shape[1]
-
-    def to(self, device: torch.device | str) -> SourcedBatch:
-        return SourcedBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
+        sentences, tokens = super().shape
+        return sentences, tokens + self.source.shape[1]
 
 
 class SourcedLines:
@@ -73,14 +62,13 @@ class SourcedLines:
     def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
         text = collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
         source, mask = padded([self._sources[int(index)] for index in indices])
-        return SourcedBatch(source, mask, text.input_ids, text.attention_mask, text.labels)
+        return SourcedBatch(text.input_ids, text.attention_mask, text.labels, source, mask)
 
 
-class SourcedStates:
+class SourcedStates(StackStates):
     """Top states [B, T, d] beside the source; a language model that has none does not look at it."""
 
-    def __init__(self, model: PreTrainedModel, batch: SourcedBatch, lexicon: Lexicon) -> None:
-        self._model, self._batch, self._lexicon = model, batch, lexicon
+    _batch: SourcedBatch
 
     @cached_property
     def top(self) -> Tensor:
@@ -89,13 +77,6 @@ class SourcedStates:
         return family_of(self._model).states_with_source(
             self._model, batch.source, batch.source_mask, attention_mask=batch.attention_mask, **inputs
         )
-
-    def of(self, name: SideName) -> Tensor:
-        del name
-        return self.top
-
-    def of_original(self, batch: SourcedBatch) -> SourcedStates:
-        return SourcedStates(self._model, batch, OwnTables(self._model))
 
 
 class SourcedLoss(TokenLoss):

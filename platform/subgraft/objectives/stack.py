@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -41,8 +42,8 @@ class StackBatch:
     def shape(self) -> tuple[int, int]:
         return len(self.labels), self.labels.shape[1]
 
-    def to(self, device: torch.device | str) -> StackBatch:
-        return StackBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 
 
 def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
@@ -68,8 +69,8 @@ class StackStates:
         del name
         return self.top
 
-    def of_original(self, batch: StackBatch) -> StackStates:
-        return StackStates(self._model, batch, OwnTables(self._model))
+    def of_original(self, batch: StackBatch) -> Self:
+        return type(self)(self._model, batch, OwnTables(self._model))
 
 
 class StackLoss(TokenLoss):
