@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from subgraft.allocation.piece_training import ordinary
+from subgraft.vocabulary.sentencepiece_model import ordinary_pieces
 
 
 def merges_of(model: bytes) -> tuple[list[str], list[str]]:
     """Pieces that join others, in the order in which they were learnt, and single characters."""
-    pieces = ordinary(model)
+    pieces = ordinary_pieces(model)
     ranked = sorted((piece for piece in pieces if len(piece) > 1), key=lambda piece: -pieces[piece])
     return ranked, [piece for piece in pieces if len(piece) == 1]
 

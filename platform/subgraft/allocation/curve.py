@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from subgraft import jsontext
 from subgraft.allocation.bpe_replay import merges_of, replay
 from subgraft.allocation.capacity import average_log_probability, log_shares
-from subgraft.allocation.piece_training import bpe_pieces, ordinary, unigram_pieces
+from subgraft.allocation.piece_training import bpe_pieces, unigram_pieces
 from subgraft.allocation.unigram_descent import descent, retrained
 from subgraft.allocation.word_types import WordTypes, normalised
 from subgraft.errors import UserError
-from subgraft.vocabulary.sentencepiece_model import parse
+from subgraft.vocabulary.sentencepiece_model import ordinary_pieces, parse
 
 RECORD = "curve.json"
 PIECES = "pieces.jsonl"
@@ -103,7 +103,7 @@ def measure(
     rest = retrained(open_lines, smaller) if exact else descent(types, largest, smaller)
     vocabularies, counts = dict[int, dict[str, float]](), dict[int, NDArray[np.int64]]()
     for done, (_, model) in enumerate([(0, largest), *rest]):
-        pieces = ordinary(model)
+        pieces = ordinary_pieces(model)
         vocabularies[len(pieces)], counts[len(pieces)] = pieces, types.counts(model)
         if progress:
             progress(done + 1, 1 + len(smaller), "sizes")
@@ -130,7 +130,7 @@ def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
 
 def _grid(largest: bytes, sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
     """The sizes below that of the largest model, the number of characters, and the limit, where it was reached."""
-    pieces = ordinary(largest)
+    pieces = ordinary_pieces(largest)
     characters = sum(len(piece) == 1 for piece in pieces)
     smaller = [size for size in sizes if characters < size < len(pieces)]
     return smaller, characters, len(pieces) if len(pieces) < sizes[-1] else None

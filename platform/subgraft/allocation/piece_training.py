@@ -16,7 +16,7 @@ from subgraft.errors import OperationalError
 from subgraft.vocabulary.entry import SPACE_MARK
 from subgraft.vocabulary.learn import LONGEST_LINE
 from subgraft.vocabulary.refusals import too_small
-from subgraft.vocabulary.sentencepiece_model import NORMAL, SCORE_STEPS, parse
+from subgraft.vocabulary.sentencepiece_model import ordinary_pieces, with_rounded_scores
 
 # One piece of every model stands for what is unknown; sizes are of the others.
 UNKNOWN = 1
@@ -37,17 +37,12 @@ def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> b
     """A unigram model whose EM begins with the pieces of a larger one, weighed by their probabilities."""
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         seeds = Path(folder) / "seeds.tsv"
-        pieces = ordinary(seed).items()
+        pieces = ordinary_pieces(seed).items()
         # SentencePiece reads counts; their scale cancels.
         lines = (f"{piece}\t{max(1, round(math.exp(score) * _SEED_MASS))}\n" for piece, score in pieces)
         seeds.write_text("".join(lines), encoding="utf-8")
         text = (f"{word}\t{count}" for word, count in words.items())
         return _train(text, "unigram", size, input_format="tsv", seed_sentencepieces_file=str(seeds))
-
-
-def ordinary(model: bytes) -> dict[str, float]:
-    """The pieces of a model and their scores, in its order; not the one for what is unknown."""
-    return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
 
 
 def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **settings: Any) -> bytes:
@@ -74,9 +69,4 @@ def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **se
         if smallest := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
             raise too_small(size, int(smallest[1]) - UNKNOWN) from None
         raise OperationalError(f"SentencePiece could not learn these pieces: {error}") from error
-    proto = parse(written.getvalue())
-    for piece in proto.pieces:
-        if piece.type == NORMAL:
-            piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
-    serialised: bytes = proto.SerializeToString(deterministic=True)
-    return serialised
+    return with_rounded_scores(written.getvalue())

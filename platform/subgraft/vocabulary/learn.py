@@ -19,7 +19,7 @@ from subgraft.vocabulary import byte_level, wordpiece
 from subgraft.vocabulary.directory import Source
 from subgraft.vocabulary.prune import Learnt, learn_used
 from subgraft.vocabulary.refusals import empty_corpus, too_large, too_small
-from subgraft.vocabulary.sentencepiece_model import NORMAL, SCORE_STEPS, convert, parse
+from subgraft.vocabulary.sentencepiece_model import convert, with_rounded_scores
 from subgraft.vocabulary.specials import SpecialTokens, special_tokens
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -117,12 +117,7 @@ def _sentencepiece(
         if unreadable:
             raise unreadable[0] from None
         raise _explained(str(error), size, len(special.last), byte_fallback) from error
-    proto = parse(written.getvalue())
-    for piece in proto.pieces:
-        if piece.type == NORMAL:
-            piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
-    serialised: bytes = proto.SerializeToString(deterministic=True)
-    return serialised
+    return with_rounded_scores(written.getvalue())
 
 
 def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:

@@ -34,6 +34,16 @@ def ordinary_pieces(model: bytes) -> dict[str, float]:
     return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
 
 
+def with_rounded_scores(model: bytes) -> bytes:
+    """The model with the scores of its ordinary pieces rounded to multiples of 1 / SCORE_STEPS."""
+    proto = parse(model)
+    for piece in proto.pieces:
+        if piece.type == NORMAL:
+            piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
+
+
 def without(model: bytes, pieces: Collection[str]) -> bytes:
     """The model without some of its ordinary pieces; those after them move up."""
     proto, gone = parse(model), frozenset(pieces)
