@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from subgraft.config.corpora import Cleaning
-from subgraft.text.cleaning import Sides, clean, digest, strip
+from subgraft.text import cleaning as cleaning_module
+from subgraft.text.cleaning import Sides, clean, digest, digests, strip
+from subgraft.text.seen import Seen
 
 LENIENT = {"deduplicate": False, "drop_held_out": False}
 
@@ -71,3 +75,35 @@ def test_stripped_segments_are_one_line_to_every_reader(text: str) -> None:
     assert len(stripped.splitlines()) == (1 if stripped else 0)
     assert len(stripped) == len(text.strip())
     assert counts["line_breaks_replaced"] == (stripped != text.strip())
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 16])
+def test_first_of_equal_segments_stays_however_many_are_judged_at_once(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaning_module, "_AT_ONCE", at_once)
+    rng = random.Random(3)
+    segments: list[Sides] = [(f"{rng.randrange(60)}", f"{rng.randrange(2)} ") for _ in range(400)]
+    held_out, known = {("7", "0"), ("8", "1")}, {("9", "0"), ("7", "0")}
+    counts, expected, seen = Counter[str](), list[Sides](), set[Sides]()
+    kept = clean(
+        segments,
+        Cleaning(),
+        frozenset(map(digest, held_out)),
+        counts,
+        (0, 1),
+        Seen.of([digests(known)]),
+        tmp_path,
+    )
+    found, reasons = list(kept), Counter[str](read=400)
+    for number, word in segments:
+        sides = (number, word.strip())
+        rule = "held_out" if sides in held_out else "elsewhere" if sides in known else None
+        rule = rule or ("duplicate" if sides in seen else "kept")
+        reasons[rule] += 1
+        if rule == "kept":
+            seen.add(sides)
+            expected.append(sides)
+    assert found == expected
+    assert counts == reasons
+    assert reasons["duplicate"] > 200 > reasons["kept"] > 100

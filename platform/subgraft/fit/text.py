@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from subgraft.config.corpora import Cleaning
 from subgraft.errors import UserError
-from subgraft.fit.pairs import Pair
 from subgraft.fit.split import Split
 from subgraft.text import reading
-from subgraft.text.cleaning import RULES, clean, digest
+from subgraft.text.cleaning import RULES, clean, digest, digests
+from subgraft.text.seen import Seen
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,10 @@ def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> Target
         return TargetText()
     counts: Counter[str] = Counter()
     read = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
-    held_out, known = _digests((*pairs.dev, *pairs.test)), _digests(pairs.train)
+    held_out = frozenset(digest((target,)) for _, target in (*pairs.dev, *pairs.test))
+    known = Seen.of([digests((target,) for _, target in pairs.train)])
     lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
     found = TargetText(lines, counts)
     if not lines:
         raise UserError(f"nothing is left of the text ({found.told})", where="--text")
     return found
-
-
-def _digests(pairs: Iterable[Pair]) -> frozenset[int]:
-    return frozenset(digest((target,)) for _, target in pairs)

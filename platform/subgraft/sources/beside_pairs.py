@@ -10,8 +10,9 @@ from subgraft.config.base import TextSide
 from subgraft.config.corpora import Cleaning
 from subgraft.errors import UserError
 from subgraft.sources.one_side import SideText
-from subgraft.text.cleaning import clean, digest
+from subgraft.text.cleaning import chunks, clean, digest, digests
 from subgraft.text.corpus import Corpus
+from subgraft.text.seen import Seen
 
 # Called with the segments read so far, those there are, and what they are.
 Progress = Callable[[int, int, str], None]
@@ -37,9 +38,9 @@ def build_beside(
     counts: dict[TextSide, Counter[str]] = {side: Counter() for side in sides}
     for side, texts in sides.items():
         segments = _reported(texts, side, progress)
-        held_out = _digests(pairs, side, *(split for split in pairs.splits if split != SPLIT))
-        known = _digests(pairs, side, SPLIT) if cleaning.deduplicate else frozenset[int]()
-        cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), known)
+        held_out = _held_out(pairs, side)
+        known = _training(pairs, side, out) if cleaning.deduplicate else None
+        cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), known, out)
         with (out / f"{SPLIT}.{side}").open("w", encoding="utf-8", newline="\n") as file:
             for (line,) in cleaned:
                 counts[side]["characters"] += len(line)
@@ -63,8 +64,13 @@ def build_beside(
     return corpus, counts
 
 
-def _digests(pairs: Corpus, side: TextSide, *splits: str) -> frozenset[int]:
+def _held_out(pairs: Corpus, side: TextSide) -> frozenset[int]:
+    splits = [split for split in pairs.splits if split != SPLIT]
     return frozenset(digest((line,)) for split in splits for line in pairs.lines(split, side))
+
+
+def _training(pairs: Corpus, side: TextSide, folder: Path) -> Seen:
+    return Seen.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), folder)
 
 
 def _reported(texts: Sequence[SideText], side: TextSide, progress: Progress | None) -> Iterator[str]:

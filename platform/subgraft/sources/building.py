@@ -121,7 +121,8 @@ class _Part:
         for split in reversed(self.source.splits):
             segments = _reported(self.source.read(split), self.sizes[split], split, self.progress)
             if split == "train":
-                segments = clean(segments, self.cleaning, frozenset(held_out), self.counts[split], places)
+                known = frozenset(held_out)
+                segments = clean(segments, self.cleaning, known, self.counts[split], places, folder=self.out)
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)

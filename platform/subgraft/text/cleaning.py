@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
 
 from subgraft.config.corpora import Cleaning
+from subgraft.text.seen import Seen
 
 # A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
 Sides = tuple[str, ...]
@@ -22,6 +27,8 @@ RULES: Mapping[str, str] = {
     "duplicate": "a second time",
 }
 
+# So many segments are judged at once, or as many as have so many characters.
+_AT_ONCE, _CHARACTERS_AT_ONCE = 1 << 16, 1 << 24
 # Whatever some reader takes for the end of a line (str.splitlines, universal newlines) becomes a space, so that
 # everybody who opens a written corpus counts the same lines.
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " "))
@@ -43,7 +50,13 @@ def strip(sides: Sides, counts: Counter[str]) -> Sides:
 
 def digest(sides: Sides) -> int:
     """64 bits that stand for the segments: equal ones collide, others do with a chance below 3e-6 in 10 million."""
-    return int.from_bytes(blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest(), "big")
+    return int.from_bytes(_digest(sides), "big")
+
+
+def digests(segments: Iterable[Sides]) -> np.ndarray:
+    """Those of all of them [n], uint64."""
+    found: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
+    return found
 
 
 def clean(
@@ -52,26 +65,45 @@ def clean(
     held_out: frozenset[int],
     counts: Counter[str],
     texts: Sequence[int],
-    elsewhere: frozenset[int] = frozenset(),
+    elsewhere: Seen | None = None,
+    folder: Path | None = None,
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
 
     held_out: digests of the stripped dev and test texts.  texts: which cells are text, the only ones that rules are
-    about.  elsewhere: digests of what another corpus has already.
+    about.  elsewhere: what another corpus has already.  folder: for digests of what was seen, where there are many.
     A segment is counted under the first rule it breaks, in the order too_short, too_long, ratio, identical, held_out,
-    elsewhere, duplicate.
+    elsewhere, duplicate. Memory does not grow with the segments, but for digests where no folder is given.
     """
-    known: set[int] = set()
+    compares = cleaning.deduplicate or cleaning.drop_held_out
+    others = Seen.of([np.fromiter(held_out, dtype=np.uint64)])
+    judge = _Judge(cleaning, others, elsewhere or Seen(), Seen(folder))
+    for some in chunks(segments):
+        counts["read"] += len(some)
+        stripped = [strip(cells, counts) for cells in some]
+        sides = [tuple(cells[at] for at in texts) for cells in stripped]
+        broken = [_broken_rule(each, cleaning) for each in sides]
+        if compares:
+            whole = [place for place, rule in enumerate(broken) if rule is None]
+            for place, rule in zip(whole, judge.rules(digests(sides[place] for place in whole)), strict=True):
+                broken[place] = rule
+        for cells, rule in zip(stripped, broken, strict=True):
+            counts[rule or "kept"] += 1
+            if rule is None:
+                yield cells
+
+
+def chunks(segments: Iterable[Sides]) -> Iterator[list[Sides]]:
+    """The segments in lists of so many as are judged at once."""
+    chunk, characters = list[Sides](), 0
     for cells in segments:
-        counts["read"] += 1
-        cells = strip(cells, counts)
-        sides = tuple(cells[at] for at in texts)
-        broken = _broken_rule(sides, cleaning)
-        if broken is None and (cleaning.deduplicate or cleaning.drop_held_out):
-            broken = _seen_before(digest(sides), cleaning, held_out, elsewhere, known)
-        if broken is None:
-            yield cells
-        counts[broken or "kept"] += 1
+        chunk.append(cells)
+        characters += sum(map(len, cells))
+        if len(chunk) == _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
@@ -87,15 +119,33 @@ def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
     return None
 
 
-def _seen_before(
-    digested: int, cleaning: Cleaning, held_out: frozenset[int], elsewhere: frozenset[int], known: set[int]
-) -> str | None:
-    if cleaning.drop_held_out and digested in held_out:
-        return "held_out"
-    if cleaning.deduplicate:
-        if digested in elsewhere:
-            return "elsewhere"
-        if digested in known:
-            return "duplicate"
-        known.add(digested)
-    return None
+@dataclass(frozen=True)
+class _Judge:
+    """By what was seen before.  known: what passed every rule so far."""
+
+    cleaning: Cleaning
+    held_out: Seen
+    elsewhere: Seen
+    known: Seen
+
+    def rules(self, found: np.ndarray) -> list[str | None]:
+        """The rule that each of these digests [n] breaks."""
+        broken = np.full(len(found), None, dtype=object)
+        left = np.arange(len(found))
+        if self.cleaning.drop_held_out:
+            left = _without(left, self.held_out.has(found), broken, "held_out")
+        if self.cleaning.deduplicate:
+            left = _without(left, self.elsewhere.has(found[left]), broken, "elsewhere")
+            _without(left, ~self.known.new(found[left]), broken, "duplicate")
+        return list(broken)
+
+
+def _without(left: np.ndarray, struck: np.ndarray, broken: np.ndarray, rule: str) -> np.ndarray:
+    """The places [n] that a rule has not struck [n]; the others are noted."""
+    broken[left[struck]] = rule
+    remaining: np.ndarray = left[~struck]
+    return remaining
+
+
+def _digest(sides: Sides) -> bytes:
+    return blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest()

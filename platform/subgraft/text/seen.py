@@ -1,0 +1,83 @@
+"""What was seen before, by digests of 64 bits: eight bytes each, and on disk where there are many.
+
+Digests lie in sorted runs. A new run is merged with the one before it until that is more than twice as large, so there
+are few of them, and each digest is moved a number of times that grows with the logarithm of theirs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+# So many digests are merged at once, and a longer run is a file's, where there is a folder for it: 32 MiB.
+AT_ONCE = 1 << 22
+
+
+class Seen:
+    """A set of digests, uint64, which are spread evenly, as those of a hash function are.
+
+    folder: where long runs lie, in files without a name: a killed process leaves nothing. None: in memory.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._runs: list[np.ndarray] = []
+
+    @classmethod
+    def of(cls, digests: Iterable[np.ndarray], folder: Path | None = None) -> Seen:
+        """Those of some arrays [n]."""
+        seen = cls(folder)
+        for some in digests:
+            seen.new(some)
+        return seen
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    def has(self, digests: np.ndarray) -> np.ndarray:
+        """Which of these [n] are in it [n]."""
+        found = np.zeros(len(digests), dtype=bool)
+        order = np.argsort(digests)  # neighbours are looked up in the same place of a run
+        ordered = digests[order]
+        for run in self._runs:
+            places = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
+            found[order] |= run[places] == ordered
+        return found
+
+    def new(self, digests: np.ndarray) -> np.ndarray:
+        """Which of these [n] come for the first time, before and among themselves [n]; all are seen from now on."""
+        values, first = np.unique(digests, return_index=True)
+        unseen = ~self.has(values)
+        self._add(values[unseen])
+        new = np.zeros(len(digests), dtype=bool)
+        new[first[unseen]] = True
+        return new
+
+    def _add(self, run: np.ndarray) -> None:
+        if not len(run):
+            return
+        while self._runs and len(self._runs[-1]) <= 2 * len(run):
+            run = self._merged(self._runs.pop(), run)
+        self._runs.append(run)
+
+    def _merged(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        if self._folder is None or len(one) + len(other) <= AT_ONCE:
+            return np.concatenate(list(_blocks(one, other)))
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            for block in _blocks(one, other):
+                file.write(block.data)
+            file.flush()
+            return np.memmap(file, dtype=np.uint64, mode="r").view(np.ndarray)
+
+
+def _blocks(one: np.ndarray, other: np.ndarray) -> Iterator[np.ndarray]:
+    """Both runs in one order, in blocks of about AT_ONCE: equal ranges of digests hold about as many."""
+    parts = (len(one) + len(other)) // AT_ONCE + 1
+    bounds = np.array([(1 << 64) * part // parts for part in range(1, parts)], dtype=np.uint64)
+    cuts = [[0, *np.searchsorted(run, bounds).tolist(), len(run)] for run in (one, other)]
+    for part in range(parts):
+        pieces = [run[cut[part] : cut[part + 1]] for run, cut in zip((one, other), cuts, strict=True)]
+        yield np.sort(np.concatenate(pieces), kind="stable")
