@@ -107,8 +107,10 @@ def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: 
     translated = succeed("generate", "--model", "fitted", "--input", source, "--beam", "2")
     assert len(translated.splitlines()) == 5
     write(tmp_path / "hypotheses.txt", translated.splitlines())
-    scores = succeed("evaluate", "--hypotheses", "hypotheses.txt", "--references", "hypotheses.txt")
-    bleu, chrf, ter, rouge, meteor = (line.split("\t") for line in scores.splitlines())
+    same = ("evaluate", "--hypotheses", "hypotheses.txt", "--references", "hypotheses.txt")
+    scores = succeed(*same, "--metric", "CIDEr", "--metric", "ROUGE-2")
+    bleu, chrf, ter, rouge, meteor, pairs, cider = (line.split("\t") for line in scores.splitlines())
+    assert (pairs[0], cider[0]) == ("ROUGE-2", "CIDEr") and "|variant:D|" in cider[2]
     assert (ter[:2], rouge[:2], meteor[0]) == (["TER", "0.00"], ["ROUGE-L", "100.00"], "METEOR")
     assert "modules:exact|" in meteor[2]
     assert (bleu[0], chrf[0], chrf[1]) == ("BLEU", "chrF", "100.00")

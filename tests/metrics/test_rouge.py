@@ -1,10 +1,18 @@
-"""ROUGE-L on the example of its paper, and on what its tokens are."""
+"""ROUGE on the example of its paper, beside rouge-score, and on what its tokens are."""
 
 from __future__ import annotations
 
 import pytest
+from rouge_score.rouge_scorer import RougeScorer
 
-from subgraft.metrics.rouge import longest_common_subsequence, sentence_rouge, signature
+from subgraft.metrics.rouge import (
+    longest_common_subsequence,
+    ngram_signature,
+    sentence_rouge,
+    sentence_rouge_ngrams,
+    signature,
+)
+from toys import english
 
 
 @pytest.mark.parametrize(
@@ -37,3 +45,37 @@ def test_chinese_is_compared_by_characters() -> None:
 
 def test_nothing_in_common_and_nothing_at_all_score_zero() -> None:
     assert [sentence_rouge(a, b, "en") for a, b in [("a", "b"), ("", "b"), ("a", ""), ("", "")]] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "n", "expected"),
+    [
+        ("police kill the gunman", 1, 3 / 4),
+        ("police kill the gunman", 2, 1 / 3),  # "the gunman" of three pairs each
+        ("the gunman kill police", 2, 1 / 3),
+        (
+            "police police police",
+            1,
+            2 * (1 / 3) * (1 / 4) / (1 / 3 + 1 / 4),
+        ),  # no word counts more often than it is there
+        ("gunman", 2, 0),
+        ("", 1, 0),
+    ],
+)
+def test_ngrams_of_the_example_of_lin_2004(hypothesis: str, n: int, expected: float) -> None:
+    assert sentence_rouge_ngrams(hypothesis, "police killed the gunman", "en", n) == pytest.approx(expected)
+
+
+def test_plain_english_scores_as_by_rouge_score_itself() -> None:
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"])
+    for output, reference in zip(english(40, 1), english(40, 2), strict=True):
+        found = scorer.score(reference, output)
+        assert sentence_rouge_ngrams(output, reference, "en", 1) == pytest.approx(found["rouge1"].fmeasure)
+        assert sentence_rouge_ngrams(output, reference, "en", 2) == pytest.approx(found["rouge2"].fmeasure)
+        assert sentence_rouge(output, reference, "en") == pytest.approx(found["rougeL"].fmeasure)
+
+
+def test_ngrams_are_of_words_in_any_script() -> None:
+    assert sentence_rouge_ngrams("L'été, déjà !", "l'Été déjà.", "fr", 2) == 1
+    assert sentence_rouge_ngrams("我们今天看书。", "我们明天看书", "zh_CN", 1) == pytest.approx(5 / 6)
+    assert ngram_signature("zh").startswith(signature("zh")) and "|rouge-score:" in ngram_signature("zh")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import sacrebleu
 
-from subgraft.config.base import MetricName
 from subgraft.errors import UserError
-from subgraft.metrics.scores import METRICS, corpus_scores, signature
+from subgraft.metrics.scores import FURTHER_METRICS, METRICS, AnyMetricName, corpus_scores, signature
 
 VERSION = sacrebleu.__version__
 
@@ -48,9 +47,16 @@ def test_signatures_name_tokenizer_case_and_version() -> None:
     assert scores["ROUGE-L"].signature == "nrefs:1|case:lc|tok:alphanumeric|stem:no|beta:1|corpus:mean-of-sentences"
 
 
-@pytest.mark.parametrize("metric", METRICS)
+def test_further_metrics_are_means_of_sentences_in_points() -> None:
+    scores = corpus_scores(["a b c", "q"], ["a b d", "e f"], "en", FURTHER_METRICS)
+    assert {name: score.value for name, score in scores.items()} == pytest.approx(
+        {"ROUGE-1": 100 / 3, "ROUGE-2": 25, "CIDEr": 100 * 10 / 4 * (2 / 3 + 1 / 2) / 2}
+    )
+
+
+@pytest.mark.parametrize("metric", [*METRICS, *FURTHER_METRICS])
 @pytest.mark.parametrize("language", ["fr", "zh"])
-def test_a_signature_needs_no_scoring(metric: MetricName, language: str) -> None:
+def test_a_signature_needs_no_scoring(metric: AnyMetricName, language: str) -> None:
     scored = corpus_scores(HYPOTHESES, REFERENCES, language, [metric])
     assert signature(metric, language) == scored[metric].signature
 

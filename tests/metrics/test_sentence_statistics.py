@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraft.config.base import MetricName
-from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS, corpus_scores
+from subgraft.metrics.scores import FURTHER_METRICS, LOWER_IS_BETTER, METRICS, AnyMetricName, corpus_scores
 from subgraft.metrics.sentence_statistics import corpus_score, score_sums, sentence_statistics
 
 WORDS = st.sampled_from(["a", "cat", "sat", "the", "mat", "on", "."])
 SENTENCES = st.lists(WORDS, min_size=0, max_size=9).map(" ".join)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", [*METRICS, *FURTHER_METRICS])
 @settings(max_examples=150, deadline=None)
 @given(pairs=st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=4))
-def test_sums_score_as_the_corpus_does(metric: MetricName, pairs: list[tuple[str, str]]) -> None:
+def test_sums_score_as_the_corpus_does(metric: AnyMetricName, pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = [list(side) for side in zip(*pairs, strict=True)]
     expected = corpus_scores(hypotheses, references, "en", [metric])[metric]
     score = corpus_score(metric, sentence_statistics(metric, hypotheses, references, "en"), "en")
@@ -27,7 +26,7 @@ def test_sums_score_as_the_corpus_does(metric: MetricName, pairs: list[tuple[str
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_many_corpora_are_scored_at_once(metric: MetricName) -> None:
+def test_many_corpora_are_scored_at_once(metric: AnyMetricName) -> None:
     references = ["the cat sat on the mat .", "a mat on the cat ."]
     systems = [references, ["the cat sat .", "a mat on a cat ."], ["", ""]]
     sums = np.stack([sentence_statistics(metric, system, references, "en").sum(axis=0) for system in systems])

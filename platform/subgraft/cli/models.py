@@ -40,9 +40,8 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--task", choices=scored, default="translation", help="which says by what metrics")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
-    evaluate.add_argument(
-        "--metric", action="append", default=[], metavar="NAME", help="further one that an installed package offers"
-    )
+    further = "further one: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
+    evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
     evaluate.set_defaults(command=evaluate_text)
 
 
@@ -85,7 +84,7 @@ def _standard_input() -> Iterator[str]:
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.metrics.scores import check_parallel, corpus_scores
+    from subgraft.metrics.scores import FURTHER_METRICS, check_parallel, corpus_scores
     from subgraft.text import reading
 
     own = _own_metrics(arguments.metric)
@@ -103,7 +102,7 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
         with counting("translating") as progress:
             hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
-    metrics = TASKS[arguments.task].metrics
+    metrics = (*TASKS[arguments.task].metrics, *(name for name in FURTHER_METRICS if name in arguments.metric))
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
     if own:
@@ -115,7 +114,8 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
 
 def _own_metrics(names: Sequence[str]) -> list[Plugin]:
-    """The metrics that packages offer. Raises UserError for another name before anything is read."""
+    """Those of these metrics that packages offer. Raises UserError for an unknown name before anything is read."""
     from subgraft.metrics.own_metrics import own_metric
+    from subgraft.metrics.scores import FURTHER_METRICS
 
-    return [own_metric(name) for name in dict.fromkeys(names)]
+    return [own_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]

@@ -18,6 +18,8 @@ VocabularyMode = Literal["replace", "extend", "trim"]
 # Those of characters, which may spell others in bytes, and be drawn from.
 SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
+# Those that are measured where they are asked for, or where a task has them.
+FurtherMetricName = Literal["ROUGE-1", "ROUGE-2", "CIDEr"]
 # What runs the search that writes texts.
 DecodingEngine = Literal["transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from subgraft.config.base import Count, DecodingEngine, MetricName, Seed, Settings
+from subgraft.config.base import Count, DecodingEngine, FurtherMetricName, MetricName, Seed, Settings
 from subgraft.config.plugins import METRICS, require_offered
 from subgraft.limits import LARGEST_BEAM
 
@@ -15,7 +15,7 @@ def _offered(metrics: tuple[str, ...]) -> tuple[str, ...]:
     for name in metrics:
         if name in get_args(MetricName):
             raise ValueError(f"{name} is always measured: leave it out")
-        require_offered(METRICS, name, ())
+        require_offered(METRICS, name, get_args(FurtherMetricName))
     if len(set(metrics)) != len(metrics):
         raise ValueError("metrics must be distinct")
     return metrics
@@ -52,8 +52,8 @@ class MeasurementSettings(Settings):
     sentences of one length are translated together. Speeds of the two are not to be compared.
     draw: how text is sampled for a class, in place of beam search.
     no_repeat_ngrams: no so many tokens come twice in what is written for a class; any may where not given.
-    metrics: further metrics, by the names under which installed packages offer them (entry points of the group
-    subgraft.metrics).
+    metrics: further metrics: ROUGE-1, ROUGE-2, CIDEr, or the names of some that installed packages offer (entry points
+    of the group subgraft.metrics).
     """
 
     beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 4

@@ -1,15 +1,18 @@
-"""The metrics of text: BLEU, chrF and TER through sacrebleu, ROUGE-L and METEOR, each with its signature."""
+"""The metrics of text: BLEU, chrF and TER through sacrebleu, ROUGE, METEOR and CIDEr, each with its signature."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from subgraft.config.base import MetricName
+from typing_extensions import TypeIs
+
+from subgraft.config.base import FurtherMetricName, MetricName
 from subgraft.errors import UserError
-from subgraft.metrics import meteor, rouge
+from subgraft.metrics import cider, meteor, rouge
 from subgraft.metrics.words import is_chinese
 
 if TYPE_CHECKING:
@@ -18,18 +21,41 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.ter import TER
 
 SacrebleuName = Literal["BLEU", "chrF", "TER"]
-MeanName = Literal["ROUGE-L", "METEOR"]
+MeanName = Literal["ROUGE-1", "ROUGE-2", "ROUGE-L", "METEOR", "CIDEr"]
+AnyMetricName: TypeAlias = MetricName | FurtherMetricName
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
 # TER counts edits: of two systems, the one with the lower score is the better one.
 LOWER_IS_BETTER: frozenset[MetricName] = frozenset({"TER"})
+FURTHER_METRICS: tuple[FurtherMetricName, ...] = get_args(FurtherMetricName)
+
+
+def _each(score: Callable[[str, str, str], float]) -> Callable[[Sequence[str], Sequence[str], str], list[float]]:
+    """Of all sentences, where one does not depend on the others."""
+    return lambda hypotheses, references, language: [
+        score(output, wanted, language) for output, wanted in zip(hypotheses, references, strict=True)
+    ]
+
+
 # A corpus score of these is the mean of its sentences' scores.
-SENTENCE_SCORES = {"ROUGE-L": rouge.sentence_rouge, "METEOR": meteor.sentence_meteor}
-SENTENCE_SIGNATURES = {"ROUGE-L": rouge.signature, "METEOR": meteor.signature}
+SENTENCE_SCORES: Mapping[MeanName, Callable[[Sequence[str], Sequence[str], str], list[float]]] = {
+    "ROUGE-1": _each(partial(rouge.sentence_rouge_ngrams, n=1)),
+    "ROUGE-2": _each(partial(rouge.sentence_rouge_ngrams, n=2)),
+    "ROUGE-L": _each(rouge.sentence_rouge),
+    "METEOR": _each(meteor.sentence_meteor),
+    "CIDEr": cider.sentence_ciders,
+}
+SENTENCE_SIGNATURES: Mapping[MeanName, Callable[[str], str]] = {
+    "ROUGE-1": rouge.ngram_signature,
+    "ROUGE-2": rouge.ngram_signature,
+    "ROUGE-L": rouge.signature,
+    "METEOR": meteor.signature,
+    "CIDEr": cider.signature,
+}
 
 
 @dataclass(frozen=True)
 class Score:
-    """A corpus score in points (0 to 100; TER may exceed 100) and the signature it was computed under."""
+    """A corpus score in points (0 to 100; TER may exceed 100, CIDEr ends at 1000) and its signature."""
 
     name: str
     value: float
@@ -40,7 +66,7 @@ def corpus_scores(
     hypotheses: Sequence[str],
     references: Sequence[str],
     language: str,
-    metrics: Sequence[MetricName] = METRICS,
+    metrics: Sequence[AnyMetricName] = METRICS,
     where: str = "",
 ) -> dict[str, Score]:
     """Score a test set, one reference per segment.
@@ -59,8 +85,8 @@ def corpus_scores(
     return {name: _corpus_score(name, hypotheses, references, language) for name in metrics}
 
 
-def _corpus_score(name: MetricName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    if name == "ROUGE-L" or name == "METEOR":
+def _corpus_score(name: AnyMetricName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
+    if is_mean(name):
         value = 100 * fmean(sentence_scores(name, hypotheses, references, language))
         return Score(name, value, SENTENCE_SIGNATURES[name](language))
     metric = sacrebleu_metric(name, language)
@@ -69,9 +95,13 @@ def _corpus_score(name: MetricName, hypotheses: Sequence[str], references: Seque
 
 
 def sentence_scores(name: MeanName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[float]:
-    """The score of every sentence, in 0 to 1, by a metric that is a mean over sentences."""
-    score = SENTENCE_SCORES[name]
-    return [score(output, wanted, language) for output, wanted in zip(hypotheses, references, strict=True)]
+    """The score of every sentence, in 0 to 1 (CIDEr: 0 to 10), by a metric that is a mean over sentences."""
+    return SENTENCE_SCORES[name](hypotheses, references, language)
+
+
+def is_mean(name: str) -> TypeIs[MeanName]:
+    """Whether a corpus score of this metric is the mean of its sentences' scores."""
+    return name in SENTENCE_SCORES
 
 
 def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
@@ -91,9 +121,9 @@ def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
     return BLEU(tokenize="zh" if is_chinese(language) else "13a", force=True)
 
 
-def signature(name: MetricName, language: str) -> str:
+def signature(name: AnyMetricName, language: str) -> str:
     """The settings that a metric scores under, with sacrebleu's version where it is sacrebleu's."""
-    if name == "ROUGE-L" or name == "METEOR":
+    if is_mean(name):
         return SENTENCE_SIGNATURES[name](language)
     metric = sacrebleu_metric(name, language)
     metric.num_refs = 1  # set by scoring, and part of the signature

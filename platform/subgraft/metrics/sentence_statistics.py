@@ -1,8 +1,8 @@
 """The sentence-level counts that corpus scores are functions of.
 
 A corpus score depends on its sentences only through the sums of a few counts each. Resampling sentences then means
-re-weighting one matrix, and thousands of resampled corpora are scored at once. ROUGE-L and METEOR are means of sentence
-scores: their counts are the score and the number of sentences.
+re-weighting one matrix, and thousands of resampled corpora are scored at once. ROUGE, METEOR and CIDEr are means of
+sentence scores: their counts are the score and the number of sentences.
 """
 
 from __future__ import annotations
@@ -12,8 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.config.base import MetricName
-from subgraft.metrics.scores import SENTENCE_SCORES, Score, check_parallel, sacrebleu_metric, sentence_scores, signature
+from subgraft.metrics.scores import (
+    AnyMetricName,
+    Score,
+    check_parallel,
+    is_mean,
+    sacrebleu_metric,
+    sentence_scores,
+    signature,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -22,20 +29,20 @@ CHRF_BETA = 2
 
 
 def sentence_statistics(
-    metric: MetricName, hypotheses: Sequence[str], references: Sequence[str], language: str
+    metric: AnyMetricName, hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> FloatArray:
     """Counts per sentence: [n, 10] for BLEU, [n, 18] for chrF, as sacrebleu extracts them; [n, 2] for the others.
 
     BLEU: length, reference length, matching 1- to 4-grams, all 1- to 4-grams.
     chrF: per character order 1 to 6 the n-grams of the hypothesis, of the reference, and of both.
     TER: edits, reference length.
-    ROUGE-L, METEOR: the sentence's score in 0 to 1, and one.
+    ROUGE, METEOR, CIDEr: the sentence's score in 0 to 1 (CIDEr: to 10), and one.
 
     Raises:
         UserError: there is nothing to score, or the counts of lines differ.
     """
     check_parallel(hypotheses, references)
-    if metric == "ROUGE-L" or metric == "METEOR":
+    if is_mean(metric):
         scores = np.asarray(sentence_scores(metric, hypotheses, references, language))
         return np.stack([scores, np.ones_like(scores)], axis=1)
     scorer = sacrebleu_metric(metric, language)
@@ -52,10 +59,10 @@ def score_sums(metric: str, sums: FloatArray) -> FloatArray:
         return _chrf(sums)
     if metric == "TER":
         return _ter(sums)
-    return (100 if metric in SENTENCE_SCORES else 1) * sums[..., 0] / sums[..., 1]
+    return (100 if is_mean(metric) else 1) * sums[..., 0] / sums[..., 1]
 
 
-def corpus_score(metric: MetricName, statistics: FloatArray, language: str) -> Score:
+def corpus_score(metric: AnyMetricName, statistics: FloatArray, language: str) -> Score:
     """The score of a whole test set from its statistics [n, k]."""
     return Score(metric, float(score_sums(metric, statistics.sum(axis=0))), signature(metric, language))
 

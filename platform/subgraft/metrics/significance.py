@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.metrics.scores import METRICS
+from subgraft.metrics.scores import FURTHER_METRICS, METRICS
 from subgraft.metrics.sentence_statistics import FloatArray, score_sums
 
 CONFIDENCE = 0.95
@@ -87,7 +87,7 @@ def estimate(metric: Scored, statistics: FloatArray, *, samples: int = 1000, see
     by_seed = _seed_scores(metric, statistics)
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
     found = _interval(by_seed.mean() + _luck(resampled, by_seed, seed))
-    least = -np.inf if isinstance(metric, str) and metric not in METRICS else 0.0
+    least = -np.inf if isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS) else 0.0
     return Estimate(float(by_seed.mean()), Interval(max(least, found.low), found.high))
 
 

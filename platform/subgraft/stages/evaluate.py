@@ -21,7 +21,7 @@ from subgraft.exporting.in_memory import fast_translator
 from subgraft.inference.translate import Translator
 from subgraft.metrics.calibration import Calibration, inference_calibration
 from subgraft.metrics.own_metrics import own_metric, own_score, own_statistics
-from subgraft.metrics.scores import METRICS, Score
+from subgraft.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
@@ -112,11 +112,12 @@ class _Texts(NamedTuple):
 def _scores(texts: _Texts, further: Sequence[str], spelled: NDArray[np.bool_], out: Path) -> dict[str, Score]:
     """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew.
 
-    further: names of metrics that other packages offer.
+    further: names of metrics beside those, some of which other packages offer.
     """
     _, hypotheses, references, language = texts
-    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in METRICS}
-    own = {name: own_metric(name) for name in further}
+    asked = (*METRICS, *(metric for metric in FURTHER_METRICS if metric in further))
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
+    own = {name: own_metric(name) for name in further if name not in FURTHER_METRICS}
     own_counts = {name: own_statistics(metric, *texts) for name, metric in own.items()}
     counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
     save_file({**counted, SPELLED: spelled}, out / STATISTICS)
