@@ -14,8 +14,11 @@ from scripts import SCRIPTS, text_in
 from subgraft.allocation.bpe_replay import cut, replay
 from subgraft.allocation.capacity import average_log_probability
 from subgraft.allocation.curve import MeasuredCurve, measure
+from subgraft.allocation.piece_training import bpe_pieces
 from subgraft.allocation.word_types import WordTypes, normalised
 from subgraft.errors import UserError
+from subgraft.vocabulary.learn import LONGEST_LINE
+from subgraft.vocabulary.sentencepiece_model import ordinary_pieces
 
 
 def trained(lines: list[str], kind: str, size: int) -> sentencepiece.SentencePieceProcessor:
@@ -101,3 +104,10 @@ def test_sizes_that_do_not_rise_and_text_that_is_not_there_are_refused() -> None
 def test_words_are_counted_as_sentencepiece_parts_them() -> None:
     found = WordTypes.of(["  a  ﬁne day ", "", "a day"])
     assert found.words == {"a": 2, "fine": 1, "day": 2} and found.sentences == 2 and found.tokens == 5
+
+
+def test_no_word_is_lost_where_those_of_one_count_are_longer_than_a_line_may_be() -> None:
+    letters = [chr(ord("\u4e00") + i) for i in range(20)]
+    words = dict.fromkeys((letter * (LONGEST_LINE // 30) for letter in letters), 2)
+    assert sum(len(word.encode()) for word in words) > LONGEST_LINE
+    assert set(letters) < ordinary_pieces(bpe_pieces(words, 30)).keys()

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from subgraft.vocabulary.sentencepiece_model import ordinary_pieces
 
+def merges_of(pieces: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Pieces that join others, in the order in which they were learnt, and single characters.
 
-def merges_of(model: bytes) -> tuple[list[str], list[str]]:
-    """Pieces that join others, in the order in which they were learnt, and single characters."""
-    pieces = ordinary_pieces(model)
+    pieces: the ordinary ones of a model, with their scores.
+    """
     ranked = sorted((piece for piece in pieces if len(piece) > 1), key=lambda piece: -pieces[piece])
     return ranked, [piece for piece in pieces if len(piece) == 1]
 
@@ -33,19 +33,37 @@ def replay(merges: Sequence[str], counts: Mapping[str, int], keep: Sequence[int]
         if kept in wanted:
             found[kept] = dict(left)
         if kept and (count := left.pop(merges[kept - 1], 0)):
-            for part in cut(merges[kept - 1], ranks, kept - 1):
+            for part in _parts(merges[kept - 1], ranks, kept - 1):
                 left[part] = left.get(part, 0) + count
     return found
+
+
+def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:
+    """What a piece is cut into without its own merge, which is of this rank.
+
+    A text that has the piece has it by that merge, which joined two parts. Mostly there is one place where two can
+    meet, and so no need to begin from characters.
+    """
+    last = len(piece) - 1
+    places = [
+        place
+        for place in range(1, last + 1)
+        if (place == 1 or ranks.get(piece[:place], rank) < rank)
+        and (place == last or ranks.get(piece[place:], rank) < rank)
+    ]
+    return (piece[: places[0]], piece[places[0] :]) if len(places) == 1 else cut(piece, ranks, rank)
 
 
 def cut(text: str, ranks: Mapping[str, int], most: int) -> list[str]:
     """What the merges of a rank below `most` make of a text: always the best-ranked one, the leftmost of equals."""
     parts = list(text)
-    while len(parts) > 1:
-        joined = [ranks.get(left + right, most) for left, right in pairwise(parts)]
-        best = min(joined)
-        if best >= most:
-            break
+    joined = [ranks.get(left + right, most) for left, right in pairwise(parts)]
+    while joined and (best := min(joined)) < most:
         at = joined.index(best)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        del joined[at]
+        if at > 0:
+            joined[at - 1] = ranks.get(parts[at - 1] + parts[at], most)
+        if at < len(joined):
+            joined[at] = ranks.get(parts[at] + parts[at + 1], most)
     return parts

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 from subgraft import jsontext
 from subgraft.allocation.bpe_replay import merges_of, replay
 from subgraft.allocation.capacity import average_log_probability, log_shares
-from subgraft.allocation.piece_training import bpe_pieces, unigram_pieces
+from subgraft.allocation.piece_training import UNKNOWN_PIECE, bpe_pieces, unigram_pieces
 from subgraft.allocation.unigram_descent import descent, retrained
 from subgraft.allocation.word_types import WordTypes, normalised
 from subgraft.errors import UserError
-from subgraft.vocabulary.sentencepiece_model import ordinary_pieces, parse
+from subgraft.vocabulary.sentencepiece_model import ordinary_pieces
 
 RECORD = "curve.json"
 PIECES = "pieces.jsonl"
@@ -99,7 +98,7 @@ def measure(
     if kind == "bpe":
         return _bpe(types, sizes)
     largest = unigram_pieces(normalised(open_lines()), sizes[-1])
-    smaller, characters, limit = _grid(largest, sizes)
+    smaller, characters, limit = _grid(ordinary_pieces(largest), sizes)
     rest = retrained(open_lines, smaller) if exact else descent(types, largest, smaller)
     vocabularies, counts = dict[int, dict[str, float]](), dict[int, NDArray[np.int64]]()
     for done, (_, model) in enumerate([(0, largest), *rest]):
@@ -113,11 +112,11 @@ def measure(
 
 def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
     largest = bpe_pieces(types.words, sizes[-1])
-    smaller, characters, limit = _grid(largest, sizes)
-    merges, single = merges_of(largest)
+    pieces = ordinary_pieces(largest)
+    smaller, characters, limit = _grid(pieces, sizes)
+    merges, single = merges_of(pieces)
     whole = characters + len(merges)
-    pieces = [piece.piece for piece in parse(largest).pieces]
-    used = Counter(dict(zip(pieces, types.counts(largest).tolist(), strict=True)))
+    used = dict(zip((UNKNOWN_PIECE, *pieces), types.counts(largest).tolist(), strict=True))
     found = replay(merges, used, [size - characters for size in (*smaller, whole)])
     counts = {kept + characters: np.array(list(each.values()), dtype=np.int64) for kept, each in found.items()}
     vocabularies = {
@@ -128,9 +127,8 @@ def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
     return MeasuredCurve(_curve("bpe", "replay", types, characters, limit, counts), vocabularies)
 
 
-def _grid(largest: bytes, sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
+def _grid(pieces: Collection[str], sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
     """The sizes below that of the largest model, the number of characters, and the limit, where it was reached."""
-    pieces = ordinary_pieces(largest)
     characters = sum(len(piece) == 1 for piece in pieces)
     smaller = [size for size in sizes if characters < size < len(pieces)]
     return smaller, characters, len(pieces) if len(pieces) < sizes[-1] else None

@@ -6,7 +6,8 @@ import io
 import math
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,19 +19,20 @@ from subgraft.vocabulary.learn import LONGEST_LINE
 from subgraft.vocabulary.refusals import too_small
 from subgraft.vocabulary.sentencepiece_model import ordinary_pieces, with_rounded_scores
 
-# One piece of every model stands for what is unknown; sizes are of the others.
-UNKNOWN = 1
+# One piece of every model, its first, stands for what is unknown; sizes are of the others.
+UNKNOWN, UNKNOWN_PIECE = 1, "<unk>"
 _SEED_MASS = 1e9
+_BYTES_A_CHARACTER = 4  # at most, in UTF-8
 
 
 def bpe_pieces(words: Mapping[str, int], size: int) -> bytes:
     """A BPE model of at most `size` pieces, learnt on word types: those that whole sentences give."""
-    return _train((f"{word}\t{count}" for word, count in words.items()), "bpe", size, input_format="tsv")
+    return _train(_of_equal_counts(words), "bpe", size, input_format="tsv")
 
 
 def unigram_pieces(lines: Iterable[str], size: int) -> bytes:
     """A unigram model of at most `size` pieces, from normalised lines."""
-    return _train((line.replace(SPACE_MARK, " ") for line in lines), "unigram", size)
+    return with_rounded_scores(_train((line.replace(SPACE_MARK, " ") for line in lines), "unigram", size))
 
 
 def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> bytes:
@@ -42,7 +44,19 @@ def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> b
         lines = (f"{piece}\t{max(1, round(math.exp(score) * _SEED_MASS))}\n" for piece, score in pieces)
         seeds.write_text("".join(lines), encoding="utf-8")
         text = (f"{word}\t{count}" for word, count in words.items())
-        return _train(text, "unigram", size, input_format="tsv", seed_sentencepieces_file=str(seeds))
+        model = _train(text, "unigram", size, input_format="tsv", seed_sentencepieces_file=str(seeds))
+        return with_rounded_scores(model)
+
+
+def _of_equal_counts(words: Mapping[str, int]) -> Iterator[str]:
+    """SentencePiece's lines of text and count, as few as can be: a line costs it more than the words in it."""
+    alike = defaultdict[int, list[str]](list)
+    for word, count in words.items():
+        alike[count].append(word)
+    at_once = max(1, LONGEST_LINE // (_BYTES_A_CHARACTER * (1 + max(map(len, words)))) - 1)
+    for count, group in alike.items():
+        for begin in range(0, len(group), at_once):
+            yield f"{' '.join(group[begin : begin + at_once])}\t{count}"
 
 
 def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **settings: Any) -> bytes:
@@ -69,4 +83,4 @@ def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **se
         if smallest := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
             raise too_small(size, int(smallest[1]) - UNKNOWN) from None
         raise OperationalError(f"SentencePiece could not learn these pieces: {error}") from error
-    return with_rounded_scores(written.getvalue())
+    return written.getvalue()

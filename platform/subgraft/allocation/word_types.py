@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 import sentencepiece
@@ -14,6 +15,7 @@ from subgraft.errors import UserError
 from subgraft.vocabulary.entry import SPACE_MARK
 
 NORMALIZATION = "nmt_nfkc"
+_LINES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,11 @@ class WordTypes:
         """Raises UserError where there is no word."""
         words: Counter[str] = Counter()
         sentences = 0
-        for line in normalised(lines):
-            found = [word for word in line.split(SPACE_MARK) if word]
-            words.update(found)
-            sentences += bool(found)
+        read = normalised(lines)
+        while chunk := list(islice(read, _LINES_AT_ONCE)):
+            words.update("".join(chunk).split(SPACE_MARK))
+            sentences += sum(bool(line.strip(SPACE_MARK)) for line in chunk)
+        words.pop("", None)  # what is before a mark at a line's beginning
         if not words:
             raise UserError("there is no text", hint="Give at least one line that is not blank.")
         return cls(words, sentences)
@@ -49,8 +52,8 @@ class WordTypes:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         encoded = processor.encode(list(self.words))
         times = np.fromiter(self.words.values(), dtype=np.int64, count=len(self.words))
-        each = np.repeat(times, [len(ids) for ids in encoded])
-        ids = np.fromiter((piece for ids in encoded for piece in ids), dtype=np.int64, count=len(each))
+        each = np.repeat(times, np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+        ids = np.fromiter(chain.from_iterable(encoded), dtype=np.int64, count=len(each))
         # Exact: these are whole numbers, and far below 2**53.
         return np.bincount(ids, weights=each, minlength=processor.get_piece_size()).astype(np.int64)
 
