@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from sklearn.datasets import load_digits
 
 from subgraft.conditioning.conditional_model import conditioned
-from subgraft.conditioning.sources import FeatureSource, read_features
+from subgraft.conditioning.sources import FeatureSource
 from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.models import GPT2Settings
@@ -19,6 +19,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_named
 from subgraft.objectives.causal import begin_with
 from subgraft.objectives.conditioned import SourcedLines, SourcedLoss
+from subgraft.text.features import Features
 from subgraft.vocabulary.learn import learn
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -47,11 +48,11 @@ def test_three_images_of_digits_are_written_in_words(tmp_path: Path) -> None:
     bundle = Bundle(conditioned(untrained, settings, seed=1), tokenizer, tokenizer)
     separator = tokenizer.special["eos"]
     begin_with(bundle.model, separator)
-    features = FeatureSource(64 + PLACES).encode(read_features(tmp_path / "train.safetensors", len(train)))
+    features = FeatureSource(64 + PLACES).encode(Features.open(tmp_path / "train.safetensors", examples=len(train)))
     _train(SourcedLoss(bundle.model), SourcedLines(train, features, bundle, separator, 32), steps=400)
     bundle.save(tmp_path / "model")
     loaded = Bundle.load(tmp_path / "model")
-    given = FeatureSource(64 + PLACES).encode(read_features(tmp_path / "test.safetensors", len(test)))
+    given = FeatureSource(64 + PLACES).encode(Features.open(tmp_path / "test.safetensors", examples=len(test)))
     written = Writer(loaded, MeasurementSettings(beam=2), max_tokens=30)(given)
     right = np.mean([one == other for one, other in zip(written, test, strict=True)])
     others = np.mean([one == other for one, other in zip(written, test[1:] + test[:1], strict=True)])

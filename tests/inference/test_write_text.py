@@ -12,7 +12,7 @@ import torch
 
 from subgraft.conditioning.conditional_model import conditioned
 from subgraft.conditioning.sources import ClassSource, padded
-from subgraft.config.conditioning import ClassConditioningSettings, ConditioningSettings
+from subgraft.config.conditioning import ClassSourceSettings, ConditioningSettings
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.inference.continue_text import added_text
 from subgraft.inference.write_text import Writer
@@ -24,7 +24,7 @@ CLASSES = ("bad", "good")
 
 def _bundle() -> Bundle:
     """Of a language model whose choices depend on what it reads."""
-    settings = ConditioningSettings.of_classes("pseudo-self", CLASSES, ClassConditioningSettings(vectors=2))
+    settings = ConditioningSettings(variant="pseudo-self", source=ClassSourceSettings(classes=CLASSES, vectors=2))
     model = conditioned(gpt2(), settings, seed=1)
     with torch.no_grad():
         for projection in model.variant.projections:  # type: ignore[union-attr]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from subgraft.api.given import LanguagePair, located, pair_of
 from subgraft.api.models import Model, of_directory
@@ -17,9 +20,10 @@ from subgraft.inference.translate import Progress
 from subgraft.inference.write_text import Writer
 from subgraft.models.families import Family, family_of
 from subgraft.models.hub import read_config, require_model
-from subgraft.objectives.conditioned import classes_read
+from subgraft.objectives.conditioned import source_read
 from subgraft.stages.continuation import continuer
 from subgraft.stages.evaluate import translator
+from subgraft.text.features import FEATURES, Features
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -45,7 +49,7 @@ def translate(
 
 def generate(
     model: Model | Path | str,
-    texts: Sequence[str],
+    texts: Sequence[str] | Sequence[np.ndarray],
     *,
     languages: LanguagePair | None = None,
     beam: int = 4,
@@ -55,10 +59,21 @@ def generate(
 ) -> list[str]:
     """As `translate`; a model without an encoder continues each text, by `max_tokens` at most.
 
-    One that writes for classes takes the label of a class in place of each text.
+    One that writes for classes takes the label of a class in place of each text; one that reads features takes rows of
+    them [n, k], which `features_in` reads from a file.
     """
     asked = _asked(model, texts, languages, beam, batch_size)
     return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, progress=progress))
+
+
+def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray]:
+    """The rows of features [n, k] of each example in a safetensors file, in the forms that a corpus of them may have.
+
+    They stay in the file until they are asked for. Raises UserError for a file of anything else.
+    """
+    features = Features.open(Path(path), tensor)
+    features.require_finite()
+    return features
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class _Asked:
     """where: the model, as messages name it.  prompts: whether one without an encoder may continue the texts."""
 
     where: str
-    texts: Sequence[str]
+    texts: Sequence[Any]
     languages: Languages | None
     settings: MeasurementSettings
     prompts: bool = False
@@ -83,7 +98,7 @@ class _Asked:
 
 
 def _asked(
-    model: Model | Path | str, texts: Sequence[str], languages: LanguagePair | None, beam: int, batch_size: int
+    model: Model | Path | str, texts: Sequence[Any], languages: LanguagePair | None, beam: int, batch_size: int
 ) -> _Asked:
     if isinstance(texts, str):
         raise UserError("expected a list of texts, found one", where="texts", hint="Give [text].")
@@ -120,7 +135,7 @@ def _of_model(model: Model, asked: _Asked) -> list[str]:
         return translator(bundle, languages, settings)(asked.texts, settings.batch_size, asked.progress)
     if family_of(bundle.model).has_source:
         write = Writer(bundle, settings, asked.max_tokens or bundle.max_positions)
-        return write(classes_read(bundle, ()).encode(asked.texts), asked.progress)
+        return write(source_read(bundle).encode(asked.texts), asked.progress)
     return continuer(bundle, languages, settings, asked.max_tokens)(asked.texts, settings.batch_size, asked.progress)
 
 
@@ -139,7 +154,7 @@ def _of_export(directory: Path, asked: _Asked) -> list[str]:
 
 def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:
     """Raises UserError for a text that begins with the code of a language, which would be read as text."""
-    for number, text in enumerate(texts, 1):
+    for number, text in enumerate(texts, 1) if not isinstance(texts, Features) else ():
         code = next((code for code in tokenizer.languages if text.startswith(code)), None)
         if code is not None:
             hint = "Leave it out of the text, and say --languages SOURCE-TARGET."

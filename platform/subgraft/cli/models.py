@@ -23,7 +23,10 @@ def add_to(commands: Commands) -> None:
     generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
     generate.add_argument("--model", required=True, help=MODEL_HELP)
     whose = "one sentence or prompt per line; default: standard input"
-    generate.add_argument("--input", type=Path, metavar="FILE", help=whose)
+    read = generate.add_mutually_exclusive_group()
+    read.add_argument("--input", type=Path, metavar="FILE", help=whose)
+    features = "safetensors file of what a model of `task: feature-conditional` reads"
+    read.add_argument("--features", type=Path, metavar="FILE", help=features)
     most = "of each output, beside the limit by its source's or prompt's length (of a model without an encoder)"
     generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
     _add_generation(generate)
@@ -59,13 +62,16 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.text import reading
 
-    lines = list(reading.lines(arguments.input) if arguments.input else _standard_input())
-    from subgraft.api.outputs import generate  # takes seconds to load; a mistake in the text is reported at once
+    given: Any = None
+    if arguments.features is None:
+        given = list(reading.lines(arguments.input) if arguments.input else _standard_input())
+    from subgraft.api.outputs import features_in, generate  # takes seconds to load; a mistake in the text is reported at once
     from subgraft.cli.counting import counting
 
+    given = features_in(arguments.features) if given is None else given
     with counting("generating") as progress:
         search = _search(arguments)
-        outputs = generate(arguments.model, lines, **search, max_tokens=arguments.max_tokens, progress=progress)
+        outputs = generate(arguments.model, given, **search, max_tokens=arguments.max_tokens, progress=progress)
     for line in outputs:
         write(line)
 

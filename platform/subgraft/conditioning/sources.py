@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, overload
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from subgraft.errors import UserError
-from subgraft.text.tensors import read_rows, row_count
+from subgraft.text.encoded import encode
+from subgraft.text.features import Features
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Value_contra = TypeVar("Value_contra", contravariant=True)
-# Of a features file: the tensor, and how many rows each example has of it where not all have the same number.
-FEATURES, ROWS = "features", "rows"
 
 
 class Source(Protocol[Value_contra]):
     """Examples' sources as tensors that a `SourceEncoder` reads."""
 
-    def encode(self, values: Sequence[Value_contra]) -> list[np.ndarray]:
+    def encode(self, values: Sequence[Value_contra]) -> Sequence[np.ndarray]:
         """Of each value, its rows: ids [n], or features [n, k]. Raises UserError for a value that is none."""
         ...
 
 
 class TextSource:
-    """Text as ids of its tokenizer, with the end behind it where the vocabulary has one."""
+    """Text as ids of its tokenizer, with the end behind it where the vocabulary has one.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    max_length: the most tokens, the end included; the rest of a text is cut.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int | None = None) -> None:
+        self.tokenizer = tokenizer
         end = tokenizer.special.get("eos")
         self._ending = [] if end is None else [end]
+        self._room = None if max_length is None else max(0, max_length - len(self._ending))
 
-    def encode(self, values: Sequence[str]) -> list[np.ndarray]:
-        return [np.array([*tokens, *self._ending], dtype=np.int64) for tokens in self._tokenizer.encode_batch(values)]
+    def encode(self, values: Sequence[str]) -> Sequence[np.ndarray]:
+        sequences = encode(values, self.tokenizer).sequences
+        kept = sequences if self._room is None else sequences.cut(self._room)
+        return Made(
+            kept.lengths + len(self._ending), lambda place: np.array([*kept[place], *self._ending], dtype=np.int64)
+        )
 
 
 class ClassSource:
@@ -57,19 +62,67 @@ class ClassSource:
 
 
 class FeatureSource:
-    """Feature rows [n, k] of an example, any n above 0. features: k."""
+    """Feature rows [n, k] of an example, any n above 0. features: k.  rows: the most n that the model takes."""
 
-    def __init__(self, features: int) -> None:
-        self.features = features
+    def __init__(self, features: int, rows: int | None = None) -> None:
+        self.features, self.rows = features, rows
 
-    def encode(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        for place, rows in enumerate(values):
-            if rows.ndim != 2 or rows.shape[1] != self.features or not len(rows):
-                what = f"features of example {place} are of the shape {list(rows.shape)}"
-                raise UserError(what, hint=f"The model reads [n, {self.features}], any n above 0.")
-            if not np.isfinite(rows).all():
-                raise UserError(f"features of example {place} hold what is no number, or is infinite")
-        return [rows.astype(np.float32) for rows in values]
+    def encode(self, values: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Those of a file stay there until they are asked for."""
+        if not isinstance(values, Features):
+            for place, rows in enumerate(values):
+                if not isinstance(rows, np.ndarray):
+                    hint = "Give matrices, or a safetensors file of them (--features)."
+                    raise UserError("this model reads features, not text", hint=hint)
+                self._require(place, rows.shape)
+                if not np.isfinite(rows).all():
+                    raise UserError(f"features of example {place} hold what is no number, or is infinite")
+            return [rows.astype(np.float32) for rows in values]
+        if len(values):
+            longest = int(np.argmax(values.counts))
+            try:
+                self._require(longest, (int(values.counts[longest]), values.width))
+            except UserError as error:
+                raise UserError(error.what, where=str(values.path), hint=error.hint) from None
+        return values
+
+    def _require(self, place: int, shape: tuple[int, ...]) -> None:
+        fits = len(shape) == 2 and shape[1] == self.features and 0 < shape[0] <= (self.rows or shape[0])
+        if not fits:
+            what = f"features of example {place} (counted from 0) are of the shape {list(shape)}"
+            most = "any n above 0" if self.rows is None else f"n from 1 to {self.rows}"
+            raise UserError(what, hint=f"The model reads [n, {self.features}], {most}.")
+
+
+class NoSource:
+    """Of a language model that has none: nothing of any value."""
+
+    def encode(self, values: Sequence[object]) -> Sequence[np.ndarray]:
+        return Made(np.zeros(len(values), dtype=np.int64), lambda place: np.zeros(0, dtype=np.int64))
+
+
+class Made(Sequence[np.ndarray]):
+    """Arrays that are made when they are asked for. counts: how many rows each has [n]."""
+
+    def __init__(self, counts: np.ndarray, make: Callable[[int], np.ndarray]) -> None:
+        self.counts, self._make = counts, make
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
+        if isinstance(index, slice):
+            return [self._make(place) for place in range(len(self))[index]]
+        return self._make(range(len(self))[index])
+
+
+def row_counts(encoded: Sequence[np.ndarray]) -> np.ndarray:
+    """How many rows each of the encoded sources has [n]."""
+    return encoded.counts if isinstance(encoded, Made | Features) else np.array([len(rows) for rows in encoded])
 
 
 def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -77,54 +130,10 @@ def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
 
     Zero is any row at all: what the mask hides is read by nobody.
     """
-    longest = max(map(len, encoded))
-    inputs = np.zeros((len(encoded), longest, *encoded[0].shape[1:]), dtype=encoded[0].dtype)
-    mask = np.zeros((len(encoded), longest), dtype=np.int64)
-    for place, rows in enumerate(encoded):
-        inputs[place, : len(rows)], mask[place, : len(rows)] = rows, 1
+    rows = list(encoded)
+    longest = max(map(len, rows))
+    inputs = np.zeros((len(rows), longest, *rows[0].shape[1:]), dtype=rows[0].dtype)
+    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    for place, own in enumerate(rows):
+        inputs[place, : len(own)], mask[place, : len(own)] = own, 1
     return torch.from_numpy(inputs), torch.from_numpy(mask)
-
-
-def read_features(path: Path, examples: int | None = None) -> list[np.ndarray]:
-    """The features of each example [n, k], from a safetensors file of one split.
-
-    Its tensor `features` is [N, n, k] or [N, k], of N examples; or [M, k] of all their rows one after another, with a
-    tensor `rows` [N] that says how many each has. examples: how many there must be. Raises UserError for another file.
-    """
-    row_count(path, FEATURES)
-    tensor = read_rows(path, FEATURES)
-    if not np.issubdtype(tensor.dtype, np.floating):
-        raise UserError(f"'{FEATURES}' holds {tensor.dtype}, where floating-point numbers are read", where=str(path))
-    found = _ragged(path, tensor) if _has_rows(path) else _regular(path, tensor)
-    if examples is not None and len(found) != examples:
-        raise UserError(f"features of {len(found)} examples, where there are {examples}", where=str(path))
-    broken = next((place for place, rows in enumerate(found) if not np.isfinite(rows).all()), None)
-    if broken is not None:
-        raise UserError(f"features of example {broken} hold what is no number, or is infinite", where=str(path))
-    return found
-
-
-def _has_rows(path: Path) -> bool:
-    from safetensors import safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as stored:
-            return ROWS in stored.keys()  # noqa: SIM118
-    except SafetensorError as error:
-        raise UserError(f"no safetensors file: {error}", where=str(path)) from None
-
-
-def _regular(path: Path, tensor: np.ndarray) -> list[np.ndarray]:
-    if tensor.ndim not in (2, 3) or 0 in tensor.shape:
-        hint = "It is to be [N, n, k], or [N, k] for one row an example."
-        raise UserError(f"'{FEATURES}' is of the shape {list(tensor.shape)}", where=str(path), hint=hint)
-    return list(tensor if tensor.ndim == 3 else tensor[:, None])
-
-
-def _ragged(path: Path, tensor: np.ndarray) -> list[np.ndarray]:
-    counts = read_rows(path, ROWS)
-    whole = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer) and (counts > 0).all()
-    if tensor.ndim != 2 or not whole or counts.sum() != len(tensor):
-        hint = f"'{ROWS}' [N] says how many rows of '{FEATURES}' [M, k] each example has: at least 1, M together."
-        raise UserError(f"'{ROWS}' and '{FEATURES}' do not fit each other", where=str(path), hint=hint)
-    return np.split(tensor, np.cumsum(counts)[:-1])

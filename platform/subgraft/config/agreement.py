@@ -75,7 +75,8 @@ def require_text_of_task(experiment: Comparison) -> None:
     text = experiment.downstream.text
     if text is None:
         return
-    if text.target and TASKS[experiment.task].finetuned_on.continues:
+    learnt = TASKS[experiment.task].finetuned_on
+    if text.target and learnt.continues and not learnt.needs_pairs:
         raise ValueError(
             f"downstream.text.target: {experiment.task} has one text, which is the source: give downstream.text.source"
         )
@@ -105,12 +106,11 @@ def require_model_of_task(experiment: Comparison) -> None:
 def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
     task = experiment.task
     if not all(objective.continues for objective in experiment.upstream.objectives):
-        wanted = TASKS[task].finetuned_on.kind
         raise ValueError(
-            f"{task} is for decoders alone: write upstream.objectives: [{{kind: {wanted}}}] and model.family "
-            f"{' or '.join(families_for(wanted))}, not {', '.join(kinds)}"
+            f"{task} is for decoders alone: write upstream.objectives: [{{kind: causal}}] and model.family "
+            f"{' or '.join(families_for('causal'))}, not {', '.join(kinds)}"
         )
-    if experiment.languages.source != experiment.languages.target:
+    if experiment.languages.source != experiment.languages.target and not TASKS[task].finetuned_on.needs_pairs:
         raise ValueError(f"{task} is of text in one language: source and target must be the same")
     if experiment.sides != ("decoder",):
         raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.base import Seed, Settings, SideName, VocabularyMode
-from subgraft.config.conditioning import ClassConditioningSettings
+from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
@@ -44,7 +44,7 @@ class Comparison(Settings):
     cleaning: which training pairs are kept.
     upstream: what the model is pretrained on, or the checkpoint.
     downstream: the task's corpus and vocabulary.
-    conditioning: how systems with `conditioning` read a class, in the task of that kind.
+    conditioning: how systems with `conditioning` read a class, a text or features, in the tasks of that kind.
     joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
     model: the size of a model that is pretrained here.
     pretrain: the training of the upstream model.
@@ -82,8 +82,8 @@ class Comparison(Settings):
     cleaning: Cleaning = Cleaning()
     upstream: UpstreamSettings
     downstream: DownstreamSettings
-    conditioning: ClassConditioningSettings = Field(
-        default=ClassConditioningSettings(), exclude_if=lambda given: given == ClassConditioningSettings()
+    conditioning: ReadingSettings = Field(
+        default=ReadingSettings(), exclude_if=lambda given: given == ReadingSettings()
     )
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings

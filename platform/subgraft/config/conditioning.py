@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Settings
-from subgraft.limits import LARGEST_VOCABULARY
+from subgraft.config.vocabularies import VocabularySettings
+from subgraft.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
 
 VariantName = Literal[
     "pseudo-self", "context-attention", "cross-attention", "prepend", "simple-fusion", "representation", "none"
 ]
 # Those that put a new attention into the layers of the language model.
 IN_LAYERS: frozenset[VariantName] = frozenset({"context-attention", "cross-attention", "none"})
+# What a task may give a model to read, beside the text that it writes.
+SourceName = Literal["class", "text", "features"]
 Layers = Annotated[int, Field(ge=1, le=256)]
 Width = Annotated[int, Field(ge=2, le=65536)]
+SourceLength = Annotated[int, Field(ge=1, le=LONGEST_SEQUENCE)]
 
 
 class StackSettings(Settings):
@@ -40,26 +43,39 @@ class StackSettings(Settings):
         return self
 
 
-class TextSourceSettings(Settings):
-    """Text, through a Transformer encoder with a vocabulary and a table of its own.
+class EncoderSettings(Settings):
+    """The Transformer encoder that reads a text, as wide as the language model.
 
-    vocabulary: how many tokens its tokenizer has.
-    layers: of the encoder, which is as wide as the language model.
+    layers: how many there are.
     attention_heads: of each layer.
     dropout: of what each part of a layer adds.
     """
 
-    kind: Literal["text"] = "text"
-    vocabulary: Annotated[int, Field(ge=1, le=LARGEST_VOCABULARY)]
     layers: Layers = 4
     attention_heads: Annotated[int, Field(ge=1, le=1024)] = 4
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
 
+class TextSourceSettings(EncoderSettings):
+    """Text, through a Transformer encoder with a vocabulary and a table of its own.
+
+    vocabulary: how many tokens its tokenizer has.
+    max_length: the most tokens that are read; the rest of a text is cut.
+    """
+
+    kind: Literal["text"] = "text"
+    vocabulary: Annotated[int, Field(ge=1, le=LARGEST_VOCABULARY)]
+    max_length: SourceLength = 256
+
+
 class OwnTextSourceSettings(Settings):
-    """Text in the language model's own vocabulary, by its own table, without an encoder: for `prepend`."""
+    """Text in the language model's own vocabulary, by its own table, without an encoder: for `prepend`.
+
+    max_length: the most tokens that are read; the rest of a text is cut.
+    """
 
     kind: Literal["own-text"] = "own-text"
+    max_length: SourceLength = 256
 
 
 class ClassSourceSettings(Settings):
@@ -78,10 +94,12 @@ class FeatureSourceSettings(Settings):
     """Rows of numbers that somebody's own encoder made of anything.
 
     features: how many numbers a row has.
+    rows: the most rows of an example.
     """
 
     kind: Literal["features"] = "features"
     features: Annotated[int, Field(ge=1, le=1_000_000)]
+    rows: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
 
 
 SourceSettings: TypeAlias = Annotated[
@@ -90,15 +108,23 @@ SourceSettings: TypeAlias = Annotated[
 ]
 
 
-class ClassConditioningSettings(Settings):
-    """How all systems with `conditioning` read the class that they write for.
+class ReadingSettings(Settings):
+    """How all systems with `conditioning` read the class, the text or the features that they write for.
 
     vectors: how many rows a class has. Dropout of attention takes the whole of a source that has but one.
-    decoder: of simple-fusion and representation, the decoder that reads the class.
+    decoder: of simple-fusion and representation, the decoder that reads the source.
+    encoder: what reads a text. Only prepend has none: it reads in the language model's own vocabulary.
+    vocabulary: that a text is read in, learnt on the task's sources, the same for every system.
+    max_length: the most tokens of a text that are read; the rest is cut.
     """
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1
     decoder: StackSettings = StackSettings()
+    encoder: EncoderSettings = Field(default=EncoderSettings(), exclude_if=lambda given: given == EncoderSettings())
+    vocabulary: VocabularySettings = Field(
+        default=VocabularySettings(), exclude_if=lambda given: given == VocabularySettings()
+    )
+    max_length: SourceLength = Field(default=256, exclude_if=lambda given: given == 256)
 
 
 class ConditioningSettings(Settings):
@@ -116,14 +142,6 @@ class ConditioningSettings(Settings):
     variant: VariantName
     source: SourceSettings
     decoder: StackSettings = StackSettings()
-
-    @classmethod
-    def of_classes(
-        cls, variant: VariantName, classes: Sequence[str], settings: ClassConditioningSettings
-    ) -> ConditioningSettings:
-        """Of a class, among these labels."""
-        source = ClassSourceSettings(classes=tuple(classes), vectors=settings.vectors)
-        return cls(variant=variant, source=source, decoder=settings.decoder)
 
     @model_validator(mode="after")
     def _consistent(self) -> ConditioningSettings:

@@ -9,20 +9,13 @@ from subgraft.config.tasks import TASKS, tasks_with
 
 
 def require_conditioned_systems(experiment: Comparison) -> None:
-    """Raises ValueError where a system has a class to read and the task has none, or is trained in parts."""
+    """Raises ValueError where a system has a source to read and the task has none, or is trained in parts."""
     given = [system for system in experiment.systems if system.conditioning is not None]
-    of_classes = TASKS[experiment.task].of_classes
-    if given and not of_classes:
-        tasks = " or ".join(f"`task: {name}`" for name in tasks_with("of_classes"))
-        raise ValueError(f"system {given[0].name}: conditioning is on a class, which {tasks} has")
-    if of_classes and experiment.evaluation.upstream_sentences is not None:
-        raise ValueError(f"evaluation.upstream_sentences is of text without a class: {experiment.task} has none")
-    for name, only in (("engine", "transformers"), ("speed_measured", "apart")):
-        if of_classes and (found := getattr(experiment.evaluation, name)) != only:
-            raise ValueError(f"evaluation.{name} {found} does not write for a class: leave it {only}")
-    for name in ("draw", "no_repeat_ngrams"):
-        if not of_classes and getattr(experiment.evaluation, name) is not None:
-            raise ValueError(f"evaluation.{name} is of text that is written for a class, not of {experiment.task}")
+    source = TASKS[experiment.task].source
+    if given and source is None:
+        tasks = " or ".join(f"`task: {name}`" for name in tasks_with("source"))
+        raise ValueError(f"system {given[0].name}: conditioning is on a source, which {tasks} has")
+    _require_measurable(experiment)
     if given and experiment.runtime.activation_checkpointing:
         raise ValueError(
             f"system {given[0].name}: layers that are computed again would lose their source: leave out "
@@ -34,8 +27,23 @@ def require_conditioned_systems(experiment: Comparison) -> None:
                 f"system {system.name}: conditioning {system.conditioning} needs a model.family whose layers have a "
                 f"place for attention to a source, which {experiment.model.family} has not: take another, or gpt2"
             )
-    for system in experiment.systems if of_classes else ():
+    for system in experiment.systems if source else ():
         _require_whole(experiment, system)
+
+
+def _require_measurable(experiment: Comparison) -> None:
+    """What measures other tasks does not measure text that is written for a source, and the other way round."""
+    source, evaluation = TASKS[experiment.task].source, experiment.evaluation
+    if source is None:
+        for name in ("draw", "no_repeat_ngrams"):
+            if getattr(evaluation, name) is not None:
+                raise ValueError(f"evaluation.{name} is of text that is written for a source, not of {experiment.task}")
+        return
+    if evaluation.upstream_sentences is not None:
+        raise ValueError(f"evaluation.upstream_sentences is of text without a source: {experiment.task} has none")
+    for name, only in (("engine", "transformers"), ("speed_measured", "apart")):
+        if (found := getattr(evaluation, name)) != only:
+            raise ValueError(f"evaluation.{name} {found} does not write for a source: leave it {only}")
 
 
 def _require_whole(experiment: Comparison, system: System) -> None:

@@ -7,7 +7,15 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, Split
-from subgraft.config.source_files import ColumnFiles, PlainTexts, RecordFiles, UrlFile, VerseFiles, is_absent
+from subgraft.config.source_files import (
+    ColumnFiles,
+    FeatureFiles,
+    PlainTexts,
+    RecordFiles,
+    UrlFile,
+    VerseFiles,
+    is_absent,
+)
 
 
 class Languages(Settings):
@@ -36,6 +44,7 @@ SourceKind = Literal[
     "columns",
     "together",
     "records",
+    "features",
     "verses",
     "plain",
     "texts",
@@ -56,6 +65,7 @@ class CorpusSource(Settings):
     columns: pairs in columns of a file.
     together: several corpora as one, cleaned as one; each part has its own limit.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
+    features: features of anything, and a text for each.
     verses: translations of one book.
     plain: text by language, split here.
     texts: a corpus for each language, not parallel.
@@ -72,6 +82,7 @@ class CorpusSource(Settings):
     columns: ColumnFiles | None = None
     together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=is_absent)
     records: RecordFiles | None = Field(default=None, exclude_if=is_absent)
+    features: FeatureFiles | None = Field(default=None, exclude_if=is_absent)
     verses: VerseFiles | None = Field(default=None, exclude_if=is_absent)
     plain: PlainTexts | None = Field(default=None, exclude_if=is_absent)
     texts: dict[str, CorpusSource] | None = Field(default=None, exclude_if=is_absent)
@@ -101,7 +112,7 @@ class CorpusSource(Settings):
     def _parts(self) -> CorpusSource:
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
-        apart = ("together", "squad", "records", "verses", "texts")
+        apart = ("together", "squad", "records", "features", "verses", "texts")
         if self.together and any(part.kind in apart for part in self.together):
             raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
         if self.texts and self.limit:

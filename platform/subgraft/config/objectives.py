@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, Share, SideName
+from subgraft.config.conditioning import SourceName
 from subgraft.limits import LONGEST_SEQUENCE
 
 
@@ -33,6 +34,7 @@ class AnyObjective(Settings):
     sampled_as: the side that text of its own counts as where segmentations are sampled; None for pairs.
     samples: whether they can be sampled.
     samples_targets: whether its targets may compete with some tokens alone.
+    source: what its model reads beside the text that it writes, where it is a language model with a source.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -49,6 +51,7 @@ class AnyObjective(Settings):
     samples: ClassVar[bool] = False
     samples_targets: ClassVar[bool] = False
     continues: ClassVar[bool] = False
+    source: ClassVar[SourceName | None] = None
 
     @property
     def longest_block(self) -> int | None:
@@ -162,13 +165,12 @@ class CausalSettings(AnyObjective):
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 
 
-class ConditionedSettings(AnyObjective):
+class AnyConditionedSettings(AnyObjective):
     """Each token of a line given those before it, and a source of the line (Ziegler et al., 2019).
 
     separator: the special token, by its role, that a line stands between.
     """
 
-    kind: Literal["conditioned"] = "conditioned"
     separator: Literal["eos", "bos"] = "eos"
 
     continues = True
@@ -179,12 +181,43 @@ class ConditionedSettings(AnyObjective):
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 
 
+class ConditionedSettings(AnyConditionedSettings):
+    """The source is a class."""
+
+    kind: Literal["conditioned"] = "conditioned"
+
+    source = "class"
+
+
+class TextConditionedSettings(AnyConditionedSettings):
+    """The source is a text."""
+
+    kind: Literal["conditioned-on-text"] = "conditioned-on-text"
+
+    needs_pairs = True
+    source = "text"
+
+
+class FeatureConditionedSettings(AnyConditionedSettings):
+    """The source is rows of features."""
+
+    kind: Literal["conditioned-on-features"] = "conditioned-on-features"
+
+    source = "features"
+
+
 ObjectiveSettings = Annotated[
     TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
 ]
 # What a task's text may be learnt by: nobody is pretrained with a source that is no text.
 TaskObjectiveSettings = Annotated[
-    TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings | ConditionedSettings,
+    TranslationSettings
+    | DenoisingSettings
+    | MaskedSettings
+    | CausalSettings
+    | ConditionedSettings
+    | TextConditionedSettings
+    | FeatureConditionedSettings,
     Field(discriminator="kind"),
 ]
 # How one objective was written before there could be several, and where its settings stood.

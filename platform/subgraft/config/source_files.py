@@ -145,6 +145,19 @@ class RecordFiles(Settings):
         return self
 
 
+class FeatureFiles(Settings):
+    """Features of anything that somebody's own encoder made, and a text for each example.
+
+    folder: where {train,dev,test}.safetensors lie, and beside each its texts, {train,dev,test}.{language}[.gz], a line
+    for each example.
+    tensor: what the features are called in a file: [N, n, k] or [N, k] of N examples, or [m, k] of all their rows, with
+    a tensor `rows` [N] that says how many each has. Where none is called so, each example has its own, called 0, 1, …
+    """
+
+    folder: str
+    tensor: FieldName = "features"
+
+
 class VerseFiles(Settings):
     """Translations of one book, line by line `verse id<TAB>text`, ids as in b.MAT.1.1: book, chapter, verse.
 

@@ -10,14 +10,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from subgraft.config.base import MetricName
+from subgraft.config.conditioning import SourceName
 from subgraft.config.objectives import (
     CausalSettings,
     ConditionedSettings,
+    FeatureConditionedSettings,
     TaskObjectiveSettings,
+    TextConditionedSettings,
     TranslationSettings,
 )
 
-TaskName = Literal["translation", "question-generation", "text-to-text", "continuation", "class-conditional"]
+TaskName = Literal[
+    "translation",
+    "question-generation",
+    "text-to-text",
+    "continuation",
+    "class-conditional",
+    "text-conditional",
+    "feature-conditional",
+]
 
 
 @dataclass(frozen=True)
@@ -25,8 +36,7 @@ class TaskFacts:
     """called: the task in words.  of_questions: whether its corpus holds questions on passages (squad), whose pairs
     have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs are
     scored by; none of a task that is judged by bits per character.  finetuned_on: how its text is learnt; what needs no
-    pairs is of one text in one language, which a decoder alone continues.  of_classes: whether each segment of its
-    corpus has the label of a class, which the text is written for.  hub_tag: what the Hugging Face hub calls it.
+    pairs is of one text in one language, which a decoder alone continues.  hub_tag: what the Hugging Face hub calls it.
     defaults: settings that it needs otherwise than translation does, by their group.
     """
 
@@ -34,10 +44,14 @@ class TaskFacts:
     hub_tag: str
     metrics: tuple[MetricName, ...]
     of_questions: bool = False
-    of_classes: bool = False
     two_languages: bool = False
     finetuned_on: TaskObjectiveSettings = field(default_factory=TranslationSettings)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def source(self) -> SourceName | None:
+        """What a language model reads to write each text of the task's corpus, where it has a source."""
+        return self.finetuned_on.source
 
 
 _OF_TEXT: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
@@ -70,9 +84,23 @@ TASKS: Mapping[TaskName, TaskFacts] = {
         "Class-conditional generation",
         "text-generation",
         (),
-        of_classes=True,
         finetuned_on=ConditionedSettings(),
         defaults=_BY_BITS,
+    ),
+    "text-conditional": TaskFacts(
+        "Text-conditional generation",
+        "text-generation",
+        (),
+        finetuned_on=TextConditionedSettings(),
+        defaults={**_BY_BITS, "cleaning": _ANY_LENGTH},
+    ),
+    "feature-conditional": TaskFacts(
+        "Feature-conditional generation",
+        "text-generation",
+        (),
+        finetuned_on=FeatureConditionedSettings(),
+        # Texts alone are compared, and the same may be said of several images.
+        defaults={**_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
     ),
 }
 

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from subgraft.config.base import SideName
-from subgraft.config.conditioning import ConditioningSettings
 from subgraft.estimates.memory_estimate import Dimensions
 from subgraft.estimates.workload import known_tokenizer
 from subgraft.models.families import family_of
@@ -23,11 +22,11 @@ from subgraft.models.parameter_count import (
     with_source,
     with_vocabularies,
 )
+from subgraft.models.source_settings import conditioning_settings
 from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
-from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithClasses, WithVocabularies
+from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.store import Store
-from subgraft.text.classes import class_labels
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.alignment import new_tokens
 
@@ -52,8 +51,9 @@ def model_config(store: Store, step: Step) -> Config:
         case WithVocabularies(sides):
             new = {side: vocabulary_size(store, step, f"vocabulary/{side}") for side in sides}
             return with_vocabularies(model_config(store, step.inputs["model"]), new)
-        case WithClasses(variant, settings):
-            conditioning = ConditioningSettings.of_classes(variant, _classes(store, step), settings)
+        case WithSource(variant, source, settings):
+            size = vocabulary_size(store, step, "encoder") if "encoder" in step.inputs else 1
+            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size)
             return with_source(model_config(store, step.inputs["model"]), conditioning)
         case Unchanged():
             return model_config(store, step.inputs["model"])
@@ -84,10 +84,9 @@ def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
     return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
 
 
-def _classes(store: Store, step: Step) -> tuple[str, ...]:
-    """Those of the step's corpus; two, whatever they are called, as long as there is none."""
+def _corpus(store: Store, step: Step) -> Corpus | None:
     corpus = step.inputs["corpus"]
-    return class_labels(Corpus.open(store.path(corpus))).labels if store.find(corpus) is not None else ("", " ")
+    return Corpus.open(store.path(corpus)) if store.find(corpus) is not None else None
 
 
 @dataclass(frozen=True)

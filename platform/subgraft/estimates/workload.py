@@ -14,6 +14,7 @@ from subgraft.recipes.recipe import TakenOver
 from subgraft.store.store import Store
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.corpus import Corpus
+from subgraft.text.features import features_of
 from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.schedule import batch_plan, planned_steps, steps_of
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -55,6 +56,8 @@ def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
     elif training.batch_unit == "characters":
         if text.monolingual or not text.aligned:
             lengths = [len(line) + 1 for line in text.lines("train", text.text_of("decoder"))]
+            if any(objective.source == "features" for objective in recipe.trained_on):
+                lengths = np.maximum(lengths, features_of(text, "train").counts).tolist()
         else:
             lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
         pairs = _pairs(recipe)

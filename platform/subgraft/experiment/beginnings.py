@@ -10,6 +10,7 @@ from typing import Literal
 
 from subgraft import stages
 from subgraft.config.base import SideName, Split, TextSide
+from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
@@ -18,7 +19,7 @@ from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySetting
 from subgraft.experiment.adapted_vocabularies import adapted_vocabulary_step
 from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.given_vocabulary import given_vocabulary_step, language_exponent
-from subgraft.experiment.preflight import require_checkpoint, require_classes, require_corpus
+from subgraft.experiment.preflight import require_checkpoint, require_corpus, require_source
 from subgraft.experiment.text_beside import text_step
 from subgraft.files import file_digest
 from subgraft.models.hub import pinned, with_revision
@@ -75,7 +76,7 @@ class Beginnings:
             ("train", "dev", "test"),
             pairs=pairs,
             one_text=not pairs,
-            classes=TASKS[experiment.task].of_classes,
+            source=TASKS[experiment.task].source,
         )
 
     @cached_property
@@ -231,24 +232,23 @@ class Beginnings:
         *,
         pairs: bool,
         one_text: bool = False,
-        classes: bool = False,
+        source: SourceName | None = None,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
-        sides.  one_text: whether it must have one.  classes: whether its segments must have the label of a class.
+        sides.  one_text: whether it must have one.  source: what its segments must have to be read, beside texts.
         """
         experiment = self.experiment
-        source = experiment.corpora[name]
-        resolved = resolve(source, languages, self._base, pairing=pairing(experiment.question_generation))
+        given = experiment.corpora[name]
+        resolved = resolve(given, languages, self._base, pairing=pairing(experiment.question_generation))
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
-        if classes:
-            require_classes(resolved, name)
+        require_source(resolved, source, name)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,
             texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
             cleaning=experiment.cleaning,
-            questions=experiment.question_generation if source.squad else None,
-            source=source,
+            questions=experiment.question_generation if given.squad else None,
+            source=given,
             base=self._base,
         )
         return Step(stages.CORPUS, f"corpus {name}", recipe)

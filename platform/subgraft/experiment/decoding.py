@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from subgraft.config.conditioning import ConditioningSettings
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.parameter_count import as_both_sides, described, with_source
+from subgraft.models.source_settings import conditioning_settings
 from subgraft.recipes.evaluate import EvaluateRecipe
 from subgraft.recipes.finetune import FinetuneRecipe
 from subgraft.recipes.pretrain import PretrainRecipe
-from subgraft.recipes.recipe import Made, OnBothSides, Recipe, TakenOver, Unchanged, WithClasses, WithVocabularies
+from subgraft.recipes.recipe import Made, OnBothSides, Recipe, TakenOver, Unchanged, WithSource, WithVocabularies
 from subgraft.stages.stage import R
 from subgraft.store.step import Step
 
@@ -79,8 +79,8 @@ def _config(step: Step) -> Mapping[str, Any]:
             return described(settings, _ANY_SIZE, _ANY_SIZE)
         case OnBothSides():
             return as_both_sides(_config(step.inputs["model"]))
-        case WithClasses(variant, settings):
-            conditioning = ConditioningSettings.of_classes(variant, ("", " "), settings)  # whatever they are called
+        case WithSource(variant, source, settings):
+            conditioning = conditioning_settings(variant, source, settings, None, _ANY_SIZE)
             return with_source(_config(step.inputs["model"]), conditioning)
         case WithVocabularies() | Unchanged():
             return _config(step.inputs["model"])

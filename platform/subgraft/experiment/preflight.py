@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.base import Split
-from subgraft.config.conditioning import IN_LAYERS
+from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_facts import facts_of, names_with
 from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.source_files import FieldKind
 from subgraft.errors import UserError
 from subgraft.models.families import Family, family_of, language_code
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.sources.features import FeaturesSource
 from subgraft.sources.resolved import ResolvedSource
 from subgraft.tasks.question_generation import require_marks
+from subgraft.text.features import look_through
+from subgraft.text.tensors import row_count
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -53,13 +57,26 @@ def require_corpus(
             source.size(split)
 
 
-def require_classes(source: ResolvedSource, name: str) -> None:
-    """Raises UserError for a corpus whose segments have no label of a class, or several."""
-    labels = [field.name for field in source.fields if field.kind == "label"]
-    if len(labels) != 1:
-        hint = "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."
-        what = f"it has {len(labels)} fields of kind label, where one is needed that is written for"
+# Of what a task's texts are written for beside texts: the kind of its field, and how a corpus has one.
+_READ: Mapping[SourceName, tuple[FieldKind, str]] = {
+    "class": ("label", "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."),
+    "features": ("tensor", "Give a corpus of kind features, or records with one field of kind tensor."),
+}
+
+
+def require_source(source: ResolvedSource, read: SourceName | None, name: str) -> None:
+    """Raises UserError for a corpus whose segments have no label of a class, or no features, or several of them."""
+    if read is None or read == "text":
+        return
+    kind, hint = _READ[read]
+    fields = [field.name for field in source.fields if field.kind == kind]
+    if len(fields) != 1:
+        what = f"it has {len(fields)} fields of kind {kind}, where one is needed that is written for"
         raise UserError(what, where=f"corpora.{name}", hint=hint)
+    if read == "features" and source.on_disk and not isinstance(source, FeaturesSource):
+        files = {split: source.tensor(split, fields[0]) for split in source.splits}
+        for split in files:
+            look_through(files, split, fields[0], row_count(files[split], fields[0]))
 
 
 def require_libraries(experiment: Experiment) -> None:

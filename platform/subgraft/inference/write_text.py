@@ -44,7 +44,8 @@ class Writer:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self._seed)
             for begin in range(0, len(sources), self._batch_size):
-                source, mask = padded(sources[begin : begin + self._batch_size])
+                end = min(begin + self._batch_size, len(sources))
+                source, mask = padded([sources[place] for place in range(begin, end)])
                 written = self._generate(source.to(device), mask.to(device))
                 self.cut += int((written[:, 1:] != self._end).all(1).sum())
                 texts += [added_text(self._bundle.decoder, [], tokens[1:]) for tokens in written.tolist()]

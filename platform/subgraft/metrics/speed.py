@@ -7,6 +7,9 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Speed:
 
 
 def measure_speed(
-    generate: Callable[[Sequence[str]], object],
-    sentences: Sequence[str],
+    generate: Callable[[Sequence[T]], object],
+    sentences: Sequence[T],
     *,
     batch_size: int = 32,
     warmup_batches: int = 1,
@@ -40,12 +43,12 @@ def measure_speed(
     Args:
         generate: turns a batch of sentences into finished output. It must not return before the output is on the
             host: a GPU that is still at work would not be timed.
-        sentences: in the order in which they are batched.
+        sentences: in the order in which they are batched; anything else will do that text is made of.
 
     Raises:
         ValueError: there are no sentences, or no repeats.
     """
-    if not sentences or repeats < 1:
+    if not len(sentences) or repeats < 1:
         raise ValueError("measuring speed takes at least one sentence and one repeat")
     batches = [sentences[start : start + batch_size] for start in range(0, len(sentences), batch_size)]
     for batch in batches[:warmup_batches]:
@@ -87,7 +90,7 @@ def usable_cores() -> int | None:
         return os.cpu_count()
 
 
-def _seconds(generate: Callable[[Sequence[str]], object], batches: Sequence[Sequence[str]]) -> float:
+def _seconds(generate: Callable[[Sequence[T]], object], batches: Sequence[Sequence[T]]) -> float:
     start = time.perf_counter()
     for batch in batches:
         generate(batch)

@@ -21,7 +21,10 @@ ROOM = 8192
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model and the tokenizer of each side: one object where sides share a vocabulary, or where there is one side."""
+    """A model and the tokenizer of each side: one object where sides share a vocabulary, or where there is one side.
+
+    Of a language model that reads a text as its source, `encoder` is what that is read in; it has no table of a side.
+    """
 
     model: PreTrainedModel
     encoder: Tokenizer
@@ -33,7 +36,8 @@ class Bundle:
         return cls(load_model(directory), tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
 
     def save(self, directory: Path) -> None:
-        save_model(self.model, self.tokenizers, directory)
+        source: dict[SideName, Tokenizer] = {"encoder": self.encoder} if family_of(self.model).has_source else {}
+        save_model(self.model, {**source, **self.tokenizers}, directory)
 
     @property
     def tokenizers(self) -> dict[SideName, Tokenizer]:

@@ -1,6 +1,7 @@
 """The tokenizers of a model directory, one per side.
 
-One tokenizer lies at the root where the sides share it; else each has a folder, `encoder/` and `decoder/`. Directories
+One tokenizer lies at the root where the sides share it; else each has a folder, `encoder/` and `decoder/`. So it is too
+where a language model reads a text as its source, which is then the encoder's. Directories
 as published are read too: a Marian's two SentencePiece models, an mBART's or a GPT-2's one vocabulary.
 """
 
@@ -14,6 +15,8 @@ from subgraft.models.families import Family, family_of
 from subgraft.models.hub import SMALL_FILES, read_config, resolve_model
 from subgraft.vocabulary.tokenizer import Tokenizer
 
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+
 
 def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     """The tokenizer of each side of a model directory or hub id; one object where they share one.
@@ -26,8 +29,9 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
 
 def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
     """The same for a model of a known family, whose config.json may lie elsewhere."""
-    if all((directory / side).is_dir() for side in family.sides):
-        return {side: Tokenizer.load(directory / side) for side in family.sides}
+    apart = SIDES if family.has_source else family.sides
+    if all((directory / side).is_dir() for side in apart):
+        return {side: Tokenizer.load(directory / side) for side in apart}
     published = family.published_tokenizers(directory)
     return published or dict.fromkeys(family.sides, Tokenizer.load(directory))
 

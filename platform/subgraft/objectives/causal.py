@@ -15,7 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
-from subgraft.config.objectives import CausalSettings, ConditionedSettings
+from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
@@ -238,7 +238,7 @@ class CausalScores:
         return {"bits_per_character": bits_per_character(total, self._characters)}
 
 
-def separator_of(tokenizer: Tokenizer, settings: CausalSettings | ConditionedSettings) -> int:
+def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditionedSettings) -> int:
     """Raises UserError where the vocabulary has no such token."""
     if settings.separator not in tokenizer.special:
         raise UserError(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from subgraft.conditioning.sources import ClassSource, padded
+from subgraft.conditioning.sources import ClassSource, FeatureSource, NoSource, Source, TextSource, padded, row_counts
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
@@ -40,7 +40,11 @@ class SourcedBatch(StackBatch):
 
 
 class SourcedLines:
-    """Lines with the source of each, encoded. whole: which lines lose nothing to `max_length` [n]."""
+    """Lines with the source of each, encoded. whole: which lines lose nothing to `max_length` [n].
+
+    costs: what reading each source costs in a batch [n], which counts where it is more than its line costs; by default
+    its rows.
+    """
 
     def __init__(
         self,
@@ -50,14 +54,16 @@ class SourcedLines:
         separator: int,
         max_length: int,
         batch_unit: Literal["tokens", "characters"] = "tokens",
+        costs: np.ndarray | None = None,
     ) -> None:
         self._lines = Lines(lines, bundle.decoder, separator, max_length, batch_unit)
         self._sources, self._padding = sources, padding_of(bundle.decoder)
+        self._lengths: np.ndarray = np.maximum(self._lines.lengths, row_counts(sources) if costs is None else costs)
         self.whole = self._lines.whole
 
     @property
     def lengths(self) -> np.ndarray:
-        return self._lines.lengths
+        return self._lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
         text = collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
@@ -148,7 +154,13 @@ def sourced_nats(
             progress(done, len(whole), "sentences")
 
 
-def classes_read(bundle: Bundle, classes: Sequence[str]) -> ClassSource:
-    """The classes that a model writes for; these, of a corpus, where it has no source and looks at none."""
-    own = family_of(bundle.model).classes(bundle.model.config.to_dict())
-    return ClassSource(own or classes)
+def source_read(bundle: Bundle) -> Source[Any]:
+    """How what a model writes for becomes tensors; nothing, of whatever it is given, where the model has no source."""
+    settings = family_of(bundle.model).source(bundle.model.config.to_dict())
+    if settings is None:
+        return NoSource()
+    if settings.kind == "class":
+        return ClassSource(settings.classes)
+    if settings.kind == "features":
+        return FeatureSource(settings.features, settings.rows)
+    return TextSource(bundle.decoder if settings.kind == "own-text" else bundle.encoder, settings.max_length)

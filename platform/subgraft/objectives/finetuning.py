@@ -8,19 +8,19 @@ from typing import Any, Protocol
 import numpy as np
 from torch import nn
 
+from subgraft.conditioning.given import Sourced
 from subgraft.config.base import SideName
-from subgraft.config.objectives import CausalSettings, ConditionedSettings, TaskObjectiveSettings
+from subgraft.config.objectives import AnyConditionedSettings, CausalSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.causal import CausalScores, Lines, begin_with, padding_of, separator_of
-from subgraft.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, classes_read
+from subgraft.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, source_read
 from subgraft.objectives.dev_scores import DevScores
 from subgraft.objectives.objective import Request
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.objectives.stack import StackBatch, StackLoss, collate
 from subgraft.text.batches import evenly_spaced_places
-from subgraft.text.classes import class_labels
 
 
 class TrainedText(Protocol):
@@ -129,41 +129,38 @@ class LinesOfTask(LinesToTrain):
         return CausalScores(bundle, self._dev, self._separator, self._training)
 
 
-class ClassesOfTask(SourcedLines):
-    """The lines of a task, each with the class that it was written for."""
+class SourcedOfTask(SourcedLines):
+    """The lines of a task, each with what it was written for."""
 
-    def __init__(self, settings: ConditionedSettings, request: Request, training: FinetuneSettings) -> None:
-        corpus, bundle = request.corpus, request.bundle
-        text, labels = corpus.text("train", corpus.text_of("decoder")), class_labels(corpus)
-        classes = list(corpus.lines("train", labels.field))
-        count = training.pairs
-        if count is not None and count < len(text):
-            places = evenly_spaced_places(len(text), count)
-            text, classes = text.take(places), [classes[place] for place in places]
+    def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, bundle, source = request.corpus, request.bundle, settings.source
+        assert source is not None
+        given = Sourced.of(corpus, "train", source).evenly_spaced(training.pairs)
         self._separator, self._training = separator_of(bundle.decoder, settings), training
-        self._classes = classes_read(bundle, labels.labels)
-        sources = self._classes.encode(classes)
+        self._read = source_read(bundle)
+        sources = self._read.encode(given.sources)
         limit = min(training.max_length, bundle.max_positions)  # less than of a text alone, where a source is prepended
-        super().__init__(text, sources, bundle, self._separator, limit, training.batch_unit)
+        costs = given.costs() if training.batch_unit == "characters" else None
+        super().__init__(given.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
         self.cut = int((~self.whole).sum())
-        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
-        dev = corpus.text("dev", corpus.text_of("decoder"))
-        self._dev = list(dev[: training.dev_sentences])
-        self._dev_classes = list(corpus.lines("dev", labels.field))[: training.dev_sentences]
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": given.texts}
+        self._dev = Sourced.of(corpus, "dev", source).first(training.dev_sentences)
 
     def loss(self, bundle: Bundle) -> nn.Module:
         begin_with(bundle.model, self._separator)
         return SourcedLoss(bundle.model, self._training.label_smoothing)
 
     def dev_scores(self, bundle: Bundle) -> SourcedScores:
-        sources = self._classes.encode(self._dev_classes)
-        return SourcedScores(bundle, self._dev, sources, self._separator, self._training)
+        sources = self._read.encode(self._dev.sources)
+        return SourcedScores(bundle, list(self._dev.texts), sources, self._separator, self._training)
 
 
 FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] = {
     "translation": PairsOfTask.of,
     "causal": LinesOfTask,
-    "conditioned": ClassesOfTask,
+    "conditioned": SourcedOfTask,
+    "conditioned-on-text": SourcedOfTask,
+    "conditioned-on-features": SourcedOfTask,
 }
 
 

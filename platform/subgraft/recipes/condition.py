@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from subgraft.config.conditioning import ClassConditioningSettings, VariantName
-from subgraft.recipes.recipe import Recipe, WithClasses
+from pydantic import Field
+
+from subgraft.config.conditioning import ReadingSettings, SourceName, VariantName
+from subgraft.recipes.recipe import Recipe, WithSource
 
 
 class ConditionRecipe(Recipe):
-    """seed: of the weights that are new. The classes are those of the input `corpus`."""
+    """seed: of the weights that are new.  source: what is read of the input `corpus`, whose classes are known by it.
+
+    It is left out of the fingerprint where it is a class. A text is read in the vocabulary that is the input `encoder`.
+    """
 
     variant: VariantName
-    settings: ClassConditioningSettings
+    settings: ReadingSettings
     seed: int
+    source: SourceName = Field(default="class", exclude_if=lambda given: given == "class")
 
     @property
-    def model_change(self) -> WithClasses:
-        return WithClasses(self.variant, self.settings)
+    def model_change(self) -> WithSource:
+        return WithSource(self.variant, self.source, self.settings)

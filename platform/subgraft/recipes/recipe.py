@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from subgraft.config.base import Settings, SideName
-from subgraft.config.conditioning import ClassConditioningSettings, VariantName
+from subgraft.config.conditioning import ReadingSettings, SourceName, VariantName
 from subgraft.config.models import ModelSettings
 
 
@@ -37,11 +37,15 @@ class WithVocabularies:
 
 
 @dataclass(frozen=True)
-class WithClasses:
-    """The language model that is the step's input `model`, with the classes of its input `corpus` to write for."""
+class WithSource:
+    """The language model that is the step's input `model`, with a source such as its input `corpus` has.
+
+    A text is read in the vocabulary that is its input `encoder`.
+    """
 
     variant: VariantName
-    settings: ClassConditioningSettings
+    source: SourceName
+    settings: ReadingSettings
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Unchanged:
     """A model of the same shape as the input `model`."""
 
 
-ModelChange: TypeAlias = TakenOver | Made | OnBothSides | WithVocabularies | WithClasses | Unchanged
+ModelChange: TypeAlias = TakenOver | Made | OnBothSides | WithVocabularies | WithSource | Unchanged
 
 
 class Recipe(Settings):

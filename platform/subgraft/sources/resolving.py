@@ -13,6 +13,7 @@ from subgraft.config.corpora import CorpusSource, Languages, SourceKind
 from subgraft.errors import UserError
 from subgraft.sources import download
 from subgraft.sources.columns import ColumnsSource
+from subgraft.sources.features import FeaturesSource
 from subgraft.sources.file_sources import (
     GENERATED_LANGUAGES,
     FileSource,
@@ -189,6 +190,13 @@ def _records(asked: _Asked) -> ResolvedSource:
     return RecordsSource(tuple(named.values()), asked.limit, files, settings, tuple(named))
 
 
+def _features(asked: _Asked) -> ResolvedSource:
+    settings, folder = asked.given, find(asked.given.folder, asked.base)
+    texts = {split: paths[0] for split, paths in split_files(folder, (asked.pair.target,)).items()}
+    fields = (Field("source", language=asked.pair.target), Field(settings.tensor, kind="tensor"))
+    return FeaturesSource(fields, asked.limit, texts)
+
+
 def _verses(asked: _Asked) -> ResolvedSource:
     settings, folder = asked.given, find(asked.given.folder, asked.base)
     named = named_for(asked.languages, _texts_in(settings.translations), "verses.translations")
@@ -242,6 +250,7 @@ _FINDERS: Mapping[SourceKind, Callable[[_Asked], ResolvedSource]] = {
     "columns": _columns,
     "together": _together,
     "records": _records,
+    "features": _features,
     "verses": _verses,
     "plain": _plain,
     "texts": _texts,

@@ -25,7 +25,7 @@ from subgraft.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.models.bundle import Bundle
 from subgraft.recipes.evaluate import EvaluateRecipe
-from subgraft.stages import class_conditional, continuation
+from subgraft.stages import continuation, sourced
 from subgraft.stages.artifacts import SPELLED, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
@@ -152,5 +152,7 @@ def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementS
 MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Mapping[str, Path], Path, Context], dict[str, Json]]] = {
     "translation": _of_pairs,
     "causal": continuation.measure,
-    "conditioned": class_conditional.measure,
+    "conditioned": sourced.measure,
+    "conditioned-on-text": sourced.measure,
+    "conditioned-on-features": sourced.measure,
 }

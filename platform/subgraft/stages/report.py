@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from subgraft.config.conditioning import SourceName
 from subgraft.metrics.scores import Score
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config
@@ -60,8 +61,9 @@ def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Repo
 
 
 def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
-    """The same of models that write for a class, which the prompts are."""
-    return replace(_collect_continued(recipe, inputs), prompts="the class of each text, and no word of it")
+    """The same of models that write for a source, which the prompts are."""
+    assert recipe.objective.source is not None
+    return replace(_collect_continued(recipe, inputs), prompts=_PROMPTS[recipe.objective.source])
 
 
 def _collect(
@@ -178,6 +180,14 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Co
     return (Command("browse every run", "subgraft tracking"), *found)
 
 
+# What stands where a model that continues text has the beginning of it.
+_PROMPTS: Mapping[SourceName, str] = {
+    "class": "the class of each text, and no word of it",
+    "text": "the texts that are read, and nothing of what is written",
+    "features": "features, and no word of a text",
+}
+
+
 @dataclass(frozen=True)
 class _Form:
     """How models are reported on that learnt the task's text in one way."""
@@ -190,5 +200,8 @@ class _Form:
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),
     "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
-    "conditioned": _Form(_collect_written, write_continuation_report, continuation_table),
+    **dict.fromkeys(
+        ("conditioned", "conditioned-on-text", "conditioned-on-features"),
+        _Form(_collect_written, write_continuation_report, continuation_table),
+    ),
 }

@@ -19,7 +19,7 @@ from subgraft.text import reading
 from subgraft.text.documents import Run, runs
 from subgraft.text.fields import Field
 from subgraft.text.segments import Pairs, Text
-from subgraft.text.tensors import read_rows
+from subgraft.text.tensors import StoredTensor
 
 # Of a text or a label its text, of a span its bounds, of a tensor its row.
 Value: TypeAlias = "str | tuple[int, int] | np.ndarray"
@@ -197,7 +197,7 @@ class Corpus:
     def _values(self, split: str, field: Field) -> Iterator[Value]:
         self.size(split)
         if field.kind == "tensor":
-            return iter(read_rows(self.file(split, field.name), field.name))
+            return iter(StoredTensor(self.file(split, field.name), field.name))
         lines = reading.lines(self.file(split, field.name))
         return (_bounds(line) for line in lines) if field.kind == "span" else lines
 

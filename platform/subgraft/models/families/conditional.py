@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.base import SideName
-    from subgraft.config.conditioning import ConditioningSettings
+    from subgraft.config.conditioning import ConditioningSettings, SourceSettings
 
 # What the language model may be.
 STACKS: Mapping[str, DecoderAlone] = {stack.model_type: stack for stack in (GPT2(), Llama(), Qwen2(), Qwen3())}
@@ -43,8 +43,8 @@ class Conditional(DecoderAlone):
 
     def position_limit(self, config: Config) -> int | None:
         limit, settings = _stack(config).position_limit(_own(config)), _settings(config)
-        before = settings.source.vectors if settings.source.kind == "class" and settings.variant == "prepend" else 0
-        return None if limit is None else limit - before
+        before = _most_rows(settings.source) if settings.variant == "prepend" else 0
+        return None if limit is None else max(0, limit - before)
 
     def depth(self, config: Config) -> int:
         return _stack(config).depth(_own(config))
@@ -102,9 +102,8 @@ class Conditional(DecoderAlone):
         replaced.train(model.training)  # which freezes the tables of a language model that is frozen
         return replaced
 
-    def classes(self, config: Config) -> tuple[str, ...]:
-        source = _settings(config).source
-        return source.classes if source.kind == "class" else ()
+    def source(self, config: Config) -> SourceSettings:
+        return _settings(config).source
 
     def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
         from subgraft.conditioning.variant import Memory
@@ -167,6 +166,13 @@ def _settings(config: Config) -> ConditioningSettings:
         first = error.errors()[0]
         place = ".".join(("conditioning", *map(str, first["loc"])))
         raise UserError(f"config.json describes no source: {place}: {first['msg']}") from error
+
+
+def _most_rows(source: SourceSettings) -> int:
+    """How many states a source is of, at most."""
+    if source.kind == "class":
+        return source.vectors
+    return (source.rows or 0) if source.kind == "features" else source.max_length
 
 
 def _frozen(config: Config) -> bool:

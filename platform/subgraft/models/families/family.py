@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.base import SideName
+    from subgraft.config.conditioning import SourceSettings
     from subgraft.config.corpora import Languages
     from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -244,9 +245,9 @@ class Family(ABC):
         stack: Any = model.base_model
         return states_at(stack(**inputs, output_hidden_states=layer is not None), layer)
 
-    def classes(self, config: Config) -> tuple[str, ...]:
-        """The labels of the classes that the model writes for; none where it has no source, or another one."""
-        return ()
+    def source(self, config: Config) -> SourceSettings | None:
+        """What the model reads beside the text that it writes; None where it has no source of its own."""
+        return None
 
     def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
         """States [B, T, d] of a decoder alone beside a source [B, S, …]; a model that has none does not look at it."""
