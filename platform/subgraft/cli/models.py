@@ -65,7 +65,10 @@ def generate_text(arguments: argparse.Namespace) -> None:
     given: Any = None
     if arguments.features is None:
         given = list(reading.lines(arguments.input) if arguments.input else _standard_input())
-    from subgraft.api.outputs import features_in, generate  # takes seconds to load; a mistake in the text is reported at once
+    from subgraft.api.outputs import (  # takes seconds to load; a mistake in the text is reported at once
+        features_in,
+        generate,
+    )
     from subgraft.cli.counting import counting
 
     given = features_in(arguments.features) if given is None else given
