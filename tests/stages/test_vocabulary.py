@@ -14,7 +14,7 @@ from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.sources.building import build
 from subgraft.stages.vocabulary import run
 from subgraft.store.events import EventLog, StageContext
-from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.learn import learn, sample
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english, german
 
@@ -60,3 +60,20 @@ def test_what_a_task_writes_can_be_spelled(byte_fallback: bool, tmp_path: Path) 
     assert learnt.decode(learnt.encode(rare)) == rare
     assert (learnt.decode(learnt.encode(foreign)) == foreign) is byte_fallback
     assert (learnt.special["unk"] in learnt.encode(foreign)) is not byte_fallback
+
+
+def test_a_vocabulary_may_be_learnt_from_a_sample(tmp_path: Path) -> None:
+    for name in ("text", "out"):
+        (tmp_path / name).mkdir()
+    inputs = {"corpus": corpus(tmp_path / "text", UPSTREAM)}
+    settings = VocabularySettings(size=90, byte_fallback=False, max_lines=100)
+    run(
+        VocabularyRecipe(side="target", settings=settings),
+        inputs,
+        tmp_path / "out",
+        StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")),
+    )
+    expected = learn(sample(UPSTREAM, 100, seed=1), kind="unigram", size=90)
+    assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
+    assert expected.fingerprint != learn(UPSTREAM, kind="unigram", size=90).fingerprint
+    assert "max_lines" not in VocabularySettings().model_dump()

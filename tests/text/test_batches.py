@@ -35,6 +35,32 @@ def test_an_example_longer_than_the_size_is_a_batch_of_its_own() -> None:
     assert batches == [[0], [1], [2]]
 
 
+def test_batches_are_those_of_the_definition() -> None:
+    """Composed example by example, as the order that trainings have always had."""
+    for seed in range(4):
+        generator = np.random.default_rng([seed, 2])
+        order = generator.permutation(len(LENGTHS))
+        pool = int(50 * 70 / LENGTHS.mean())
+        expected: list[list[int]] = []
+        for start in range(0, len(order), pool):
+            some = order[start : start + pool]
+            batch: list[int] = []
+            for index in some[np.argsort(LENGTHS[some], kind="stable")].tolist():
+                if batch and max(int(LENGTHS[each]) for each in [*batch, index]) * (len(batch) + 1) > 70:
+                    expected.append(batch)
+                    batch = []
+                batch.append(index)
+            expected.append(batch)
+        found = BatchPlan(LENGTHS, 70, seed).epoch(2)
+        assert [batch.tolist() for batch in found] == [expected[at] for at in generator.permutation(len(expected))]
+        assert [batch.tolist() for batch in found[3:9]] == [batch.tolist() for batch in list(found)[3:9]]
+        assert found[-1].tolist() == list(found)[-1].tolist()
+
+
+def test_nothing_gives_no_batches() -> None:
+    assert list(BatchPlan(np.zeros(0, dtype=np.int64), 70, 1).epoch(0)) == []
+
+
 def test_workers_share_every_micro_batch_without_overlap() -> None:
     micro = list(cut_by_size(np.arange(1000), LENGTHS, 500))
     parts = [share_of_worker(micro, rank, 3) for rank in range(3)]

@@ -21,6 +21,8 @@ class VocabularySettings(Settings):
     min_count: pieces that the text uses fewer times than this are replaced by others; null replaces none.
     language_exponent: α of p^α, by which the languages of a vocabulary that several share are drawn: 1 as they are, 0
     all alike, 0.7 in mBART and VoCap; null takes the whole text once.
+    max_lines: learn from a sample of so many lines, each as likely as any other, and the same on every run; null learns
+    from all of them, which unigram and bpe hold in memory. Of text that is repeated, the repetition is sampled.
     """
 
     kind: VocabularyKind = "unigram"
@@ -29,6 +31,8 @@ class VocabularySettings(Settings):
     byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") in SENTENCEPIECE_KINDS)
     min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
+
+    max_lines: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:
@@ -46,7 +50,7 @@ class TaskVocabularySettings(VocabularySettings):
     stays, under the same ids, and gets `size` further subwords, each of which the task's training text has `min_count`
     times or more (2 where not given). With trim it loses what that text uses fewer times (1 where not given: what it
     never uses), and no size applies. Both keep its kind and its spelling of other text, so `kind`,
-    `character_coverage`, `byte_fallback` and `language_exponent` are of replace alone.
+    `character_coverage`, `byte_fallback`, `language_exponent` and `max_lines` are of replace alone.
     """
 
     mode: VocabularyMode = Field(default="replace", exclude_if=lambda given: given == "replace")

@@ -37,6 +37,7 @@ def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context
         mask=bool(recipe.languages),
         languages=recipe.languages,
         like=like,
+        max_lines=recipe.settings.max_lines,
         min_count=recipe.settings.min_count,
     )
     require_marks(recipe.marks, tokenizer, "upstream.vocabulary")

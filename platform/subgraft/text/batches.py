@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import numpy as np
 
@@ -25,6 +25,33 @@ def evenly_spaced_places(whole: int, count: int) -> np.ndarray:
     return np.arange(count, dtype=np.int64) * whole // count
 
 
+class Batches(Sequence[np.ndarray]):
+    """Arrays of example indices that lie in one: eight bytes an example, and sixteen a batch.
+
+    order: [n] the examples.  starts, ends: [b] where each batch lies among them.
+    """
+
+    def __init__(self, order: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+        self._order, self._starts, self._ends = order, starts, ends
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batches: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | Batches:
+        if isinstance(index, slice):
+            return Batches(self._order, self._starts[index], self._ends[index])
+        found: np.ndarray = self._order[self._starts[index] : self._ends[index]]
+        return found
+
+    def take(self, places: np.ndarray) -> Batches:
+        """The batches at these places [m]."""
+        return Batches(self._order, self._starts[places], self._ends[places])
+
+
 @dataclass(frozen=True)
 class BatchPlan:
     """How examples of given lengths are cut into global batches.
@@ -37,32 +64,42 @@ class BatchPlan:
     size: int
     seed: int
 
-    def epoch(self, epoch: int) -> list[np.ndarray]:
+    def epoch(self, epoch: int) -> Batches:
         """The batches of an epoch: arrays of example indices, each example exactly once."""
         generator = np.random.default_rng([self.seed, epoch])
         order = generator.permutation(len(self.lengths))
         mean = float(self.lengths.mean()) if len(self.lengths) else 1.0
         pool = max(1, int(POOL_BATCHES * self.size / max(mean, 1.0)))
-        batches: list[np.ndarray] = []
+        ends = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(order), pool):
-            batches.extend(self._cut(order[start : start + pool]))
-        return [batches[i] for i in generator.permutation(len(batches))]
-
-    def _cut(self, indices: np.ndarray) -> Iterator[np.ndarray]:
-        by_length = indices[np.argsort(self.lengths[indices], kind="stable")]
-        yield from cut_by_size(by_length, self.lengths, self.size)
+            indices = order[start : start + pool]
+            lengths = self.lengths[indices]
+            by_length = np.argsort(lengths, kind="stable")
+            order[start : start + pool] = indices[by_length]
+            ends.append(np.array(list(_ends(lengths[by_length].tolist(), self.size)), dtype=np.int64) + start)
+        end = np.concatenate(ends)
+        batches = Batches(order, np.concatenate([np.zeros(1, dtype=np.int64), end])[:-1], end)
+        return batches.take(generator.permutation(len(batches)))
 
 
 def cut_by_size(indices: np.ndarray, lengths: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Consecutive runs of `indices` whose longest example times their number stays within `size` (at least one)."""
+    start = 0
+    for end in _ends(lengths[indices].tolist(), size):
+        yield indices[start:end]
+        start = end
+
+
+def _ends(lengths: Sequence[int], size: int) -> Iterator[int]:
+    """Where runs of consecutive lengths end that `cut_by_size` makes."""
     start, longest = 0, 0
-    for position, index in enumerate(indices):
-        longest = max(longest, int(lengths[index]))
+    for position, length in enumerate(lengths):
+        longest = max(longest, length)
         if position > start and longest * (position - start + 1) > size:
-            yield indices[start:position]
-            start, longest = position, int(lengths[index])
-    if start < len(indices):
-        yield indices[start:]
+            yield position
+            start, longest = position, length
+    if start < len(lengths):
+        yield len(lengths)
 
 
 def share_of_worker(micro_batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarray]:

@@ -30,17 +30,17 @@ class RampedPlan:
         """[n] what each example costs in a batch of the largest size."""
         return self._plan(max(size for _, size in self.sizes)).lengths
 
-    def largest(self) -> list[np.ndarray]:
+    def largest(self) -> Sequence[np.ndarray]:
         """The batches of a first epoch that has the largest size throughout: memory must suffice for these."""
         return self._plan(max(size for _, size in self.sizes)).epoch(0)
 
-    def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
+    def epoch(self, epoch: int, first_step: int = 0) -> Sequence[np.ndarray]:
         """The batches of an epoch: arrays of example indices, each example exactly once.
 
         Where another size begins within the epoch, what is left of it is composed anew.
         """
         begins = [size for step, size in self.sizes if step <= first_step]
-        batches = self._plan(begins[-1]).epoch(epoch)
+        batches: Sequence[np.ndarray] = self._plan(begins[-1]).epoch(epoch)
         for step, size in self.sizes[len(begins) :]:
             before = batches[: step - first_step]
             if len(before) == len(batches):
@@ -56,4 +56,6 @@ class RampedPlan:
 
     def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
         costs = self.costs if chosen is None else self.costs[chosen]
-        return BatchPlan(np.minimum(costs, self.most or size), size, self.seed)
+        most = self.most or size
+        # Most often nothing is cut: then it is the same array, not another one as large.
+        return BatchPlan(np.minimum(costs, most) if len(costs) and costs.max() > most else costs, size, self.seed)
