@@ -50,6 +50,7 @@ class Place:
     work: Path
     runtime: Runtime
     cache: Path | None = None
+    measured: Path | None = None
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:
         pass

@@ -13,9 +13,9 @@ from subgraft.cli import main
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.errors import UserError
-from subgraft.execution.early_ends import CHECKPOINTS, reached, take_over, whole_training
+from subgraft.execution.early_ends import CHECKPOINTS, PRECISION, reached, take_over, whole_training
 from subgraft.experiment.pipeline import Pipeline
-from subgraft.stages import PRETRAIN
+from subgraft.stages import PRETRAIN, settled_precision
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.training.checkpoint import Checkpoints
@@ -55,6 +55,16 @@ def test_it_takes_over_what_is_not_beyond_its_end(config: Path, tmp_path: Path) 
     take_over(store, ended)
     assert Checkpoints(store.work(ended) / CHECKPOINTS / "all").latest().step == 12  # type: ignore[union-attr]
     assert reached(store, [ended]) == 20 and reached(store, [whole]) is None
+
+
+def test_it_goes_on_in_the_precision_that_the_whole_training_began_in(config: Path, tmp_path: Path) -> None:
+    store, whole = Store(tmp_path / "home"), pretraining(config, "pretrain.precision=auto")
+    ended = pretraining(config, "pretrain.precision=auto", "pretrain.stop_after=15")
+    come_to(store, whole, 10)
+    (store.work(whole) / PRECISION).write_text("what was measured")
+    take_over(store, ended)
+    assert (store.work(ended) / PRECISION).read_text() == "what was measured"
+    assert settled_precision.PRECISION == PRECISION
 
 
 def test_the_command_ends_it_where_it_has_come_to(config: Path, tmp_path: Path) -> None:

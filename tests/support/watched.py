@@ -20,6 +20,7 @@ class Watched:
         self.die_at = die_at
         self.metric = metric
         self.cache = work / "encoded"
+        self.measured = work / "measured"
         self.runtime = Runtime(checkpoint_seconds=1e-6)
         self.steps: list[int] = []
 

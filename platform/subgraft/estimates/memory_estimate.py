@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from subgraft.config.runtime import Offload, ZeroStage
+from subgraft.config.training import Precision
 from subgraft.models.families import Parameters, family_of
 from subgraft.objectives.logit_slices import slice_rows
 
@@ -63,14 +64,13 @@ class Dimensions:
         )
 
 
-def activation_bytes(
-    model: Dimensions, tokens: int, precision: Literal["fp32", "bf16"], checkpointing: bool = False
-) -> int:
+def activation_bytes(model: Dimensions, tokens: int, precision: Precision, checkpointing: bool = False) -> int:
     """What a forward pass over so many tokens a side keeps for the backward pass, and what the loss takes. Rough.
 
     A layer keeps 18 d + 4 f bytes for each token in 16 bits (d its width, f that of its inner layer; Korthikanti et
     al. 2022, section 4.1), in a decoder 13 d more for its second attention. With fused attention no scores are kept.
-    With checkpointing a layer keeps its input alone, and one layer at a time all.
+    With checkpointing a layer keeps its input alone, and one layer at a time all. `auto` counts as fp32, which takes
+    more.
     """
     number = 2 if precision == "bf16" else FP32
     encoder = (18 * model.width + 4 * model.inner) * number // 2
@@ -83,7 +83,7 @@ def activation_bytes(
     return tokens * layers + _loss_bytes(model, precision)
 
 
-def _loss_bytes(model: Dimensions, precision: Literal["fp32", "bf16"]) -> int:
+def _loss_bytes(model: Dimensions, precision: Precision) -> int:
     """A slice of logits with its gradient; of the projection a copy in 16 bits, its gradient, and what a slice adds."""
     table, rows = model.vocabulary * model.embeddings, slice_rows(model.vocabulary, model.embeddings)
     return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))

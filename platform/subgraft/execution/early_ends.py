@@ -16,7 +16,7 @@ from subgraft.recipes.trained import TrainedRecipe
 from subgraft.store.step import Step, made_by
 from subgraft.store.store import Store
 
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, PRECISION = "checkpoints", "precision.json"
 _NAMED = "step-"
 
 
@@ -43,6 +43,8 @@ def take_over(store: Store, step: Step) -> None:
             place = own / found.relative_to(store.work(whole) / CHECKPOINTS)
             with contextlib.suppress(OSError):
                 shutil.copytree(found, place)
+    with contextlib.suppress(OSError):  # where the recipe says `auto`; a training goes on in what it began with
+        shutil.copy(store.work(whole) / PRECISION, store.work(step) / PRECISION)
 
 
 def reached(store: Store, steps: Iterable[Step]) -> int | None:

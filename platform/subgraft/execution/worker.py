@@ -92,7 +92,7 @@ def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     limit_threads(job.cpus)
     store = Store(job.home)
     work = store.work(job.step)
-    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded)
+    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded, store.measured)
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
     with long_waits_told(context.warn):
         return job.step.stage.function(job.step.recipe, inputs, out, context)

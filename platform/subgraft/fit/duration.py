@@ -48,6 +48,7 @@ def _timed_update(
     import torch
 
     from subgraft.models.bundle import Bundle
+    from subgraft.models.precision import LayerShape, autocast, faster_precision
 
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
     network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]
@@ -59,10 +60,12 @@ def _timed_update(
     threads = torch.get_num_threads()
     torch.set_num_threads(runtime.cpus_per_step)
     try:
-        seconds = 0.0
+        seconds, precision = 0.0, settings.precision
+        if precision == "auto":
+            precision = faster_precision(LayerShape.of(network), device).precision
         for _ in range(2):
             begun = time.perf_counter()
-            with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
+            with autocast(device, precision):
                 loss = network(input_ids=ids, labels=ids).loss
             loss.backward()
             optimizer.step()

@@ -20,6 +20,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
+from subgraft.models.precision import autocast
 from subgraft.objectives.concatenation import Concatenation
 from subgraft.objectives.lexicon import IGNORED, Lexicon
 from subgraft.objectives.objective import Body, Examples, Request
@@ -233,7 +234,7 @@ class CausalScores:
         total = 0.0
         for indices in self._plan.epoch(0):
             chosen = [self._examples.example(int(index), 0) for index in self._whole[indices]]
-            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+            with autocast(where, self._precision):
                 total += float(self._loss(collate(chosen, self._padding).to(where))["loss"])
         return {"bits_per_character": bits_per_character(total, self._characters)}
 

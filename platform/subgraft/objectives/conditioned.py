@@ -18,6 +18,7 @@ from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
+from subgraft.models.precision import autocast
 from subgraft.objectives.causal import Lines, padding_of
 from subgraft.objectives.lexicon import IGNORED, Lexicon, OwnTables
 from subgraft.objectives.objective import TokenLoss
@@ -121,7 +122,7 @@ class SourcedScores:
         total = 0.0
         for indices in self._plan.epoch(0):
             batch = self._lines.batch(self._whole[indices], 0).to(where)
-            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+            with autocast(where, self._precision):
                 total += float(self._loss(batch)["loss"])
         return {"bits_per_character": bits_per_character(total, self._characters)}
 

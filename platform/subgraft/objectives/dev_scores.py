@@ -15,6 +15,7 @@ from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import LEFT_OUT, bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.models.precision import autocast
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.text.batches import BatchPlan
@@ -89,6 +90,6 @@ class DevScores:
         total = 0.0
         for indices in self._plan.epoch(0):
             batch = self._data.batch(self._whole[indices], 0).to(where)
-            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=self._precision == "bf16"):
+            with autocast(where, self._precision):
                 total += float(token_loss(self._model, batch))
         return total

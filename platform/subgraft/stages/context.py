@@ -24,6 +24,10 @@ class Context(Protocol):
         """Where encoded text is kept, for all steps and workers of a home; None: nowhere."""
 
     @property
+    def measured(self) -> Path | None:
+        """Where it is kept what was measured of machines, for all steps of a home; None: nowhere."""
+
+    @property
     def runtime(self) -> Runtime:
         """Workers, GPUs, ZeRO stage: how the step runs, never what it makes."""
 

@@ -24,6 +24,7 @@ from subgraft.stages.fitting import fit, is_writer, peak_memory, write_curve
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.phases import join_outcomes, split_training, take_over_tables, train_tables_alone
 from subgraft.stages.rare_rows import RareRows
+from subgraft.stages.settled_precision import with_named_precision
 from subgraft.synthetic.tag import is_tagged, require_tag
 from subgraft.text.corpus import Corpus
 from subgraft.training.adapters import Adapters
@@ -37,11 +38,9 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    bundle, corpus, settings = (
-        Bundle.load(inputs["model"]),
-        Corpus.open(inputs["corpus"], context.cache),
-        recipe.training,
-    )
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    recipe = with_named_precision(recipe, bundle.model, context)
+    settings = recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
     text = task_text(recipe.objective, request, settings)
     if recipe.text_objective is not None:

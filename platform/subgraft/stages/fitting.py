@@ -18,8 +18,10 @@ from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, Train
 from subgraft.errors import UserError
 from subgraft.models.dropout import set_hidden_dropout
 from subgraft.models.families import family_of
+from subgraft.models.precision import autocast, fuses_attention
 from subgraft.stages.context import Context, Json
 from subgraft.stages.kept_weights import CURVE
+from subgraft.stages.settled_precision import told_precision
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
@@ -65,8 +67,7 @@ def fit(
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
-    if device().type == "cpu" and settings.precision == "bf16":
-        # The fused kernel's backward pass is slow there: a step takes half as long again (benchmarks/training_step.py).
+    if not fuses_attention(device(), settings.precision):
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
     rates = ParameterRates.of(settings, tables)
     with out_of_memory_told(group, settings, context.runtime, device()):
@@ -94,7 +95,7 @@ def fit(
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
         trainer.dry_run(batch)
     outcome = trainer.run()
-    return replace(outcome, trained_parameters=trained_parameters(module))
+    return replace(outcome, trained_parameters=trained_parameters(module), precision=told_precision(context))
 
 
 def trained_parameters(module: nn.Module) -> int:
@@ -159,7 +160,9 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
     """Keep a training's curve beside its weights; returns what the record says of it."""
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
-    return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": round(outcome.seconds, 1)}
+    told: dict[str, Json] = {} if outcome.precision is None else {"precision": outcome.precision}
+    seconds = round(outcome.seconds, 1)
+    return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": seconds, **told}
 
 
 def held_out_mean(
@@ -175,7 +178,7 @@ def held_out_mean(
         for indices in plan.epoch(0):
             batch = data.batch(indices, 0)
             ((loss, counted),) = batch.counts.items()
-            with torch.autocast(where.type, dtype=torch.bfloat16, enabled=settings.precision == "bf16"):
+            with autocast(where, settings.precision):
                 total += float(module(batch.to(where))[loss])
             count += counted
         return {name: total / max(count, 1)}

@@ -21,6 +21,7 @@ from subgraft.recipes.generator import GeneratorRecipe
 from subgraft.recipes.network import NetworkRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, write_curve
+from subgraft.stages.settled_precision import with_named_precision
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
 
@@ -53,6 +54,7 @@ def train_by_side(
 
     begin: makes one, for a side and the side whose table that is.  training: its loss and batches.
     """
+    recipe = with_named_precision(recipe, bundle.model, context)
     request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
     objectives = objectives_of(recipe.objectives, request)
     made: dict[SideName, G] = {}

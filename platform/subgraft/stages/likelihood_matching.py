@@ -15,6 +15,7 @@ from subgraft.recipes.likelihood_matching import LikelihoodMatchingRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.stages.own_translations import own_translations
+from subgraft.stages.settled_precision import with_named_precision
 from subgraft.text.corpus import Corpus
 from subgraft.transplanting.transplant import Method
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -26,6 +27,7 @@ Pairs = list[tuple[str, str]]
 
 def run(recipe: LikelihoodMatchingRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    recipe = with_named_precision(recipe, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{SIDE}"])
     # All of them before translating or training moves the model to a GPU.
     start = StudentTables.of(bundle, target, Method(recipe.starts_from, inputs.get("generator"), recipe.max_similar))

@@ -56,4 +56,5 @@ def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
 
     curve = (*first.curve, *(later(point) for point in second.curve if point.step > 0))
     best = first.steps + second.best_step if second.best_step else first.best_step
-    return Outcome(curve, first.steps + second.steps, best, first.seconds + second.seconds, second.trained_parameters)
+    steps, seconds = first.steps + second.steps, first.seconds + second.seconds
+    return replace(second, curve=curve, steps=steps, best_step=best, seconds=seconds)

@@ -16,6 +16,7 @@ from subgraft.stages.build import build
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
 from subgraft.stages.kept_weights import CURVE
+from subgraft.stages.settled_precision import with_named_precision
 from subgraft.text.corpus import Corpus
 from subgraft.training.schedule import Data
 from subgraft.training.selection import SELECTIONS, Selection
@@ -24,6 +25,7 @@ from subgraft.training.selection import SELECTIONS, Selection
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
     bundle = _begun(recipe, inputs)
+    recipe = with_named_precision(recipe, bundle.model, context)
     given = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
     request = Request(bundle, corpus, recipe.languages, *given)
     objectives = objectives_of(recipe.objectives, request)

@@ -17,6 +17,7 @@ from subgraft.models.sides import side as side_of
 from subgraft.recipes.token_distillation import TokenDistillationRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
+from subgraft.stages.settled_precision import with_named_precision
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -25,6 +26,7 @@ Pairs = list[tuple[str, str]]
 
 def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    recipe = with_named_precision(recipe, bundle.model, context)
     # All of them before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
     beside = {name: _beside(name, inputs) for name in recipe.sides}

@@ -16,6 +16,7 @@ from subgraft.objectives.seq2seq import Seq2SeqData
 from subgraft.recipes.vocadt import VocadtRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import fit, held_out_mean, is_writer, write_curve
+from subgraft.stages.settled_precision import with_named_precision
 from subgraft.text.corpus import Corpus
 from subgraft.training.selection import Selection
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -25,6 +26,7 @@ METHOD = "vocadt"
 
 def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    recipe = with_named_precision(recipe, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
     made_for = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
     module = VocadtLoss(bundle, target, recipe.training.label_smoothing)

@@ -101,6 +101,7 @@ class StageContext:
     log: EventLog
     rank: int = 0
     cache: Path | None = None
+    measured: Path | None = None
     _last: tuple[str, float] = ("", 0.0)
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:

@@ -5,6 +5,7 @@
     <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
     <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
     <home>/encoded/                          text as token ids, for whoever reads it (text/encoded.py)
+    <home>/measured/                         what machines were measured to do faster (stages/settled_precision.py)
     <home>/quarantine/                       what did not verify
 
 Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
@@ -76,6 +77,11 @@ class Store:
     def encoded(self) -> Path:
         """Where encoded text is kept; not made here."""
         return self.home / "encoded"
+
+    @property
+    def measured(self) -> Path:
+        """Where it is kept what was measured of machines; not made here."""
+        return self.home / "measured"
 
     def find(self, step: Step) -> Record | None:
         """The record of a step's artifact, every file verified by size and SHA-256, or None.

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
+from subgraft.models.precision import autocast
 from subgraft.training.engine import Batch
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
@@ -73,8 +74,7 @@ class DeepSpeedEngine:
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         self._engine.set_gradient_accumulation_boundary(last)
-        enabled = self._settings.precision == "bf16"
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):
+        with autocast(self.device, self._settings.precision):
             sums = self._engine(batch)
         # DeepSpeed averages gradients over workers; the loss is normalised by global counts, so it wants the sum.
         loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world

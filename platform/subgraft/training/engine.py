@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
+from subgraft.models.precision import autocast
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.row_updates import RowUpdates
@@ -125,8 +126,7 @@ class PlainEngine:
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         del last
-        enabled = self._settings.precision == "bf16"
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled):
+        with autocast(self.device, self._settings.precision):
             sums = self._module(batch)
         torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
         return {name: float(value.detach()) for name, value in sums.items()}

@@ -40,7 +40,7 @@ class Progress:
 class Outcome:
     """A finished training: the curve, the step of the weights the module now has, and seconds of training.
 
-    trained_parameters: how many numbers were trained.
+    trained_parameters: how many numbers were trained.  precision: what `auto` came to; None where it was given.
     """
 
     curve: tuple[CurvePoint, ...]
@@ -48,3 +48,4 @@ class Outcome:
     best_step: int
     seconds: float
     trained_parameters: int = 0
+    precision: Mapping[str, Any] | None = None

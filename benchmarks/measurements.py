@@ -1,0 +1,76 @@
+"""What the benchmarks share: options, a table that grows as they measure, and the same as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeAlias
+
+Cell: TypeAlias = "int | float | str | None"
+WIDTH = 12
+
+
+def options(question: str | None) -> argparse.ArgumentParser:
+    """A parser with what every benchmark takes. question: its docstring."""
+    parser = argparse.ArgumentParser(description=question, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, for a look in passing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there too, with what it was made on")
+    return parser
+
+
+class Measurements:
+    """A table that is printed row by row; with --json, written once it is whole."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Cell]] = []
+        self._headings: tuple[str, ...] = ()
+        self._width = 32
+
+    def add(self, what: str, **cells: Cell) -> None:
+        """A row. Where its columns are others than those of the row before, their headings come first."""
+        headings = tuple(name.replace("_", " ") for name in cells)
+        if headings != self._headings:
+            self._headings = headings
+            print("  ".join([" " * self._width, *(f"{name:>{WIDTH}}" for name in headings)]))
+        columns = (
+            f"{_shown(cell):>{max(WIDTH, len(name))}}" for name, cell in zip(headings, cells.values(), strict=True)
+        )
+        print("  ".join([f"{what:{self._width}}", *columns]), flush=True)
+        self.rows.append({"what": what, **cells})
+
+
+@contextmanager
+def measurements(question: str | None, given: argparse.Namespace) -> Iterator[Measurements]:
+    """The table of a benchmark; nothing is written where it fails. question: its docstring."""
+    table = Measurements()
+    yield table
+    if given.json is None:
+        return
+    told = {name: str(value) if isinstance(value, Path) else value for name, value in vars(given).items()}
+    content = {
+        "benchmark": Path(sys.argv[0]).stem,
+        "question": (question or "").strip().splitlines()[0],
+        "options": {name: value for name, value in told.items() if name != "json"},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0], "system": platform.platform()},
+        "versions": {name: version(name) for name in ("subgraft", "torch", "transformers")},
+        "rows": table.rows,
+    }
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    given.json.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+
+
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
+    return f"{cell:,}" if isinstance(cell, int) else cell

@@ -1,0 +1,92 @@
+"""fp32 or bf16: what `precision: auto` measures of a layer in a second, beside whole training steps.
+
+    python benchmarks/precision.py [--quick] [--threads 1]
+
+Untrained Marian models of several widths on invented sentences of 32 tokens, with the engine, the loss and the way of
+attention that a training has; both precisions take turns, so read the ratios.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import cast, get_args
+
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from measurements import measurements, options
+from subgraft.config.training import NamedPrecision, TrainingSettings
+from subgraft.models.precision import LayerShape, faster_precision, fuses_attention
+from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
+from subgraft.training.engine import PlainEngine
+
+# Width, layers of each side.
+MODELS = ((128, 2), (256, 3), (512, 6))
+VOCABULARY, SENTENCES, LENGTH = 8000, 64, 32
+CPU = torch.device("cpu")
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=5)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    with measurements(__doc__, given) as table:
+        for width, layers in MODELS[: 2 if given.quick else None]:
+            model = _model(width, layers)
+            measured = faster_precision(LayerShape.of(model), CPU)
+            steps = _steps(model, given.steps)
+            table.add(
+                f"width {width}, {layers} + {layers} layers",
+                layer_bf16_to_fp32=measured.seconds["bf16"] / measured.seconds["fp32"],
+                step_fp32=steps["fp32"],
+                step_bf16=steps["bf16"],
+                step_bf16_to_fp32=steps["bf16"] / steps["fp32"],
+                auto=measured.precision,
+            )
+
+
+def _model(width: int, layers: int) -> MarianMTModel:
+    torch.manual_seed(1)
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=width // 64,
+        decoder_attention_heads=width // 64,
+        encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width,
+        max_position_embeddings=LENGTH,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        forced_eos_token_id=None,
+    )
+    return MarianMTModel(config)
+
+
+def _steps(model: MarianMTModel, count: int) -> dict[NamedPrecision, float]:
+    """Median seconds of an update, after one that warms up."""
+    ids = torch.randint(2, VOCABULARY, (SENTENCES, LENGTH))
+    batch = Seq2SeqBatch(ids, torch.ones_like(ids), ids, ids)
+    names = cast(tuple[NamedPrecision, ...], get_args(NamedPrecision))
+    engines = {}
+    for name in names:
+        settings = TrainingSettings(max_steps=1, batch_size=1, learning_rate=1e-4, warmup_steps=1, precision=name)
+        engines[name] = PlainEngine(Seq2SeqLoss(model, 0.1), settings, CPU)
+    seconds: dict[NamedPrecision, list[float]] = {name: [] for name in names}
+    for _ in range(1 + count):
+        for name, engine in engines.items():
+            model.set_attn_implementation("sdpa" if fuses_attention(CPU, name) else "eager")
+            begun = time.perf_counter()
+            engine.accumulate(batch, {"loss": 1 / ids.numel()}, last=True)
+            engine.step(1e-4)
+            seconds[name].append(time.perf_counter() - begun)
+    return {name: statistics.median(taken[1:]) for name, taken in seconds.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What `precision: auto` comes to: measured once, and then the same for all workers, all steps of a home, and all
+attempts of a step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from transformers import PreTrainedModel
+
+from subgraft import jsontext
+from subgraft.config.training import NamedPrecision
+from subgraft.files import make_private
+from subgraft.models.precision import LayerShape, MeasuredPrecision, device_name, faster_precision
+from subgraft.recipes.trained import TrainedRecipe
+from subgraft.stages.context import Context, Json
+
+R = TypeVar("R", bound=TrainedRecipe)
+# In a step's work directory, beside its checkpoints, which nobody may carry on in another precision.
+PRECISION = "precision.json"
+_NAMES: tuple[NamedPrecision, ...] = ("fp32", "bf16")
+
+
+def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) -> R:
+    """The recipe as it is carried out: `auto` is replaced by what this step began with, or what its machine is faster
+    in. Rank 0 decides. Nothing that has a fingerprint changes."""
+    if recipe.training.precision != "auto":
+        return recipe
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    decided = _NAMES.index(_settled(model, device, context).precision) if rank == 0 else 0
+    if dist.is_initialized():
+        told = torch.tensor(decided, device=device)
+        dist.broadcast(told, src=0)
+        decided = int(told)
+    training = recipe.training.model_copy(update={"precision": _NAMES[decided]})
+    return recipe.model_copy(update={"training": training})
+
+
+def told_precision(context: Context) -> Mapping[str, Json] | None:
+    """What a record says of it; None for a step whose precision was given."""
+    found = _kept(context.work / PRECISION)
+    if found is None:
+        return None
+    seconds: dict[str, Json] = {name: float(f"{value:.3g}") for name, value in found.seconds.items()}
+    return {"chosen": found.precision, "seconds": seconds, "measured_on": found.device}
+
+
+def _settled(model: PreTrainedModel, device: torch.device, context: Context) -> MeasuredPrecision:
+    """What the step began with, or what was measured for all steps of the home, or what is measured now."""
+    own = context.work / PRECISION
+    found = _kept(own) or _measured(LayerShape.of(model), device, context)
+    context.work.mkdir(parents=True, exist_ok=True)
+    _keep(found, own)
+    return found
+
+
+def _measured(shape: LayerShape, device: torch.device, context: Context) -> MeasuredPrecision:
+    if context.measured is None:
+        return faster_precision(shape, device)
+    key = json.dumps({**asdict(shape), "device": device_name(device), "torch": torch.__version__}, sort_keys=True)
+    place = context.measured / f"precision-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    found = _kept(place)
+    if found is None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        found = faster_precision(shape, device)
+        _keep(found, place)
+    # Of several steps that measure at the same moment, the first to write has measured for all.
+    return _kept(place) or found
+
+
+def _keep(measured: MeasuredPrecision, place: Path) -> None:
+    if _kept(place) is None:
+        place.unlink(missing_ok=True)
+        make_private(place, json.dumps(asdict(measured)))
+
+
+def _kept(place: Path) -> MeasuredPrecision | None:
+    """None where nothing is there, or nothing that can be read."""
+    try:
+        return jsontext.build(MeasuredPrecision, jsontext.parse_object(place.read_bytes()))
+    except (OSError, ValueError):
+        return None
