@@ -32,6 +32,14 @@ TRANSFERRED = {
     "table3-mbart.yaml": ("mbart", "denoising"),
     "questions-bert.yaml": ("bert", "masked"),
 }
+# Ways of reading a source are compared.
+WITH_SOURCE = {
+    "conditioning.yaml": "class-conditional",
+    "attributes.yaml": "class-conditional",
+    "digits.yaml": "feature-conditional",
+    "stories.yaml": "text-conditional",
+    "tales.yaml": "text-conditional",
+}
 COMPARED = {"pretrain-finetune", "random", "mean", "avg", "patt+kd"}
 MAIN = ["pretrain-finetune", "random", "random-matched", "mean", "avg", "patt+kd", "focus"]
 REAL_SIZE = ("real-size-en-fr.yaml", "real-size-en-zh.yaml")
@@ -75,7 +83,15 @@ def test_every_way_of_reading_a_class_is_compared_with_both_vocabularies() -> No
         assert ways == [None, *ways[1:]] and set(ways[1:]) == set(get_args(VariantName))
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"conditioning.yaml", "domain-text.yaml", *TRANSFERRED}))
+@pytest.mark.parametrize("name", WITH_SOURCE)
+def test_what_knows_a_source_is_compared_with_what_does_not(name: str) -> None:
+    experiment = load(CONFIGS / name, Experiment)
+    ways = {system.conditioning for system in experiment.systems}
+    assert experiment.task == WITH_SOURCE[name] and ways >= {None, "pseudo-self", "cross-attention", "prepend", "none"}
+    assert {system.vocabulary for system in experiment.systems} == {"upstream", "downstream"}
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {*WITH_SOURCE, "domain-text.yaml", *TRANSFERRED}))
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)
     systems = {system.name: system for system in experiment.systems}
