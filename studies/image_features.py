@@ -43,10 +43,11 @@ def captioned(captions: Path) -> list[tuple[Path, str]]:
 
 def encoder(name: str) -> tuple[Any, Any]:
     """The model, in evaluation mode, and what prepares images for it."""
-    from transformers import AutoImageProcessor, AutoModel
+    import transformers
 
-    model = AutoModel.from_pretrained(name, use_safetensors=True)
-    return getattr(model, "vision_model", model).eval(), AutoImageProcessor.from_pretrained(name)
+    processors: Any = transformers.AutoImageProcessor
+    model = transformers.AutoModel.from_pretrained(name, use_safetensors=True)
+    return getattr(model, "vision_model", model).eval(), processors.from_pretrained(name)
 
 
 @torch.inference_mode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,8 +98,8 @@ def _encoder(kind: str, place: Path) -> tuple[int, int]:
     )
 
     torch.manual_seed(0)
-    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    image = {"image_size": 16, "patch_size": 8}
+    size: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    image: dict[str, Any] = {"image_size": 16, "patch_size": 8}
     models: dict[str, tuple[PreTrainedModel, tuple[int, int]]] = {
         "vit": (ViTModel(ViTConfig(**size, **image)), (5, 8)),
         "clip": (CLIPModel(CLIPConfig(text_config=size, vision_config=size | image)), (5, 8)),
