@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from subgraft.config.base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.recipes.pretrain import PretrainRecipe
 from subgraft.recipes.recipe import TakenOver
 from subgraft.store.store import Store
-from subgraft.text.batches import evenly_spaced
+from subgraft.text.batches import evenly_spaced, evenly_spaced_places
 from subgraft.text.corpus import Corpus
 from subgraft.text.features import features_of
+from subgraft.text.languages import oversampled
 from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.schedule import batch_plan, planned_steps, steps_of
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -50,6 +53,8 @@ def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
     if store.find(corpus) is None or recipe.new_tokens_only:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
+    if isinstance(recipe, PretrainRecipe) and not text.is_pair and not any(o.needs_pairs for o in recipe.objectives):
+        return _on_texts(recipe, text, known_tokenizer(store, step, "decoder"))
     sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
     if training.epochs is None:
         updates = training.max_steps
@@ -65,6 +70,28 @@ def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
     else:
         updates = _by_tokens(recipe, sample)
     return Workload(updates, _known_tokens(training, sample))
+
+
+def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
+    """Of a pretraining on texts by themselves, whose lines come as often as their language is drawn.
+
+    As if each text were a sample of it over and over.
+    """
+    training = recipe.training
+    if tokenizer is None:
+        return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
+    texts = list(corpus.texts("train"))
+    if recipe.language_exponent is not None:
+        texts = list(oversampled(texts, recipe.language_exponent))
+    lengths = list[np.ndarray]()
+    for _, lines in texts:
+        sample = list(lines.take(evenly_spaced_places(len(lines), min(SAMPLE, len(lines)))))
+        lengths.append(np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines)))
+    of_all = np.concatenate(lengths)
+    # Denoising cuts a line that is longer than a block; others read what is left of it in the next one.
+    most = [each.longest_block if each.denoises else None for each in recipe.objectives]
+    steps = _steps(recipe, [of_all if limit is None else np.minimum(of_all, limit) for limit in most])
+    return Workload(steps, training.largest_batch_size)
 
 
 def _pairs(recipe: TrainedRecipe) -> int | None:
@@ -83,13 +110,18 @@ def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
     """As if the text were the sample over and over."""
     if sample is None:
         return None
-    training, objectives, seed = recipe.training, recipe.trained_on, recipe.seed
     pairs = min(sample.pairs, _pairs(recipe) or sample.pairs)
     lengths = []
-    for objective in objectives:
+    for objective in recipe.trained_on:
         # Where it needs no pairs, each side of one is an example of its own.
         sides = [sample.tokens.max(axis=0)] if objective.needs_pairs else sample.tokens
         lengths.append(np.concatenate([np.resize(side, pairs) for side in sides]))
+    return _steps(recipe, lengths)
+
+
+def _steps(recipe: TrainedRecipe, lengths: Sequence[np.ndarray]) -> int:
+    """Of a training on examples of each objective, by their lengths."""
+    training, objectives, seed = recipe.training, recipe.trained_on, recipe.seed
     if len(lengths) == 1:
         return planned_steps(training, lengths[0], seed, recipe.epochs_over.share)
     plans = [batch_plan(of_one, training, seed) for of_one in lengths]

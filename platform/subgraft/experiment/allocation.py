@@ -102,7 +102,7 @@ class AllocationPipeline:
     def report(self) -> Step[AllocationReportRecipe]:
         """What everything leads to."""
         measured = {
-            total: {name: self._capacity(name, step) for name, step in self._vocabularies(total).items()}
+            total: {name: self._capacity(name, step) for name, step in self.vocabularies(total).items()}
             for total in self.settings.totals
         }
         inputs: dict[str, Step] = {f"curve/{language}": step for language, step in self.curves.items()}
@@ -127,8 +127,8 @@ class AllocationPipeline:
         languages = sorted(self.settings.sources) if self.settings.language_codes else ()
         return tuple(dict.fromkeys(map(code_token, languages)))
 
-    def _vocabularies(self, total: int) -> dict[str, Step | str]:
-        """Steps that make one, or where a given one lies."""
+    def vocabularies(self, total: int) -> dict[str, Step | str]:
+        """What is compared at a total, by name: steps that make a vocabulary, or where a given one lies."""
         found: dict[str, Step | str] = {f"{ALLOCATED}/{total}": self.allocations[total]}
         if self.settings.baselines.joint:
             found[f"{JOINT}/{total}"] = self._joint(total)

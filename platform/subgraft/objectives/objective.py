@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -19,8 +18,7 @@ from subgraft.config.vocabularies import SamplingSettings
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.lexicon import Lexicon, OwnTables
 from subgraft.text.corpus import Corpus
-from subgraft.text.languages import repeated, repeated_places
-from subgraft.text.segments import Text
+from subgraft.text.languages import oversampled
 
 Example_co = TypeVar("Example_co", covariant=True)
 E = TypeVar("E")
@@ -165,17 +163,7 @@ class Request:
         """Each language of the corpus, with its lines, which come again where the language is oversampled."""
         if self.language_exponent is None:
             return self.corpus.texts(split)
-        return self._oversampled(list(self.corpus.texts(split)), self.language_exponent)
-
-    @staticmethod
-    def _oversampled(texts: Sequence[tuple[str, Text]], exponent: float) -> Iterator[tuple[str, Text]]:
-        sizes: Counter[str] = Counter()
-        for language, lines in texts:
-            sizes[language] += len(lines)
-        wanted = repeated(sizes, exponent)
-        for language, lines in texts:
-            count = round(len(lines) * wanted[language] / sizes[language])
-            yield language, lines.take(repeated_places(len(lines), count))
+        return oversampled(list(self.corpus.texts(split)), self.language_exponent)
 
 
 class HeldOut(Request):

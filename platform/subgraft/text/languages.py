@@ -7,13 +7,15 @@ section 2.1, print the same as weights lambda_i = (1/p_i) p_i^alpha / sum_j p_j^
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from subgraft.text.batches import evenly_spaced_places
+from subgraft.text.segments import Text
 
 
 def code_token(language: str) -> str:
@@ -50,6 +52,17 @@ def repeated_places(size: int, count: int) -> np.ndarray:
     """`count` places of a text of `size` segments [count]: whole rounds, and the rest evenly spaced."""
     whole, rest = divmod(count, size)
     return np.concatenate([np.tile(np.arange(size), whole), evenly_spaced_places(size, rest)])
+
+
+def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tuple[str, Text]]:
+    """Texts with their languages, whose lines come again where a language is drawn more often than it is written."""
+    sizes: Counter[str] = Counter()
+    for language, lines in texts:
+        sizes[language] += len(lines)
+    wanted = repeated(sizes, alpha)
+    for language, lines in texts:
+        count = round(len(lines) * wanted[language] / sizes[language])
+        yield language, lines.take(repeated_places(len(lines), count))
 
 
 @dataclass(frozen=True)
