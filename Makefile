@@ -51,6 +51,7 @@ bench: setup
 	$(BIN)/python benchmarks/encoding.py
 	$(BIN)/python benchmarks/generator_scores.py
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python benchmarks/scale.py --pairs 20000 200000
 
 # Small runs in one home for up to three hours, with kills and garbage collections; SOAK= is an absent or empty folder.
 soak: setup

@@ -14,6 +14,7 @@ import pytest
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
     {"redaction", "errors", "files", "jsonfiles", "jsonlines", "jsontext", "limits", "locks", "printed", "terminal"},
+    {"noted_digests"},
     {"config"},
     {"text"},
     {"sources"},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from subgraft import noted_digests
 from subgraft.errors import OperationalError, UserError
 from subgraft.recipes.recipe import Recipe
 from subgraft.stages.context import Json
@@ -274,3 +276,50 @@ def test_a_moved_home_is_as_good(store: Store) -> None:
     store.publish(STEP, write)
     moved = shutil.move(store.home, store.home.with_name("moved"))
     assert Store(Path(moved)).find(STEP) is not None
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests of all files are noted at once."""
+    monkeypatch.setattr(noted_digests, "WORTH_A_NOTE", 1)
+    monkeypatch.setattr(noted_digests, "SETTLED_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("noted")
+@pytest.mark.parametrize("problem", DAMAGE)
+def test_damage_is_found_though_digests_were_noted(problem: str, store: Store, later: Store, said: list[str]) -> None:
+    store.publish(STEP, write)
+    time.sleep(0.05)
+    assert Store(store.home).find(STEP)
+    assert list((store.home / "digests").iterdir())
+    DAMAGE[problem](store.path(STEP))
+    assert later.find(STEP) is None
+    (line,) = said
+    assert problem.strip() in line
+
+
+@pytest.mark.usefixtures("noted")
+def test_what_no_file_system_tells_is_found_when_asked(store: Store, later: Store) -> None:
+    """A disk that returns other bytes: here a note of the bytes that were, with the times that are."""
+    store.publish(STEP, write)
+    time.sleep(0.05)
+    assert Store(store.home).find(STEP)
+    (note,) = (store.home / "digests").iterdir()
+    told = json.loads(note.read_text())
+    flip_a_bit(store.path(STEP))
+    told["state"] = noted_digests._state(store.path(STEP) / "text.txt")
+    note.write_text(json.dumps({**told, "check": noted_digests._check(told)}))
+    assert Store(store.home).find(STEP), "by what the file system says it is as it was"
+    later.forget_digests()
+    assert later.find(STEP) is None
+
+
+@pytest.mark.usefixtures("noted")
+def test_a_wrong_note_condemns_nothing(store: Store, later: Store, said: list[str]) -> None:
+    store.publish(STEP, write)
+    time.sleep(0.05)
+    Store(store.home).find(STEP)
+    (note,) = (store.home / "digests").iterdir()
+    told = {**json.loads(note.read_text()), "sha256": "0" * 64}
+    note.write_text(json.dumps({**told, "check": noted_digests._check(told)}))
+    assert later.find(STEP) and not said

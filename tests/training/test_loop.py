@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from subgraft.config.training import DropoutFrom, ModelTrainingSettings, TrainingSettings
 from subgraft.models.dropout import set_hidden_dropout
+from subgraft.training import loop
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
@@ -101,6 +102,17 @@ def _train(
         hooks=Hooks(metrics=metrics, **hooks),
     )
     return model, data, trainer.run()
+
+
+def test_a_curve_has_a_bounded_number_of_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "MOST_POINTS", 5)
+    told: list[int] = []
+    model, data = Line(), Points()
+    settings = _settings(epochs=None, max_steps=23)
+    hooks = Hooks(metrics=lambda step, values: told.append(step) if "train_error" in values else None)
+    engine = PlainEngine(model, settings, torch.device("cpu"))
+    Trainer(model, {"error": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=3, hooks=hooks).run()
+    assert told == [5, 10, 15, 20, 23]
 
 
 def test_training_fits(tmp_path: Path) -> None:

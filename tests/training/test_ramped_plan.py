@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from subgraft.config.training import BatchSizeFrom, TrainingSettings
@@ -11,7 +13,7 @@ COSTS = np.random.default_rng(0).integers(1, 30, size=200)
 SIZES = [(0, 60), (7, 200), (30, 400)]
 
 
-def whole(sizes: list[tuple[int, int]], epochs: int) -> tuple[list[list[np.ndarray]], list[int]]:
+def whole(sizes: list[tuple[int, int]], epochs: int) -> tuple[list[Sequence[np.ndarray]], list[int]]:
     """Batches by epoch, one epoch after the other, and each epoch's first step."""
     plan, first, found, firsts = RampedPlan(COSTS, sizes, None, 5), 0, [], []
     for epoch in range(epochs):

@@ -26,6 +26,7 @@ def add_to(commands: Commands) -> None:
         one = commands.add_parser(name, help=what)
         one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
         one.add_argument("overrides", nargs="*", metavar="key=value", help="as in finetune.epochs=5")
+        one.add_argument("--verify", action="store_true", help="read all files again, also those that have not changed")
         one.set_defaults(command=command)
         if name == "run":
             one.add_argument("--plan", action="store_true", help="show the plan only")
@@ -68,6 +69,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     from subgraft.api import experiments
 
+    if arguments.verify:
+        experiments.session_of(arguments.config, arguments.overrides).store.forget_digests()
     finished = experiments.run(arguments.config, arguments.overrides, address=arguments.address)
     console().print(finished.table)
     console().print(f"\nreport       {finished.report}")
@@ -80,6 +83,8 @@ def plan(arguments: argparse.Namespace) -> None:
     from subgraft.execution.plan import table
 
     session = session_of(arguments.config, arguments.overrides)
+    if arguments.verify:
+        session.store.forget_digests()
     planned = session.plan()
     console().print(table(planned))
     if (needed := session.estimates(planned)) is not None:

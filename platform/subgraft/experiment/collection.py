@@ -24,6 +24,7 @@ from subgraft import jsonlines
 from subgraft.errors import OperationalError
 from subgraft.experiment.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
 from subgraft.locks import Lock
+from subgraft.noted_digests import NotedDigests
 from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from subgraft.text.encoded import Entry, entries
@@ -130,7 +131,9 @@ def remove(home: Path, found: Surplus) -> int:
                 work = [one for one in found.work if one.fingerprint == artifact.fingerprint]
                 freed += sum(_remove(home, one.directory, one.size) for one in work)
                 freed += _remove(home, artifact.directory, artifact.size, partial(_wanted, home, artifact))
-    return freed + sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
+    freed += sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
+    NotedDigests(home).prune()
+    return freed
 
 
 def _wanted(home: Path, artifact: StoredArtifact) -> bool:

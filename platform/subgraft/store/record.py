@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -67,13 +67,14 @@ class Record:
             raise ValueError(f"not a record ({error!r})") from error
 
 
-def verified(directory: Path, *, alone: bool = True) -> Record:
+def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], str] = file_digest) -> Record:
     """The record of an artifact of which every file is as recorded.
 
-    alone: whether nothing else may lie there. Raises FileNotFoundError, or ValueError with what is not as recorded.
+    alone: whether nothing else may lie there.  digest: of a file's bytes, as it is or as it was noted.
+    Raises FileNotFoundError, or ValueError with what is not as recorded.
     """
     record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
-    found = {entry.path: entry for entry in file_entries(directory)}
+    found = {entry.path: entry for entry in file_entries(directory, digest)}
     expected = {entry.path: entry for entry in record.files}
     for path in sorted(found.keys() | expected.keys() if alone else expected):
         if found.get(path) != expected.get(path):
@@ -81,14 +82,14 @@ def verified(directory: Path, *, alone: bool = True) -> Record:
     return record
 
 
-def file_entries(directory: Path) -> tuple[FileEntry, ...]:
+def file_entries(directory: Path, digest: Callable[[Path], str] = file_digest) -> tuple[FileEntry, ...]:
     """Every regular file below `directory` but its record, sorted by path, hashed on a few threads.
 
     Raises ValueError for anything that is neither file nor directory (a link's target could change unseen).
     """
     paths = sorted(path for path in _walk(directory) if path != directory / RECORD)
     with ThreadPoolExecutor(max_workers=4) as pool:
-        digests = list(pool.map(file_digest, paths))
+        digests = list(pool.map(digest, paths))
     return tuple(
         FileEntry(path.relative_to(directory).as_posix(), path.stat().st_size, digest)
         for path, digest in zip(paths, digests, strict=True)

@@ -5,7 +5,11 @@
     <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
     <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
     <home>/encoded/                          text as token ids, for whoever reads it (text/encoded.py)
+<<<<<<< HEAD
     <home>/measured/                         what machines were measured to do faster (stages/settled_precision.py)
+=======
+    <home>/digests/                          of large files that were verified, and have not changed since
+>>>>>>> 9386f32 (Large files are hashed once until they change, curves are thinned, and what grows is told)
     <home>/quarantine/                       what did not verify
 
 Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
@@ -30,6 +34,7 @@ from subgraft import printed
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import sync, sync_tree
 from subgraft.locks import Lock
+from subgraft.noted_digests import NotedDigests
 from subgraft.store.disk import space_needed
 from subgraft.store.provenance import Provenance
 from subgraft.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
@@ -63,6 +68,7 @@ class Store:
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()
         self.say = say or (lambda line: printed.say(line, to=sys.stderr))
+        self._digests = NotedDigests(self.home)
         self._verified: dict[str, tuple[object, Record]] = {}
 
     def path(self, step: Step) -> Path:
@@ -87,7 +93,8 @@ class Store:
         """The record of a step's artifact, every file verified by size and SHA-256, or None.
 
         An artifact that does not verify is moved to quarantine and counts as absent. One process hashes an artifact
-        once, and again if any file's size, time or inode has changed since.
+        once, and again if any file's size, times or inode have changed since; of large files that others have hashed
+        it takes the digest that they noted (see `noted_digests`).
         """
         directory = self.path(step)
         try:
@@ -95,7 +102,7 @@ class Store:
             known = self._verified.get(step.fingerprint)
             if known and known[0] == before:
                 return known[1]
-            record = _verify(directory, step)
+            record = self._verify(directory, step)
         except FileNotFoundError as error:
             if not directory.exists():
                 return None
@@ -106,6 +113,19 @@ class Store:
             return None
         self._verified[step.fingerprint] = (before, record)
         return record
+
+    def _verify(self, directory: Path, step: Step) -> Record:
+        try:
+            record = verified(directory, digest=self._digests.of)
+        except ValueError:  # by what was noted: now by what is there
+            record = verified(directory)
+        if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
+            raise ValueError("the record is of another step")
+        return record
+
+    def forget_digests(self) -> None:
+        """Let everybody hash every file again before it is used."""
+        self._digests.forget()
 
     def artifact(self, step: Step) -> Path:
         """The verified directory of a step's artifact. Raises OperationalError where there is none."""
@@ -220,14 +240,8 @@ class Store:
         self.say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {grave}")
 
 
-def _verify(directory: Path, step: Step) -> Record:
-    record = verified(directory)
-    if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
-        raise ValueError("the record is of another step")
-    return record
-
-
-def _state(directory: Path) -> tuple[tuple[str, int, int, int], ...]:
-    """Name, size, modification time and inode of everything in a directory. Raises FileNotFoundError if absent."""
+def _state(directory: Path) -> tuple[tuple[str, int, int, int, int], ...]:
+    """Name, size, times and inode of everything in a directory. Raises FileNotFoundError if absent."""
     paths = [directory, *sorted(directory.rglob("*"))]
-    return tuple((str(path), (stat := path.stat()).st_size, stat.st_mtime_ns, stat.st_ino) for path in paths)
+    stats = [(str(path), path.stat()) for path in paths]
+    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) for name, stat in stats)

@@ -6,7 +6,8 @@
     <cache>/<key>/record.json      what it was made of, and the digests of those files
 
 The key is made of the text's digest and the vocabulary's, so nothing about it can be out of date; what does not verify
-is made again. Whoever needs it first makes it, beside, and renames it; others wait. Files are mapped, not read: all
+is made again; a large file is read for that once, and again when it has changed (see `noted_digests`). Whoever needs it
+first makes it, beside, and renames it; others wait. Files are mapped, not read: all
 processes of a machine share one copy of what they use.
 """
 
@@ -30,6 +31,7 @@ import tokenizers
 from subgraft import jsontext
 from subgraft.files import file_digest, sync_tree
 from subgraft.locks import Lock
+from subgraft.noted_digests import NotedDigests
 from subgraft.text.segments import Text
 from subgraft.text.sequences import Sequences, offsets
 
@@ -104,28 +106,31 @@ def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
 
 
 def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
-    source = {"text": file_digest(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
+    digests = NotedDigests(cache.parent)
+    source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
     # The library cuts text too, and its next version may do it otherwise.
     made_by = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
     directory = cache / hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:40]
-    found = _opened(directory)
+    found = _opened(directory, digests)
     if found is None:
         cache.mkdir(parents=True, exist_ok=True)
         with Lock.wait(directory.with_suffix(".lock"), "encodes the same text"):
-            found = _opened(directory)
+            found = _opened(directory, digests)
             if found is None:
                 _make(directory, text, encoder, made_by)
-                found = _opened(directory)
+                found = _opened(directory, digests)
     assert found is not None, f"{directory} was made and does not verify"
     return found
 
 
-def _opened(directory: Path) -> Encoded | None:
+def _opened(directory: Path, digests: NotedDigests) -> Encoded | None:
     """What lies there, if its files' digests are right; otherwise None."""
     try:
         told = jsontext.object_in(directory / RECORD)
-        if any(file_digest(_file(directory, name)) != told["files"][name] for name in _ARRAYS):
-            return None
+        for name in _ARRAYS:
+            file, expected = _file(directory, name), told["files"][name]
+            if digests.of(file) != expected and file_digest(file) != expected:
+                return None
         os.utime(directory / RECORD)
         arrays = {name: _mapped(_file(directory, name), dtype) for name, dtype in _ARRAYS.items()}
     except (OSError, ValueError, KeyError, TypeError):

@@ -75,7 +75,7 @@ class Tracker:
         self._found: dict[str, None] = {}  # in order
         self._made: set[str] = set()
         self._above: dict[str, str] = {}
-        self._seen: set[tuple[str, str, int]] = set()
+        self._last_points: dict[tuple[str, str], int] = {}
         provenance = Provenance.here()
         self._source = source_tags(provenance)
         self._start(PARENT, None, self.name, params or {}, {"argv": " ".join(provenance.argv), **(tags or {})})
@@ -105,8 +105,9 @@ class Tracker:
     def metrics(self, step: Step, event: Metrics) -> None:
         self.started(step)
         # A resumed training repeats the steps after its checkpoint.
-        fresh = [name for name in event.values if (step.fingerprint, name, event.step) not in self._seen]
-        self._seen.update((step.fingerprint, name, event.step) for name in fresh)
+        curves = {name: (step.fingerprint, name) for name in event.values}
+        fresh = [name for name, curve in curves.items() if event.step > self._last_points.get(curve, -1)]
+        self._last_points.update((curves[name], event.step) for name in fresh)
         if not fresh:
             return
         points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]

@@ -30,6 +30,8 @@ from subgraft.training.selection import Selection
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
+# A curve of a training has at most about so many points: a tracking server and whoever reads it hold all of them.
+MOST_POINTS = 10_000
 # What progress counts.
 STEPS = "steps"
 # What names of tensors in a checkpoint begin with.
@@ -219,8 +221,10 @@ class Trainer:
         if self._engine.rank:
             return
         step = self._progress.step
-        now = "  ".join(f"{name} {value:.3f}" for name, value in means.items())
-        self._hooks.progress(step, self._total_steps(per_epoch), STEPS, now)
+        now, total = "  ".join(f"{name} {value:.3f}" for name, value in means.items()), self._total_steps(per_epoch)
+        self._hooks.progress(step, total, STEPS, now)
+        if step % -(-total // MOST_POINTS) and step != total:
+            return
         rate = learning_rate(self._settings, step, self._horizon)
         told = {} if self._preparation is None else self._preparation.measured()
         self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate, **told})
