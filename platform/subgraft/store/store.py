@@ -5,11 +5,8 @@
     <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
     <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
     <home>/encoded/                          text as token ids, for whoever reads it (text/encoded.py)
-<<<<<<< HEAD
     <home>/measured/                         what machines were measured to do faster (stages/settled_precision.py)
-=======
     <home>/digests/                          of large files that were verified, and have not changed since
->>>>>>> 9386f32 (Large files are hashed once until they change, curves are thinned, and what grows is told)
     <home>/quarantine/                       what did not verify
 
 Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
