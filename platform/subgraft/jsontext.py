@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from subgraft.limits import NESTING
 
 T = TypeVar("T")
+_NESTING_TYPES = frozenset({list, dict})
 # Each is worth keeping: logs are read line by line.
 _adapters: dict[type, TypeAdapter[Any]] = {}
 
@@ -82,15 +82,10 @@ def _finite(written: str) -> float:
 
 
 def _require_shallow(found: Any) -> None:
-    level, depth = [found], 0
+    level, depth = [found] if type(found) in _NESTING_TYPES else [], 0
     while level:
         depth += 1
         if depth > NESTING:
             raise ValueError("nested too deeply")
-        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, list | dict)]
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+        inside = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for values in inside for inner in values if type(inner) in _NESTING_TYPES]

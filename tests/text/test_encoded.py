@@ -12,7 +12,7 @@ import pytest
 from subgraft.text import encoded
 from subgraft.text.encoded import encode, entries
 from subgraft.text.segments import Text
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.vocabulary.tokenizer import MANY, Tokenizer
 from toys import english, english_tokenizer, german_tokenizer
 
 
@@ -62,6 +62,21 @@ def test_it_is_encoded_once_for_each_text_and_vocabulary(tmp_path: Path) -> None
     few = Counting(german_tokenizer(100))
     encode(text.take(np.array([1, 2])), few)
     assert few.texts == 2, "a small part is not worth the whole"
+
+
+def test_files_are_the_same_however_many_cores_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [*english(1500), "</s> 家", "e\u0301"]
+    tokenizer, made = english_tokenizer(), list[dict[str, bytes]]()
+    assert tokenizer.sentencepiece_model is not None and len(lines) >= MANY
+    for cores in (1, 2, 3):
+        monkeypatch.setenv("RAYON_NUM_THREADS", str(cores))
+        folder = tmp_path / str(cores)
+        folder.mkdir()
+        text = written(folder, lines)
+        encode(text, tokenizer)
+        (entry,) = entries(folder / "cache")
+        made.append({path.name: path.read_bytes() for path in entry.directory.iterdir()})
+    assert made[0] == made[1] == made[2]
 
 
 @pytest.mark.parametrize("damage", ["ids.bin", "bounds.bin", "characters.bin", "record.json"])

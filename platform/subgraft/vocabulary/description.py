@@ -47,8 +47,9 @@ def describe(specification: Mapping[str, Any]) -> Description:
     numbered = _numbered(model)
     added = {token["id"]: token["content"] for token in specification.get("added_tokens", [])}
     size = 1 + max([*numbered, *added], default=-1)
-    pieces = tuple(added.get(i, numbered.get(i, "")) for i in range(size))
-    ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
+    named = numbered | added
+    pieces = tuple([named.get(i, "") for i in range(size)])
+    ids = dict(zip(reversed(pieces), range(size - 1, -1, -1), strict=True))
     byte_ids = _byte_ids(ids, mark, bool(model.get("byte_fallback")))
     unknown = model["unk_id"] if model["type"] == "Unigram" else ids.get(model.get("unk_token"))
     return Description(

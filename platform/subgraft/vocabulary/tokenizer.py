@@ -21,6 +21,7 @@ from subgraft.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.vocabulary.held_out import without
 from subgraft.vocabulary.segmenters import Segmenters
 from subgraft.vocabulary.soundness import refusing, require_sound
+from subgraft.vocabulary.uncollected import uncollected
 
 if TYPE_CHECKING:
     from subgraft.vocabulary.sentencepiece_cuts import SentencePieceCuts
@@ -55,6 +56,7 @@ class Tokenizer:
     byte_ids: Mapping[int, int]
     commonness: NDArray[np.int64]
 
+    @uncollected()
     def __init__(self, source: Source) -> None:
         specification = parse_object(source.tokenizer_json, "tokenizer.json")
         require_sound(specification)
@@ -97,12 +99,14 @@ class Tokenizer:
         self._source.write(directory)
 
     @cached_property
+    @uncollected()
     def entries(self) -> tuple[Entry | None, ...]:
         """Entries by id; None for special tokens, bare marks, bytes and pieces that are no text."""
         excluded = self.special_ids | self._byte_pieces
         return tuple(None if i in excluded else parse_piece(piece, self.mark) for i, piece in enumerate(self.pieces))
 
     @cached_property
+    @uncollected()
     def ids(self) -> Mapping[Entry, int]:
         """Id of each entry; of several pieces with one entry, the lowest."""
         found: dict[Entry, int] = {}

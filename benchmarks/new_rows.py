@@ -1,0 +1,130 @@
+"""Rows of 13,000 new tokens from 250,000 upstream ones of 1,024: CPU seconds of each part, from directories on.
+
+    SUBGRAFT_DATA=… python benchmarks/new_rows.py [--entries V] [--new N] [--width D] [--cache FOLDER] [--profile]
+
+Both vocabularies are the commonest words of real text and what words begin and end with, as unigram models with a
+SentencePiece model beside: nothing is trained for them. The upstream table is random. All on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import math
+import os
+import pstats
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from subgraft.allocation.union import union
+from subgraft.generators.generator import Generator, RaggedSimilar, weighted_sums
+from subgraft.similar_tokens.finder import SimilarTokenFinder
+from subgraft.similar_tokens.parts import subwords
+from subgraft.text import reading
+from subgraft.vocabulary.alignment import align
+from subgraft.vocabulary.entry import SPACE_MARK
+from subgraft.vocabulary.specials import special_tokens
+from subgraft.vocabulary.tokenizer import Tokenizer
+
+T = TypeVar("T")
+UPSTREAM, DOWNSTREAM = ("mono/*/*.gz",), ("en-fr/laws/train.*.gz", "en-fr/itdocs/train.*.gz")
+LINES = 20_000  # of each file
+SUBWORD = 6  # characters of a word's beginning or end that is a piece
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--entries", type=int, default=250_000)
+    parser.add_argument("--new", type=int, default=13_000)
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--cache", help="folder to keep the vocabularies in (default: a temporary one)")
+    parser.add_argument("--profile", action="store_true", help="of reading the upstream vocabulary")
+    arguments = parser.parse_args()
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as temporary:
+        upstream, downstream = (Path(arguments.cache or temporary, name) for name in ("upstream", "downstream"))
+        if not upstream.is_dir():
+            _vocabulary(UPSTREAM, arguments.entries).save(upstream)
+            _vocabulary(DOWNSTREAM, 3 * arguments.new).save(downstream)
+        if arguments.profile:
+            _profile(upstream)
+        _measure(upstream, downstream, arguments.new, arguments.width)
+
+
+def _vocabulary(patterns: tuple[str, ...], size: int) -> Tokenizer:
+    data = Path(os.environ.get("SUBGRAFT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    words = Counter(word for line in _lines(data, patterns) for word in line.split())
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        pieces = {word[-length:] for length in range(1, min(len(word), SUBWORD))}
+        pieces |= {SPACE_MARK + word[:length] for length in range(1, min(len(word), SUBWORD))} | {*word}
+        for piece in pieces | {SPACE_MARK + word}:
+            counts[piece] += count
+    whole = counts.total()
+    scores = {piece: math.log(count / whole) for piece, count in counts.most_common(size)}
+    steps = {piece: round(score * 2048) / 2048 for piece, score in scores.items()}
+    return union({"": steps}, special_tokens(wordpiece=False, mask=True, languages=(), like=None))
+
+
+def _lines(data: Path, patterns: tuple[str, ...]) -> Iterator[str]:
+    for pattern in patterns:
+        for path in sorted(data.glob(pattern)):
+            yield from islice(reading.lines(path), LINES)
+
+
+def _measure(upstream: Path, downstream: Path, new: int, width: int) -> None:
+    parts: list[tuple[str, float]] = []
+
+    def told(name: str, work: Callable[[], T]) -> T:
+        began = time.process_time()
+        found = work()
+        parts.append((name, time.process_time() - began))
+        print(f"{name:44} {parts[-1][1]:7.3f} s", flush=True)
+        return found
+
+    source = told("upstream vocabulary read", lambda: Tokenizer.load(upstream))
+    target = told("downstream vocabulary read", lambda: Tokenizer.load(downstream))
+    told("their entries", lambda: (source.ids, target.entries, source.ordinary_ids))
+    alignment = told("which tokens are new", lambda: align(source, target))
+    entries = [entry for token in alignment.unseen[:new] if (entry := target.entries[token]) is not None]
+    table = torch.randn(len(source), width)
+    ordinary = torch.from_numpy(source.ordinary_ids)
+    print(f"{len(entries):,} new tokens of {len(target):,} against {len(source):,}")
+
+    def mean() -> torch.Tensor:
+        cut = subwords(source, entries)
+        counts = torch.tensor([len(each.ids) for each in cut])
+        tokens = torch.tensor([i for each in cut for i in each.ids])
+        offsets = torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)])
+        weights = (1.0 / counts).repeat_interleave(counts)
+        return weighted_sums(table, offsets, tokens, weights, ordinary)
+
+    with torch.no_grad():
+        told("mean of subwords", mean)
+        finder = told("index of the upstream vocabulary", lambda: SimilarTokenFinder(source))
+        similar = told("similar sets", lambda: finder.find(entries))
+        ragged = RaggedSimilar.from_numpy(similar, source.ordinary_ids)
+        patt = Generator("patt", width)
+        told("PATT", lambda: patt(table, ragged))
+    seconds = dict(parts)
+    read, made = sum(list(seconds.values())[:4]), sum(list(seconds.values())[5:])
+    print(f"mean: {seconds['mean of subwords']:.2f} s, from directories {read + seconds['mean of subwords']:.2f} s")
+    print(f"PATT: {made:.2f} s, from directories {read + made:.2f} s")
+
+
+def _profile(place: Path) -> None:
+    profile = cProfile.Profile()
+    profile.runcall(lambda: Tokenizer.load(place).ids)
+    pstats.Stats(profile).sort_stats("tottime").print_stats(20)
+
+
+if __name__ == "__main__":
+    main()
