@@ -6,7 +6,7 @@ import json
 import random
 from math import log
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -73,8 +73,13 @@ def classed(place: Path, shape: str = GPT2, shuffled: bool = False, **sections: 
     return place / "config.yaml"
 
 
-def _evaluation(store: Store, steps: object) -> dict[str, float]:
-    found: dict[str, float] = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())  # type: ignore[attr-defined]
+def _evaluation(store: Store, steps: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())  # type: ignore[attr-defined]
+    return found
+
+
+def _curve(store: Store, steps: object) -> list[Any]:
+    found: list[Any] = json.loads((store.path(steps.finetune) / "curve.json").read_text())  # type: ignore[attr-defined]
     return found
 
 
@@ -92,15 +97,26 @@ def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: 
         assert evaluation_found["bits_per_character"] == pytest.approx(bits, abs=1e-4)
         assert evaluation_found["classifier_accuracy"] == 1.0  # the class is the first word
         assert 0 <= evaluation_found["adherence"] <= 1 and 0 < evaluation_found["distinct_2"] <= 1
+        scores = evaluation_found["scores"]
+        assert scores["adherence"]["value"] == pytest.approx(100 * evaluation_found["adherence"])
+        assert scores["prompt ranking"]["signature"].startswith("candidates:2|chance:50.0|texts:6|seed:1")
+        saved = evaluation_found["bits_per_character_of_another_class"] - evaluation_found["bits_per_character"]
+        assert evaluation_found["bits_saved"] == pytest.approx(saved)
         other = evaluation_found["bits_per_character_of_another_class"]
+        drift = [point["values"]["drift_feed_forward"] for point in _curve(store, steps)]
+        assert drift[0] == 0 and drift[-1] > 0
         if steps.system.conditioning is None:
             assert other == evaluation_found["bits_per_character"]
+            assert evaluation_found["prompt_ranking"] == 0.5, "a model that knows no class finds either"
         else:
             assert other > evaluation_found["bits_per_character"] + 0.005
+            assert evaluation_found["prompt_ranking"] > 0.5
         assert (store.path(steps.evaluate) / "prompts.txt").read_text().split() == ["bad", "good", "bad", "good"]
     report = store.path(pipeline.report)
     assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
-    assert "the class" in (report / "report.md").read_text(encoding="utf-8")
+    shown = (report / "report.md").read_text(encoding="utf-8")
+    assert "the class" in shown and "## Scores of what is written" in shown and "](plots/drift.png)" in shown
+    assert "prompt ranking candidates:2|chance:50.0" in shown
 
 
 def test_labels_of_other_lines_teach_a_model_nothing_of_the_class(tmp_path: Path) -> None:

@@ -111,6 +111,16 @@ def test_what_is_written_depends_on_what_is_read(source: SourceName, tmp_path: P
             assert others > found["bits_per_character"] + 0.005
         written = (store.path(steps.evaluate) / "continuations.txt").read_text().splitlines()
         assert len(written) == 3 and found["exact_match"] == np.mean(np.array(written) == np.array(list(given.texts)))
+        assert set(found["scores"]) >= {
+            "BLEU",
+            "ROUGE-1",
+            "ROUGE-2",
+            "ROUGE-L",
+            "CIDEr",
+            "prompt ranking",
+            "distinct-2",
+        }
+        assert found["scores"]["BLEU"]["signature"].startswith("nrefs:1|")
     report = store.path(pipeline.report)
     assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
     shown = (report / "report.md").read_text(encoding="utf-8")

@@ -36,6 +36,19 @@ class DrawSettings(Settings):
     seed: Seed = 1
 
 
+class RankingSettings(Settings):
+    """Prompt ranking: whether a model finds the source of a text among others, by the text's probability given each.
+
+    sources: among how many, its own included; or as many as the test set has that differ.
+    texts: of the first so many texts of the test set.
+    seed: draws the other sources of each text.
+    """
+
+    sources: Annotated[int, Field(ge=2, le=1000)] = 10
+    texts: Count = 200
+    seed: Seed = 1
+
+
 class MeasurementSettings(Settings):
     """How one model is measured on one text.
 
@@ -84,11 +97,13 @@ class EvaluationSettings(MeasurementSettings):
     the training text; costs one more pass over the test set, by a stage of its own.
     upstream_sentences: how many sentences of the upstream corpus's test split are translated as well, before and after
     finetuning, to measure what was forgotten; none where not given.
+    ranking: of models that write for a source.
     """
 
     bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     by_token_count: bool = True
     upstream_sentences: Count | None = Field(default=None, exclude_if=lambda given: given is None)
+    ranking: RankingSettings = Field(default=RankingSettings(), exclude_if=lambda given: given == RankingSettings())
 
     @property
     def measurement(self) -> MeasurementSettings:

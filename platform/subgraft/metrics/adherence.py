@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from subgraft.errors import UserError
 from subgraft.metrics.words import tokens
@@ -42,4 +43,8 @@ class TextClassifier:
 
     def agreement(self, texts: Sequence[str], labels: Sequence[str]) -> float:
         """The share of texts that are taken for the class of their label: an accuracy, or adherence."""
-        return float(np.mean(self._pipeline.predict(list(texts)) == np.array(labels)))
+        return float(self.right(texts, labels).mean())
+
+    def right(self, texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.float64]:
+        """Of each text [n], 1 where it is taken for the class of its label, else 0."""
+        return np.asarray(self._pipeline.predict(list(texts)) == np.array(labels), dtype=np.float64)

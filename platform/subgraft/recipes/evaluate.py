@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
-from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.evaluation import MeasurementSettings, RankingSettings
 from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.recipes.recipe import Recipe
 
@@ -17,6 +17,7 @@ class EvaluateRecipe(Recipe):
 
     Both are left out of the fingerprint at their defaults.  objective: how the text was learnt; left out where it is
     pairs.  packages: the package and version of each metric that is not our own; left out where there is none.
+    ranking: of a model's sources; left out where it has none.
     """
 
     languages: Languages
@@ -27,3 +28,4 @@ class EvaluateRecipe(Recipe):
         default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
     )
     packages: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)
+    ranking: RankingSettings | None = Field(default=None, exclude_if=lambda given: given is None)

@@ -32,8 +32,9 @@ class FinetuneRecipe(TrainedRecipe):
     of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for, or which
     `train: body` leaves as they are.  new_rows: where those are that `training.rare_tokens` is for, or that are trained
     alone; `upstream` tells what is new.  objective: how the task's text is learnt.  text_objective: how the text beside
-    that is learnt, which is the input `synthetic` where it was made into pairs, or else `text`.  All are left out of
-    the fingerprint where there is none, or the task's text is pairs.
+    that is learnt, which is the input `synthetic` where it was made into pairs, or else `text`.  drift: whether the
+    curve tells how far the language model has moved from how it begins.  All are left out of the fingerprint where
+    there is none, or the task's text is pairs.
     """
 
     # What its settings are called in a configuration.
@@ -50,6 +51,7 @@ class FinetuneRecipe(TrainedRecipe):
     )
 
     text_objective: TaskObjectiveSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    drift: bool = Field(default=False, exclude_if=lambda given: not given)
 
     @property
     def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:

@@ -25,6 +25,7 @@ from subgraft.reporting.remarks import on_few_seeds, untrained
 from subgraft.reporting.report import GENERATED_NOTICE, write_document
 from subgraft.reporting.spelled import unspelled_caption
 from subgraft.reporting.table import Column, Table, table
+from subgraft.reporting.written import written_section
 
 # So many prompts are shown with what followed them.
 SHOWN = 5
@@ -145,6 +146,7 @@ def build_continuation_document(data: ReportData) -> Document:
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     sections = [
         Section("Results", (*notice, _score_table(data, systems), _cost_table(data, systems))),
+        *written_section(data),
         Section("Learning curves", (*kept_steps(data), curves)),
         subword_gap(data),
         Section("Continuations", (_examples(data),)),

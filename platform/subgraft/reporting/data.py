@@ -26,6 +26,7 @@ class CurvePoint:
 
     `seconds` are spent since the finetuning started. The training loss is per token of the system's own vocabulary, so
     it is not comparable across systems; bits per character are. `references_left_out` are longer than the model takes.
+    `drift` is that of a language model's feed-forward weights since step 0.
     """
 
     step: int
@@ -36,6 +37,7 @@ class CurvePoint:
     dev_chrf: float | None = None
     train_loss: float | None = None
     references_left_out: int = 0
+    drift: float | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class SystemResult:
     bins: tokens by confidence, where calibration was measured.
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
     line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
-        hypotheses, scores and statistics.  continuations: what it wrote after the first halves of test lines.
+        hypotheses, and scores and statistics only where it writes for a source.  continuations: what it wrote after the
+        first halves of test lines, or for sources.
     load, cores: of the machine while speed was measured (`metrics.speed`); None where no record tells.
     spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
     """

@@ -64,6 +64,15 @@ def plot_learning_curves(data: ReportData) -> bytes:
         return png(figure)
 
 
+def plot_drift(data: ReportData) -> bytes:
+    """The drift of feed-forward weights by finetuning step: a line for the mean, a band for the range of seeds."""
+    with drawing(10, _CURVES_HEIGHT) as figure:
+        panel = figure.subplots()
+        _draw_curves(panel, data, lambda point: point.drift)
+        panel.set(title="Drift of feed-forward weights", xlabel="finetuning step")
+        return png(figure)
+
+
 def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
     shown = system_looks(data)

@@ -15,6 +15,7 @@ from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.objectives.drift import with_drift
 from subgraft.objectives.finetuning import TaskText, task_text
 from subgraft.objectives.objective import Request
 from subgraft.objectives.text_beside import with_text
@@ -110,6 +111,8 @@ class _Finetuning:
         steps_before: int = 0,
     ) -> Outcome:
         loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
+        if self.recipe.drift:
+            scores = with_drift(scores, bundle.model)
         return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before)
 
     def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:

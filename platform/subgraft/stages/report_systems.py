@@ -18,6 +18,7 @@ from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
 from subgraft.models.hub import read_config
 from subgraft.models.parameter_count import vocabulary_sizes
+from subgraft.objectives.drift import DRIFT
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
@@ -64,17 +65,18 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
 
 
 def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
-    """The same of a model that continues text."""
+    """The same of a model that continues text, or writes for a source."""
     keys, design = system.inputs, system.design
     evaluated, finetuned = inputs[keys.evaluate], inputs[keys.finetune]
     evaluation = json.loads((evaluated / "evaluation.json").read_text())
     statistics = load_file(evaluated / STATISTICS)
+    scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
     return SystemResult(
         name=system.name,
         seed=system.seed,
         hypotheses=(),
-        scores={},
-        statistics={},
+        scores=scores,
+        statistics={name: counts for name, counts in statistics.items() if name in scores},
         curve=_curve(finetuned / CURVE),
         kept_step=kept_weights(finetuned, design.select).step,
         tokens_per_sentence=evaluation["tokens_per_sentence"],
@@ -170,6 +172,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
             point["values"].get("bleu"),
             point["values"].get("chrf"),
             references_left_out=int(point["values"].get(LEFT_OUT, 0)),
+            drift=point["values"].get(DRIFT),
         )
         for point in json.loads(path.read_text())
     )

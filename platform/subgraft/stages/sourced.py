@@ -22,7 +22,6 @@ from subgraft.errors import UserError
 from subgraft.inference.write_text import Writer
 from subgraft.metrics.adherence import TextClassifier
 from subgraft.metrics.bits import count_characters
-from subgraft.metrics.distinct import distinct
 from subgraft.metrics.speed import measure_speed
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.causal import separator_of
@@ -32,6 +31,20 @@ from subgraft.stages.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
+from subgraft.stages.sourced_scores import (
+    Scored,
+    Texts,
+    accuracy,
+    adherence,
+    exact,
+    figures,
+    overlap,
+    ranked,
+    recorded,
+    resampled,
+    saved,
+    variety,
+)
 from subgraft.text.classes import class_labels
 from subgraft.text.corpus import Corpus
 from subgraft.vocabulary.spelling import spelling
@@ -49,12 +62,12 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     assert objective.source is not None
     given = Sourced.of(corpus, recipe.split, objective.source).first(settings.test_sentences)
     lines, read = list(given.texts), source_read(bundle)
-    bits = _bits(bundle, lines, read.encode(given.sources), separator, context)
+    encoded = read.encode(given.sources)
+    bits = _bits(bundle, lines, encoded, separator, context)
     others = other_sources(given, corpus)
     swapped = _bits(bundle, lines, read.encode(others), separator, context)
     whole = ~np.isnan(bits)
     characters = np.array([count_characters([line]) if kept else 0 for line, kept in zip(lines, whole, strict=True)])
-    save_file({BITS: np.nan_to_num(bits), CHARACTERS: characters.astype(np.float64)}, out / STATISTICS)
     timed = given.first(settings.speed_sentences)
     # Texts for a class have no reference each, so some of them tell as much as all.
     wanted = timed if objective.source == "class" else given
@@ -65,6 +78,16 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     speed = _speed(write, read, timed, settings.batch_size, settings.speed_repeats) if recipe.speed else None
     for name, texts in (("references", lines), ("prompts", wanted.in_words()), ("continuations", written)):
         (out / f"{name}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    scored = [
+        saved(bits[whole], swapped[whole], characters[whole]),
+        *_judged(corpus, given, recipe, lines, written),
+        *variety(written, recipe.languages.target),
+    ]
+    if recipe.ranking is not None:
+        keys = [source if isinstance(source, str) else source.tobytes() for source in given.sources]
+        scored += ranked(bundle, Texts(lines, encoded, keys, separator), recipe.ranking, context)
+    counted = {BITS: np.nan_to_num(bits), CHARACTERS: characters.astype(np.float64)}
+    save_file({**counted, **resampled(scored)}, out / STATISTICS)
     length = measure_length(bundle, lines)
     result: dict[str, Json] = {
         "bits_per_character": float(bits[whole].sum() / characters.sum()),
@@ -77,47 +100,33 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
         "cut_outputs": cut,
-        **_judged(corpus, given, recipe, lines, written),
-        "distinct_1": distinct(written, recipe.languages.target, 1),
-        "distinct_2": distinct(written, recipe.languages.target, 2),
+        **figures(scored),
+        "scores": recorded(scored),
         "draw": None if settings.draw is None else settings.draw.model_dump(),
         "spelling": asdict(spelling(bundle.decoder, lines)),
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
-    return {**{name: result[name] for name in _TOLD if name in result}, "artifacts": ["evaluation.json"]}
-
-
-# Of what was measured, what a step's record has.
-_TOLD = (
-    "bits_per_character",
-    "bits_per_character_of_another_class",
-    "bits_per_character_of_another_text",
-    "bits_per_character_of_another_features",
-    "adherence",
-    "classifier_accuracy",
-    "exact_match",
-    "distinct_1",
-    "distinct_2",
-    "lines_left_out",
-    "cut_outputs",
-)
+    bits_told = [name for name in result if name.startswith("bits_per_character")]
+    return {
+        **{name: result[name] for name in (*bits_told, *figures(scored), "lines_left_out", "cut_outputs")},
+        "signatures": {each.score.name: each.score.signature for each in scored},
+        "artifacts": ["evaluation.json"],
+    }
 
 
 def _judged(
     corpus: Corpus, given: Sourced, recipe: EvaluateRecipe, lines: Sequence[str], written: Sequence[str]
-) -> dict[str, Json]:
+) -> list[Scored]:
     """Of a class, what a classifier of the training text says of what was written, and of the lines beside it.
 
-    Of another source, how many texts are their references, character by character.
+    Of another source, what the texts have of their references.
     """
+    language = recipe.languages.target
     if recipe.objective.source != "class":
-        return {"exact_match": float(np.mean([one == other for one, other in zip(written, lines, strict=True)]))}
+        return [exact(written, lines), *overlap(written, lines, language)]
     train, labels = Sourced.of(corpus, "train", "class"), list(given.sources)
-    judge = TextClassifier(list(train.texts), list(train.sources), recipe.languages.target)
-    return {
-        "adherence": judge.agreement(written, labels[: len(written)]),
-        "classifier_accuracy": judge.agreement(lines, labels),
-    }
+    judge = TextClassifier(list(train.texts), list(train.sources), language)
+    return [adherence(judge, written, labels[: len(written)]), accuracy(judge, lines, labels)]
 
 
 def other_sources(given: Sourced, corpus: Corpus) -> Sequence[Any]:

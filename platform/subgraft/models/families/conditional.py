@@ -113,6 +113,10 @@ class Conditional(DecoderAlone):
         states: Tensor = conditional.states(Memory(conditional.source.states(source, mask), mask), **inputs)
         return states
 
+    def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
+        conditional: Any = model
+        return conditional.language_model if conditional.variant.pretrained else None
+
     def _new(self, config: Config) -> int:
         """What the variant and the encoder of its source add to the language model."""
         settings, width = _settings(config), self.width(config)

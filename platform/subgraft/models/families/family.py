@@ -249,6 +249,10 @@ class Family(ABC):
         """What the model reads beside the text that it writes; None where it has no source of its own."""
         return None
 
+    def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
+        """The language model inside a decoder alone, or it itself; None where that is not pretrained."""
+        return model
+
     def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
         """States [B, T, d] of a decoder alone beside a source [B, S, …]; a model that has none does not look at it."""
         return self.stack_states(model, **inputs)
