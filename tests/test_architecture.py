@@ -39,6 +39,7 @@ FLOORS = [
     {"stages"},
     {"serving"},
     {"store"},
+    {"judging"},
     {"tracking"},
     {"execution"},
     {"estimates"},

@@ -40,6 +40,30 @@ def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = (
     return Session(experiment, config.absolute().parent)
 
 
+def report_of(run: str, overrides: Sequence[str] = ()) -> Path:
+    """The directory of a finished report. run: a recorded run's name or id, or an experiment's YAML file.
+
+    Raises UserError where there is none.
+    """
+    if overrides or Path(run).suffix in (".yaml", ".yml"):
+        return session_of(Path(run), overrides).report_directory()
+    from subgraft.errors import UserError
+    from subgraft.store.store import default_home
+    from subgraft.tracking.recorded import recording_server
+
+    with recording_server() as server:
+        found = server.find(run)
+        # Earlier versions gave the report a run of its own.
+        made = [one.tags.get("fingerprint", "") for one in server.children(found) if one.tags.get("stage") == "report"]
+        for fingerprint in (found.tags.get("fingerprint.report", ""), *made):
+            directory = default_home() / "store" / "report" / fingerprint
+            if (directory / "report.html").is_file():
+                return directory
+    raise UserError(
+        "this run has no finished report", where=run, hint="Give the experiment's YAML file, or run it again."
+    )
+
+
 def stopped_after(config: Path, overrides: Sequence[str], asked: str) -> list[str]:
     """The overrides with one more, SECTION.stop_after=UPDATES, by what `--stop-after` says.
 

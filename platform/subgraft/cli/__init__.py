@@ -18,6 +18,7 @@ from subgraft.cli import (
     fit,
     generators,
     grafts,
+    judge,
     models,
     push,
     registry,
@@ -33,6 +34,7 @@ from subgraft.redaction import redacted
 
 GROUPS = (
     experiments,
+    judge,
     fit,
     advise,
     search,

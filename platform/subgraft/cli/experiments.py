@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from subgraft.cli.arguments import whole
 from subgraft.cli.output import Commands, console
-from subgraft.errors import UserError
 from subgraft.printed import say
 from subgraft.store.outputs import new_directory
 
@@ -117,33 +116,12 @@ def compare_runs(arguments: argparse.Namespace) -> None:
 def copy_report(arguments: argparse.Namespace) -> None:
     import shutil
 
-    from subgraft.api.experiments import session_of
+    from subgraft.api.experiments import report_of
 
-    if arguments.overrides or Path(arguments.run).suffix in (".yaml", ".yml"):
-        source = session_of(Path(arguments.run), arguments.overrides).report_directory()
-    else:
-        source = _report_of(arguments.run)
+    source = report_of(arguments.run, arguments.overrides)
     with new_directory(arguments.out) as out:
         shutil.copytree(source, out, dirs_exist_ok=True)
     say(f"{arguments.out / 'report.html'}")
-
-
-def _report_of(run: str) -> Path:
-    """Where the report of a recorded run is."""
-    from subgraft.store.store import default_home
-    from subgraft.tracking.recorded import recording_server
-
-    with recording_server() as server:
-        found = server.find(run)
-        # Earlier versions gave the report a run of its own.
-        made = [one.tags.get("fingerprint", "") for one in server.children(found) if one.tags.get("stage") == "report"]
-        for fingerprint in (found.tags.get("fingerprint.report", ""), *made):
-            directory = default_home() / "store" / "report" / fingerprint
-            if (directory / "report.html").is_file():
-                return directory
-    raise UserError(
-        "this run has no finished report", where=run, hint="Give the experiment's YAML file, or run it again."
-    )
 
 
 def serve_tracking(arguments: argparse.Namespace) -> None:

@@ -40,10 +40,10 @@ def require_empty_directory(out: Path) -> None:
         raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
 
 
-def require_absent(out: Path) -> None:
-    """Raises UserError where there is something: before long work, rather than after it."""
+def require_absent(out: Path, option: str = "--out") -> None:
+    """Raises UserError where there is something: before long work, rather than after it. option: that names it."""
     if out.exists():
-        raise UserError("exists already", where=str(out), hint="Give another --out.")
+        raise UserError("exists already", where=str(out), hint=f"Give another {option}.")
 
 
 @contextmanager
