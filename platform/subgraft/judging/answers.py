@@ -31,7 +31,7 @@ def read_answers(sheets: Sequence[Path], key: Key) -> dict[str, Answers]:
     if len(set(judges)) < len(judges):
         raise UserError("two sheets have one name, by which judges are told apart", hint="Give each a name of its own.")
     mistakes: list[str] = []
-    answers = {sheet.stem: dict(_answers(sheet, key, mistakes)) for sheet in sheets}
+    answers: dict[str, Answers] = {sheet.stem: dict(_answers(sheet, key, mistakes)) for sheet in sheets}
     if mistakes:
         more = [f"and {len(mistakes) - _TOLD} more"] if len(mistakes) > _TOLD else []
         raise UserError(
