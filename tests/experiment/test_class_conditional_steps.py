@@ -200,7 +200,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
-        ({"task": "continuation"}, "conditioning is on a class, which `task: class-conditional` has"),
+        ({"task": "continuation"}, "conditioning is on a source, which `task: class-conditional` or"),
         (
             {"systems": "[{name: a, initialiser: mean, conditioning: pseudo-self, attached: true}]"},
             "class-conditional trains a whole model: leave out attached",
@@ -213,7 +213,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
         ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind label"),
         (
             {"task": "continuation", "systems": "[{name: a, vocabulary: upstream}]", "evaluation": "{draw: {}}"},
-            "evaluation.draw is of text that is written for a class",
+            "evaluation.draw is of text that is written for a source",
         ),
     ],
 )
