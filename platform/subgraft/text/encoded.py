@@ -69,10 +69,15 @@ class Encoded:
 
 def encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
     """The texts as token ids, plainly segmented: mapped from the cache where they are of a text that has one."""
-    if not isinstance(texts, Text) or texts.cache is None or len(texts) < _WORTH_THE_WHOLE * texts.whole_size:
+    if not isinstance(texts, Text) or texts.cache is None or _is_small_part(texts):
         return _in_memory(texts, encoder)
     whole = _cached(texts, texts.cache, encoder)
     return whole if texts.chosen is None else whole.take(texts.chosen)
+
+
+def _is_small_part(text: Text) -> bool:
+    # Of a whole text, nobody has to know here where its lines begin.
+    return text.chosen is not None and len(text) < _WORTH_THE_WHOLE * text.whole_size
 
 
 @dataclass(frozen=True)
