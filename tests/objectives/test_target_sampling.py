@@ -77,7 +77,15 @@ def _gradients(model: PreTrainedModel, loss: torch.Tensor) -> dict[str, torch.Te
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("settings", [NearestTargets(neighbours=10**6), UniformTargets(drawn=10**6)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        NearestTargets(neighbours=10**6),
+        NearestTargets(neighbours=3, drawn=10**6),
+        UniformTargets(drawn=10**6),
+        UniformTargets(drawn=10**6, weighted=True),
+    ],
+)
 def test_all_tokens_as_candidates_give_the_full_loss_and_gradient(
     kind: str, smoothing: float, settings: TargetSamplingSettings
 ) -> None:
@@ -121,6 +129,31 @@ def test_all_targets_are_candidates_and_what_competes_is_gone_by_the_table(setti
             assert set(candidates) == targets | near
         else:
             assert len(candidates) <= len(targets) + 3
+
+
+WEIGHTED = [NearestTargets(neighbours=3, drawn=30), UniformTargets(drawn=30, weighted=True)]
+
+
+@pytest.mark.parametrize("settings", WEIGHTED)
+def test_what_is_drawn_beside_the_certain_stands_for_all_others(settings: TargetSamplingSettings) -> None:
+    """Weights count every token once; the softmax's denominator is the whole one in expectation."""
+    model, _, data = _masked()
+    batch = data.batch(np.arange(6), 0)
+    decoder = side(model, "decoder")
+    assert decoder.output is not None
+    torch.manual_seed(0)
+    scores = (decoder.output.weight @ torch.randn(decoder.output.in_features)).detach().double()
+    denominators = []
+    for step in range(400):
+        (sampled,) = _sampled(settings, model, [batch], step)
+        assert sampled.weights is not None
+        assert sampled.weights.exp().sum().item() == pytest.approx(len(scores), rel=1e-5)
+        assert (sampled.weights > 0).sum() == 30
+        assert set(batch.labels[batch.labels >= 0].tolist()) <= set(sampled.candidates[sampled.weights == 0].tolist())
+        denominators.append((scores[sampled.candidates] + sampled.weights).exp().sum().item())
+    error = np.std(denominators) / math.sqrt(len(denominators))
+    assert abs(np.mean(denominators) - scores.exp().sum().item()) < 4 * error
+    assert error < 0.01 * np.mean(denominators)
 
 
 def test_what_is_drawn_is_a_function_of_seed_step_and_micro_batch() -> None:

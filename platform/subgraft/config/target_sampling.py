@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.base import Count, Settings
+from subgraft.limits import LARGEST_COUNT
 
 
 class NearestTargets(Settings):
@@ -15,11 +16,15 @@ class NearestTargets(Settings):
     kind: which sampling it is.
     neighbours: of each target, the so many tokens whose output embeddings have the largest inner products with its own.
     rebuild_every: neighbours are searched anew after so many updates, for the targets of just as many to come.
+    drawn: so many of all other tokens compete too, drawn anew for each batch, all equally likely; each counts for as
+    many as are there for one that is drawn, so that the softmax's denominator is the whole one in expectation
+    (Mussmann, Levy and Ermon, UAI 2017).
     """
 
     kind: Literal["nearest"] = "nearest"
     neighbours: Count = 50
     rebuild_every: Count = 500
+    drawn: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = Field(default=0, exclude_if=lambda given: given == 0)
 
 
 class UniformTargets(Settings):
@@ -27,10 +32,12 @@ class UniformTargets(Settings):
 
     kind: which sampling it is.
     drawn: how many.
+    weighted: each that is drawn counts for as many as are there for one that is; the targets count for themselves.
     """
 
     kind: Literal["uniform"] = "uniform"
     drawn: Count = 10_000
+    weighted: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
 class NoiseContrastive(Settings):

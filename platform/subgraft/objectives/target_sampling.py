@@ -6,6 +6,7 @@ compute it over the same candidates. Only training does so; a model's dev scores
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,12 +31,14 @@ class SampledBatch:
     """A batch whose targets compete with some tokens alone.
 
     candidates: their ids [C], ascending, every target among them.  noise: bool [C], which of these are noise, where
-    targets are told from noise; None where there is a softmax over all of them.
+    targets are told from noise; None where there is a softmax over all of them.  weights: float [C], the logarithm of
+    how many tokens each counts for in the softmax; None where each counts for itself.
     """
 
     batch: Any
     candidates: Tensor
     noise: Tensor | None = None
+    weights: Tensor | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -48,8 +51,8 @@ class SampledBatch:
         return shape
 
     def to(self, device: torch.device | str) -> SampledBatch:
-        noise = None if self.noise is None else self.noise.to(device)
-        return SampledBatch(self.batch.to(device), self.candidates.to(device), noise)
+        noise, weights = (None if each is None else each.to(device) for each in (self.noise, self.weights))
+        return SampledBatch(self.batch.to(device), self.candidates.to(device), noise, weights)
 
 
 class SampledTables(OwnTables):
@@ -57,7 +60,7 @@ class SampledTables(OwnTables):
 
     def __init__(self, model: PreTrainedModel, batch: SampledBatch) -> None:
         super().__init__(model)
-        self._candidates, self._noise = batch.candidates, batch.noise
+        self._candidates, self._noise, self._weights = batch.candidates, batch.noise, batch.weights
 
     def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
         decoder, chosen = self._decoder, self._candidates
@@ -68,6 +71,8 @@ class SampledTables(OwnTables):
         places = torch.searchsorted(chosen, gold)
         if self._noise is not None:
             return linear_noise_contrast(picked, rows, bias, places, self._noise)
+        if self._weights is not None:
+            bias = self._weights if bias is None else bias + self._weights
         return linear_cross_entropy(picked, rows, bias, places, label_smoothing)
 
 
@@ -125,6 +130,18 @@ class TargetSampling(ABC):
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027
         """What is drawn is a function of the step alone."""
 
+    def _beside_drawn(self, batch: Any, certain: Tensor, count: int, rng: np.random.Generator) -> SampledBatch:
+        """The batch with certain candidates, bool [V], and some of the others, each of which counts for several."""
+        others = (~certain).nonzero().flatten()
+        if not count or not len(others):
+            return SampledBatch(batch, certain.nonzero().flatten())
+        count = min(count, len(others))
+        weights = torch.full(certain.shape, -math.inf)
+        weights[certain] = 0.0
+        weights[others[torch.from_numpy(rng.choice(len(others), count, replace=False))]] = math.log(len(others) / count)
+        candidates = weights.isfinite().nonzero().flatten()
+        return SampledBatch(batch, candidates, weights=weights[candidates])
+
     def _marks(self, labels: Iterable[Tensor]) -> Tensor:
         """Bool [V]: which tokens are among the labels."""
         marks = torch.zeros(self._vocabulary, dtype=torch.bool)
@@ -134,12 +151,17 @@ class TargetSampling(ABC):
 
 
 class NearestSampling(TargetSampling):
-    """Candidates are the targets and the nearest tokens of each (Zheng et al., EMNLP 2021, algorithm 2)."""
+    """Candidates are the targets and the nearest tokens of each (Zheng et al., EMNLP 2021, algorithm 2).
+
+    The tokens with the largest scores, and some of all others that count for the rest, give an unbiased denominator of
+    the softmax (Mussmann, Levy and Ermon, UAI 2017); the nearest alone leave out what training never sees.
+    """
 
     def __init__(self, settings: NearestTargets, model: PreTrainedModel, seed: int) -> None:
         super().__init__(model, seed)
         self.every = settings.rebuild_every
         self._neighbours = min(settings.neighbours, self._vocabulary)
+        self._drawn = settings.drawn
         self._index = NearestTokens.none()
 
     def look_ahead(self, batches: Iterable[Any], workers: Workers) -> None:
@@ -151,8 +173,7 @@ class NearestSampling(TargetSampling):
             )
 
     def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
-        del rng
-        return SampledBatch(batch, (targets | self._index.around(targets)).nonzero().flatten())
+        return self._beside_drawn(batch, targets | self._index.around(targets), self._drawn, rng)
 
     def state(self) -> dict[str, Tensor]:
         return self._index.tensors
@@ -167,8 +188,11 @@ class UniformSampling(TargetSampling):
     def __init__(self, settings: UniformTargets | NoiseContrastive, model: PreTrainedModel, seed: int) -> None:
         super().__init__(model, seed)
         self._drawn = min(settings.drawn, self._vocabulary)
+        self._weighted = isinstance(settings, UniformTargets) and settings.weighted
 
     def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
+        if self._weighted:
+            return self._beside_drawn(batch, targets, self._drawn, rng)
         return SampledBatch(batch, (targets | self._draw(rng)).nonzero().flatten())
 
     def _draw(self, rng: np.random.Generator) -> Tensor:

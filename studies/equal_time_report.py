@@ -1,0 +1,103 @@
+"""What trainings of equal time came to: a table, and dev bits over seconds and over updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from subgraft.reporting.drawing import Label, drawing, label_ends, png
+
+# Whoever has the large vocabulary under the full softmax is what sampled ones are faster than.
+COLOURS = ("#4b5058", "#000000", "#D55E00", "#E69F00", "#0072B2", "#CC79A7", "#56B4E9", "#009E73", "#7fc9ae")
+_HEIGHT = 3.8  # inches
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training. candidates: of an update, on average.  never: how many tokens were in none of its updates.
+
+    share_of_never: the probability that these get on dev text.  curve: points, their value in bits per character.
+    """
+
+    way: str
+    seed: int
+    size: int
+    parameters: int
+    candidates: float
+    never: int
+    share_of_never: float
+    curve: Sequence[Mapping[str, float]]
+
+
+def write(runs: Sequence[Run], out: Path) -> str:
+    """table.md and equal_time.png in a folder; returns the table."""
+    told = _table(runs)
+    (out / "table.md").write_text(told, encoding="utf-8")
+    (out / "equal_time.png").write_bytes(_drawn(runs))
+    return told
+
+
+def _table(runs: Sequence[Run]) -> str:
+    parts = (1, 3, 7)  # a quarter, a half, and all of the time
+    last = runs[0].curve[-1]["seconds"]
+    times = " | ".join(f"bits after {last * (part + 1) / 8:.0f} s" for part in parts)
+    same = min(run.curve[-1]["updates"] for run in runs)
+    rows = [
+        f"| | subwords | parameters | candidates | updates | {times} | bits after {same:.0f} updates "
+        "| never a candidate | their probability |",
+        "|---" * 11 + "|",
+    ]
+    for way, group in _grouped(runs).items():
+        one = group[0]
+        cells = [way, f"{one.size:,}", f"{one.parameters:,}", f"{fmean(run.candidates for run in group):,.0f}"]
+        cells.append(f"{fmean(run.curve[-1]['updates'] for run in group):,.0f}")
+        cells += [_spread([run.curve[part]["value"] for run in group]) for part in parts]
+        cells.append(_spread([_after(run, same) for run in group]))
+        cells.append(f"{fmean(run.never for run in group):,.0f}")
+        cells.append(f"{100 * fmean(run.share_of_never for run in group):.2f} %")
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _after(run: Run, updates: float) -> float:
+    """Between the two points around that update, by a line; the first point where there is none before."""
+    before = run.curve[0]
+    for point in run.curve:
+        if point["updates"] >= updates:
+            width = max(point["updates"] - before["updates"], 1)
+            share = (updates - before["updates"]) / width if point is not before else 1.0
+            return before["value"] + share * (point["value"] - before["value"])
+        before = point
+    return before["value"]
+
+
+def _spread(values: Sequence[float]) -> str:
+    """The mean, and how far the seeds lie around it."""
+    around = (max(values) - min(values)) / 2
+    return f"{fmean(values):.3f}" + (f" ± {around:.3f}" if len(values) > 1 else "")
+
+
+def _drawn(runs: Sequence[Run]) -> bytes:
+    with drawing(10.5, _HEIGHT) as figure:
+        for panel, over in zip(figure.subplots(1, 2, sharey=True), ("seconds", "updates"), strict=True):
+            labels = []
+            for (way, group), colour in zip(_grouped(runs).items(), COLOURS, strict=False):
+                for run in group:
+                    panel.plot(
+                        [p[over] for p in run.curve], [p["value"] for p in run.curve], color=colour, linewidth=1.3
+                    )
+                labels.append(Label(group[0].curve[-1][over], group[0].curve[-1]["value"], way, colour))
+            panel.set(xlabel="CPU seconds" if over == "seconds" else "updates")
+            panel.set(title="dev bits per character, full softmax" if over == "seconds" else "")
+            if over == "seconds":
+                label_ends(panel, labels, _HEIGHT)
+        return png(figure)
+
+
+def _grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.way, []).append(run)
+    return groups
