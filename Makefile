@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PROCESSES := 2
 SOAK := /tmp/soak
 
-.PHONY: setup demo test test-all fuzz lint bench soak clean
+.PHONY: setup demo test test-all fuzz lint bench peers soak clean
 
 setup: $(VENV)/.complete
 
@@ -39,19 +39,18 @@ lint: setup
 	$(BIN)/ruff format --check platform jobs tests benchmarks studies docs
 	$(BIN)/mypy
 
+# Within half an hour on two cores: a table for each question, and the same as JSON in OUT.
+OUT := bench
+
 bench: setup
-	$(BIN)/python benchmarks/similar.py
-	$(BIN)/python benchmarks/simulation.py
-	$(BIN)/python benchmarks/preparation.py
-	$(BIN)/python benchmarks/transfer_memory.py
-	$(BIN)/python benchmarks/training_step.py
-	$(BIN)/python benchmarks/loss_memory.py
-	$(BIN)/python benchmarks/worker_memory.py
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/encoding.py
-	$(BIN)/python benchmarks/generator_scores.py
-	$(BIN)/python benchmarks/start_up.py
-	$(BIN)/python benchmarks/scale.py --pairs 20000 200000
+	$(BIN)/python benchmarks/run_all.py --out $(OUT)
+
+# What other packages are for the same, for `make bench`: beside the environment, which their requirements do not fit.
+PEERS := deepfocus==1.0.1 wechsel==0.0.4 mergekit==0.1.5
+NEEDED := entmax fastdist numba llvmlite fasttext datasets print-on-steroids immutables dill multiprocess xxhash
+
+peers: setup
+	$(BIN)/python -m pip install --quiet --no-deps --target .peers $(PEERS) $(NEEDED)
 
 # Small runs in one home for up to three hours, with kills and garbage collections; SOAK= is an absent or empty folder.
 soak: setup

@@ -7,13 +7,13 @@ A training step has some hundred simulated tokens, a transfer thousands of new o
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from unittest.mock import patch
 
 import torch
 
+from measurements import measurements, options
 from subgraft.generators import generator
 from subgraft.generators.generator import Generator, RaggedSimilar
 
@@ -22,7 +22,7 @@ REPEATS = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--rows", type=int, default=250_000)
     parser.add_argument("--width", type=int, default=1024)
     arguments = parser.parse_args()
@@ -30,15 +30,14 @@ def main() -> None:
     torch.manual_seed(1)
     table = torch.randn(arguments.rows, arguments.width)
     patt = Generator("patt", arguments.width)
-    for tokens in (100, 300, 1000, 3000, 13_000):
-        similar = _similar(tokens, arguments.rows)
-        whole, used = (_seconds(patt, table, similar, threshold) for threshold in (arguments.rows + 1, 0))
-        print(
-            f"{tokens:7,} new tokens: all rows {whole:6.3f} s of CPU, those used {used:6.3f} s, {whole / used:5.1f} ×"
-        )
+    with measurements(__doc__, arguments) as told:
+        for tokens in (100, 300, 1000, 3000, 13_000):
+            similar = similar_pairs(tokens, arguments.rows)
+            whole, used = (_seconds(patt, table, similar, threshold) for threshold in (arguments.rows + 1, 0))
+            told.add(f"{tokens:,} new tokens", all_rows=whole, those_used=used, ratio=whole / used)
 
 
-def _similar(tokens: int, rows: int) -> RaggedSimilar:
+def similar_pairs(tokens: int, rows: int) -> RaggedSimilar:
     """Common upstream tokens oftener than others, as hyperwords are."""
     count = tokens * SIMILAR
     ids = (torch.rand(count) ** 2 * rows).long()

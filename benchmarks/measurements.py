@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 Cell: TypeAlias = "int | float | str | None"
 WIDTH = 12
+# What a benchmark ends with that lacks something to run on.
+CANNOT = 77
 
 
 def options(question: str | None) -> argparse.ArgumentParser:
@@ -24,6 +26,21 @@ def options(question: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for a look in passing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there too, with what it was made on")
     return parser
+
+
+def cannot(why: str) -> NoReturn:
+    """End a benchmark that lacks something: it is left out, which is no failure."""
+    print(f"left out: {why}", flush=True)
+    raise SystemExit(CANNOT)
+
+
+def real_text() -> Path:
+    """The folder of real corpora; a benchmark without it is left out."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SUBGRAFT_DATA", beside))
+    if not folder.is_dir():
+        cannot(f"no corpora in {folder}: set SUBGRAFT_DATA to their folder")
+    return folder
 
 
 class Measurements:

@@ -35,9 +35,9 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     with measurements(__doc__, given) as table:
         for width, layers in MODELS[: 2 if given.quick else None]:
-            model = _model(width, layers)
-            measured = faster_precision(LayerShape.of(model), CPU)
-            steps = _steps(model, given.steps)
+            network = model(width, layers)
+            measured = faster_precision(LayerShape.of(network), CPU)
+            steps = _steps(network, given.steps)
             table.add(
                 f"width {width}, {layers} + {layers} layers",
                 layer_bf16_to_fp32=measured.seconds["bf16"] / measured.seconds["fp32"],
@@ -48,7 +48,7 @@ def main() -> None:
             )
 
 
-def _model(width: int, layers: int) -> MarianMTModel:
+def model(width: int, layers: int) -> MarianMTModel:
     torch.manual_seed(1)
     config = MarianConfig(
         vocab_size=VOCABULARY,
@@ -68,21 +68,31 @@ def _model(width: int, layers: int) -> MarianMTModel:
     return MarianMTModel(config)
 
 
-def _steps(model: MarianMTModel, count: int) -> dict[NamedPrecision, float]:
+def _batch(sentences: int) -> Seq2SeqBatch:
+    ids = torch.randint(2, VOCABULARY, (sentences, LENGTH))
+    return Seq2SeqBatch(ids, torch.ones_like(ids), ids, ids)
+
+
+def pass_both_ways(network: MarianMTModel, sentences: int) -> None:
+    """Forward and back in fp32, without an update."""
+    torch.autograd.backward(Seq2SeqLoss(network, 0.1)(_batch(sentences))["loss"])
+    network.zero_grad()
+
+
+def _steps(network: MarianMTModel, count: int) -> dict[NamedPrecision, float]:
     """Median seconds of an update, after one that warms up."""
-    ids = torch.randint(2, VOCABULARY, (SENTENCES, LENGTH))
-    batch = Seq2SeqBatch(ids, torch.ones_like(ids), ids, ids)
+    batch = _batch(SENTENCES)
     names = cast(tuple[NamedPrecision, ...], get_args(NamedPrecision))
     engines = {}
     for name in names:
         settings = TrainingSettings(max_steps=1, batch_size=1, learning_rate=1e-4, warmup_steps=1, precision=name)
-        engines[name] = PlainEngine(Seq2SeqLoss(model, 0.1), settings, CPU)
+        engines[name] = PlainEngine(Seq2SeqLoss(network, 0.1), settings, CPU)
     seconds: dict[NamedPrecision, list[float]] = {name: [] for name in names}
     for _ in range(1 + count):
         for name, engine in engines.items():
-            model.set_attn_implementation("sdpa" if fuses_attention(CPU, name) else "eager")
+            network.set_attn_implementation("sdpa" if fuses_attention(CPU, name) else "eager")
             begun = time.perf_counter()
-            engine.accumulate(batch, {"loss": 1 / ids.numel()}, last=True)
+            engine.accumulate(batch, {"loss": 1 / batch.labels.numel()}, last=True)
             engine.step(1e-4)
             seconds[name].append(time.perf_counter() - begun)
     return {name: statistics.median(taken[1:]) for name, taken in seconds.items()}

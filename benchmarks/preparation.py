@@ -8,12 +8,12 @@ sets are found and cached as in training; the first batches, with a cold cache, 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 
 import torch
 
+from measurements import measurements, options
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
@@ -25,13 +25,15 @@ from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model
 
+QUICK = 10_000
+
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sentences", type=int, default=40000)
-    options.add_argument("--steps", type=int, default=12)
-    given = options.parse_args()
-    simulator, loss, settings = _prepare(given.sentences)
+    parser = options(__doc__)
+    parser.add_argument("--sentences", type=int, default=40000)
+    parser.add_argument("--steps", type=int, default=12)
+    given = parser.parse_args()
+    simulator, loss, settings = _prepare(min(given.sentences, QUICK) if given.quick else given.sentences)
     engine = PlainEngine(loss, settings, torch.device("cpu"))
     preparing: list[float] = []
     stepping: list[float] = []
@@ -46,12 +48,10 @@ def main() -> None:
         preparing.append(prepared - started)
         stepping.append(time.perf_counter() - started)
     shares = [part / whole for part, whole in zip(preparing, stepping, strict=True)]
-    print(f"first batch, cold cache: {preparing[0]:.3f} s of {stepping[0]:.3f} s ({shares[0]:.1%})")
-    warm = statistics.median(shares[1:])
-    print(
-        f"later batches, median:   {statistics.median(preparing[1:]):.3f} s of {statistics.median(stepping[1:]):.3f} s"
-    )
-    print(f"share of a step spent on data: {warm:.1%} (target: under 15 %)")
+    with measurements(__doc__, given) as table:
+        table.add("first batch, cold cache", data_seconds=preparing[0], step_seconds=stepping[0], share=shares[0])
+        later = (statistics.median(taken[1:]) for taken in (preparing, stepping, shares))
+        table.add("later batches", **dict(zip(("data_seconds", "step_seconds", "share"), later, strict=True)))
 
 
 def _prepare(sentences: int) -> tuple[Simulator, GeneratorLoss, TrainingSettings]:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from measurements import Measurements, measurements, options
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.sources.building import build
 from subgraft.text.batches import BatchPlan
@@ -33,11 +34,12 @@ from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 WORDS, LEARNT_FROM, PIECES, BATCH_TOKENS = 50_000, 20_000, 4000, 8192
+QUICK = (20_000, 200_000)
 LANGUAGES = Languages(source="en", target="fr")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--limit", type=int, help="MiB that whoever reads an epoch may have")
     parser.add_argument("--folder", type=Path, help="where the corpora lie while it runs; default: a temporary one")
@@ -46,27 +48,29 @@ def main() -> None:
     if arguments.work:
         measure(WORK[arguments.work], arguments.folder, arguments.limit)
         return
-    heads = ("CPU seconds", 12), ("a million", 16), ("MiB at most", 12), ("bytes a pair", 13)
-    print(f"{'pairs':>12} {'work':10} " + " ".join(f"{name:>{width}}" for name, width in heads))
-    for pairs in arguments.pairs:
-        with tempfile.TemporaryDirectory(dir=arguments.folder) as made:
-            place = Path(made)
-            write_corpus(place, pairs)
-            for work in WORK:
-                told(work, place, pairs, arguments.limit if work == "epoch" else None)
+    with measurements(__doc__, arguments) as table:
+        for pairs in QUICK if arguments.quick else arguments.pairs:
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as made:
+                place = Path(made)
+                write_corpus(place, pairs)
+                for work in WORK:
+                    told(table, work, place, pairs, arguments.limit if work == "epoch" else None)
 
 
-def told(work: str, place: Path, pairs: int, limit: int | None) -> None:
+def told(table: Measurements, work: str, place: Path, pairs: int, limit: int | None) -> None:
     """One piece of work in a process of its own, and its figures."""
     command = [sys.executable, __file__, "--work", work, "--folder", str(place)]
     command += ["--limit", str(limit)] if limit else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
     seconds, memory = found["seconds"], found["memory"]
-    print(
-        f"{pairs:12,} {work:10} {seconds:12.2f} {seconds * 1e6 / pairs:16.2f} {memory / 2**20:12.1f} "
-        f"{memory / pairs:13.1f}  {found['note']}",
-        flush=True,
+    table.add(
+        f"{pairs:,} pairs: {work}",
+        CPU_seconds=seconds,
+        of_a_million=seconds * 1e6 / pairs,
+        MiB_at_most=memory / 2**20,
+        bytes_a_pair=memory / pairs,
+        note=found["note"],
     )
 
 

@@ -7,9 +7,7 @@ The two baselines find the hyperwords only; ours also segments, ranks, cuts and 
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
 import resource
 import tempfile
 import time
@@ -17,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from measurements import Measurements, measurements, options, real_text
 from subgraft.similar_tokens.finder import Relation, SimilarTokenFinder, SimilarTokens
 from subgraft.text import reading
 from subgraft.vocabulary.entry import Entry
@@ -29,21 +28,26 @@ UPSTREAM_TEXT = ("mono/*/*.gz",)
 DOWNSTREAM_TEXT = ("en-fr/laws/train.*.gz", "en-fr/itdocs/train.*.gz", "en-zh/itdocs/train.*.gz")
 UPSTREAM_SIZE, UPSTREAM_LINES = 250_000, 400_000
 DOWNSTREAM_SIZE, DOWNSTREAM_LINES = 32_000, 150_000
+QUICK = 10
 NEW_TOKENS, SAMPLED_TOKENS, SMALL_BATCH = 13_000, 130, 500
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--cache", type=Path, help="folder to keep the vocabularies in (default: a temporary one)")
     parser.add_argument("--full", action="store_true", help="scan for every token, not for a sample (minutes)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.cache or Path(temporary)
-        upstream = _vocabulary(folder / "upstream", UPSTREAM_TEXT, UPSTREAM_SIZE, UPSTREAM_LINES)
-        downstream = _vocabulary(folder / "downstream", DOWNSTREAM_TEXT, DOWNSTREAM_SIZE, DOWNSTREAM_LINES)
+        part = QUICK if arguments.quick else 1
+        upstream = _vocabulary(folder / "upstream", UPSTREAM_TEXT, UPSTREAM_SIZE // part, UPSTREAM_LINES // part)
+        downstream = _vocabulary(
+            folder / "downstream", DOWNSTREAM_TEXT, DOWNSTREAM_SIZE // part, DOWNSTREAM_LINES // part
+        )
     tokens = [entry for entry in downstream.ids if entry not in upstream.ids][:NEW_TOKENS]
     print(f"{len(tokens):,} new tokens against {len(upstream.ids):,} entries of {len(upstream):,}")
-    _measure(upstream, tokens, len(tokens) if arguments.full else SAMPLED_TOKENS)
+    with measurements(__doc__, arguments) as table:
+        _measure(upstream, tokens, len(tokens) if arguments.full else SAMPLED_TOKENS, table)
 
 
 def _vocabulary(directory: Path, patterns: Sequence[str], size: int, lines: int) -> Tokenizer:
@@ -63,8 +67,7 @@ def _learn(directory: Path, patterns: Sequence[str], size: int, lines: int) -> N
 
 
 def _text(patterns: Sequence[str]) -> Iterator[str]:
-    beside = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-    corpora = Path(os.environ.get("SUBGRAFT_DATA", beside))
+    corpora = real_text()
     paths = sorted(path for pattern in patterns for path in corpora.glob(pattern))
     if not paths:
         raise SystemExit(f"no corpora in {corpora}: set SUBGRAFT_DATA to their folder")
@@ -72,7 +75,7 @@ def _text(patterns: Sequence[str]) -> Iterator[str]:
         yield from reading.lines(path)
 
 
-def _measure(upstream: Tokenizer, tokens: Sequence[Entry], scanned: int) -> None:
+def _measure(upstream: Tokenizer, tokens: Sequence[Entry], scanned: int, table: Measurements) -> None:
     finder, building = _timed(lambda: SimilarTokenFinder(upstream))
     similar, finding = _timed(lambda: finder.find(tokens))
     _, small = _timed(lambda: finder.find(tokens[:: len(tokens) // SMALL_BATCH][:SMALL_BATCH]))
@@ -84,19 +87,20 @@ def _measure(upstream: Tokenizer, tokens: Sequence[Entry], scanned: int) -> None
     assert scans == [inverted[i] for i in sample]
     _check(upstream, similar, inverted, finder.max_similar)
     ours = building + finding
-    how = "" if scanned == len(tokens) else f" (scaled up from {scanned} tokens)"
-    print(f"ours                    {ours:8.2f} s  (index {building:.2f} s, search {finding:.2f} s)")
-    print(f"ours, {SMALL_BATCH} more tokens   {small:8.3f} s")
-    print(f"substring inversion     {inverting:8.2f} s  {inverting / ours:6.1f} times ours")
-    print(f"scan per token          {scanning:8.2f} s  {scanning / ours:6.1f} times ours{how}")
-    print(f"peak memory             {peak:8.2f} GiB after ours, {_peak_gibibytes():.2f} GiB after all three")
-    print(f"fallbacks               {similar.fallback_counts()}")
+    how = "" if scanned == len(tokens) else f" (of {scanned} tokens)"
+    table.add("ours", CPU_seconds=ours, times_ours=1.0, peak_GiB=peak)
+    table.add("its index", CPU_seconds=building, times_ours=building / ours, peak_GiB=None)
+    table.add("its search", CPU_seconds=finding, times_ours=finding / ours, peak_GiB=None)
+    table.add(f"{SMALL_BATCH} more tokens", CPU_seconds=small, times_ours=small / ours, peak_GiB=None)
+    table.add("substring inversion", CPU_seconds=inverting, times_ours=inverting / ours, peak_GiB=_peak_gibibytes())
+    table.add(f"scan per token{how}", CPU_seconds=scanning, times_ours=scanning / ours, peak_GiB=None)
+    print(f"fallbacks: {similar.fallback_counts()}")
 
 
 def _timed(action: Callable[[], T]) -> tuple[T, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     result = action()
-    return result, time.perf_counter() - start
+    return result, time.process_time() - start
 
 
 def _check(upstream: Tokenizer, similar: SimilarTokens, hyperwords: Sequence[set[int]], most: int) -> None:

@@ -6,21 +6,18 @@ everything), and sentences of the first. Needs SUBGRAFT_DATA.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
+from measurements import Measurements, measurements, options, real_text
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.errors import UserError
 from subgraft.generators.generator import RaggedSimilar
 from subgraft.generators.resegment import SimulatedToken
 from subgraft.generators.similar_cache import SimilarCache
 from subgraft.generators.simulation import resegmenter
 from subgraft.similar_tokens.finder import Relation
-from subgraft.sources.places import data_folder
 from subgraft.text.reading import lines
 from subgraft.vocabulary.alignment import align
 from subgraft.vocabulary.learn import learn
@@ -31,11 +28,11 @@ WAYS = {
     "merged and split": ResegmentationSettings(),
     "matched": ResegmentationSettings(match="downstream"),
 }
-COLUMNS = ("tokens", "initial", "characters", "subwords", "hyperwords", "known")
+QUICK = 1000  # sentences
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--upstream", default="tatoeba", help="domain of the upstream vocabulary")
     parser.add_argument("--downstream", default="itdocs", help="domain of the task's vocabulary")
     parser.add_argument("--sentences", type=int, default=5000, help="upstream sentences to simulate tokens in")
@@ -44,12 +41,12 @@ def main() -> None:
     source, target = (_vocabulary(domain, arguments.size) for domain in (arguments.upstream, arguments.downstream))
     unseen = [entry for token in align(source, target).unseen if (entry := target.entries[token]) is not None]
     similar = SimilarCache(source, MAX_SIMILAR)
-    relations = [relation.name.lower().replace("_", " ") for relation in Relation]
-    print("  ".join([f"{'':16}", *(f"{name:>10}" for name in COLUMNS), *(f"{name:>16}" for name in relations)]))
-    _print_row("real", source, [SimulatedToken(entry) for entry in unseen], similar)
-    text = list(itertools.islice(_text(arguments.upstream), arguments.sentences))
-    for name, settings in WAYS.items():
-        _print_row(name, source, list(_simulated(source, target, settings, text)), similar)
+    sentences = min(QUICK, arguments.sentences) if arguments.quick else arguments.sentences
+    text = list(itertools.islice(_text(arguments.upstream), sentences))
+    with measurements(__doc__, arguments) as table:
+        _add(table, "real", source, [SimulatedToken(entry) for entry in unseen], similar)
+        for name, settings in WAYS.items():
+            _add(table, name, source, list(_simulated(source, target, settings, text)), similar)
 
 
 def _vocabulary(domain: str, size: int) -> Tokenizer:
@@ -57,10 +54,7 @@ def _vocabulary(domain: str, size: int) -> Tokenizer:
 
 
 def _text(domain: str) -> Iterator[str]:
-    folder = data_folder()
-    if folder is None:
-        raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds en-fr/{domain}.")
-    return lines(Path(folder) / "en-fr" / domain / "train.fr.gz")
+    return lines(real_text() / "en-fr" / domain / "train.fr.gz")
 
 
 def _simulated(
@@ -73,19 +67,21 @@ def _simulated(
         yield from (result.new[token - len(source)] for token in result.tokens if token >= len(source))
 
 
-def _print_row(name: str, source: Tokenizer, tokens: Sequence[SimulatedToken], cache: SimilarCache) -> None:
+def _add(
+    table: Measurements, name: str, source: Tokenizer, tokens: Sequence[SimulatedToken], cache: SimilarCache
+) -> None:
     similar = cache(tokens)
     kinds = np.bincount(similar.relations.numpy(), minlength=len(Relation))
-    numbers = {
-        "tokens": f"{len(tokens):,}",
-        "initial": f"{np.mean([token.entry.word_initial for token in tokens]):.1%}",
-        "characters": f"{np.mean([len(token.entry.surface) for token in tokens]):.2f}",
-        "subwords": f"{_mean_count(similar, range(Relation.PREFIX_HYPERWORD)):.2f}",
-        "hyperwords": f"{_mean_count(similar, range(Relation.PREFIX_HYPERWORD, len(Relation))):.2f}",
-        "known": f"{np.mean([token.entry in source.ids for token in tokens]):.1%}",
-    }
-    shares = [f"{count / kinds.sum():16.1%}" for count in kinds]
-    print("  ".join([f"{name:16}", *(f"{numbers[column]:>10}" for column in COLUMNS), *shares]))
+    table.add(
+        name,
+        tokens=len(tokens),
+        initial=float(np.mean([token.entry.word_initial for token in tokens])),
+        characters=float(np.mean([len(token.entry.surface) for token in tokens])),
+        subwords=_mean_count(similar, range(Relation.PREFIX_HYPERWORD)),
+        hyperwords=_mean_count(similar, range(Relation.PREFIX_HYPERWORD, len(Relation))),
+        known=float(np.mean([token.entry in source.ids for token in tokens])),
+        **{relation.name.lower(): float(kinds[relation] / kinds.sum()) for relation in Relation},
+    )
 
 
 def _mean_count(similar: RaggedSimilar, relations: range) -> float:

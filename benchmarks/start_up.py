@@ -8,7 +8,6 @@ is copied, and planned and run again. A wholly cached run waits for MLflow's imp
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
@@ -17,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from measurements import measurements, options
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SUBGRAFT = (sys.executable, "-m", "subgraft")
@@ -50,21 +51,22 @@ def cpu_seconds(command: tuple[str, ...], folder: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--home", type=Path)
     arguments = parser.parse_args()
     nothing = 0.0
-    with tempfile.TemporaryDirectory() as place:
+    repeats = 1 if arguments.quick else arguments.repeats
+    with measurements(__doc__, arguments) as table, tempfile.TemporaryDirectory() as place:
         folder, commands = Path(place), {**COMMANDS, "a worker, without a stage": WORKER, **WORKERS}
         if arguments.home:
             shutil.copytree(arguments.home, folder / "home")
             commands = {**commands, **CACHED}
         for name, command in commands.items():
             cpu_seconds(command, folder)  # the first writes bytecode
-            seconds = statistics.median(cpu_seconds(command, folder) for _ in range(arguments.repeats))
+            seconds = statistics.median(cpu_seconds(command, folder) for _ in range(repeats))
             nothing = nothing or seconds
-            print(f"{name:26} {seconds:6.2f} s of CPU, {seconds / nothing:6.1f} × an interpreter", flush=True)
+            table.add(name, CPU_seconds=seconds, times_an_interpreter=seconds / nothing)
 
 
 if __name__ == "__main__":

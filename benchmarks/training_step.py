@@ -8,7 +8,6 @@ variants take the same batches in turn, in one process with the environment of a
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from measurements import measurements, options
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
 from subgraft.execution.cluster import ENVIRONMENT
@@ -29,7 +29,7 @@ from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model
 
-WARMUP = 2
+WARMUP, QUICK = 2, 10_000
 
 
 class WholeLogitsLoss(Seq2SeqLoss):
@@ -65,15 +65,15 @@ VARIANTS = (
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sentences", type=int, default=40000)
-    options.add_argument("--steps", type=int, default=10)
-    options.add_argument("--threads", type=int, default=2)
-    given = options.parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--sentences", type=int, default=40000)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
     if not ENVIRONMENT.keys() <= os.environ.keys():  # glibc reads its part of it when a process starts
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ENVIRONMENT})
     torch.set_num_threads(given.threads)
-    bundle, examples = small_model(given.sentences)
+    bundle, examples = small_model(min(given.sentences, QUICK) if given.quick else given.sentences)
     data, settings = Seq2SeqData(examples, *bundle.padding), TrainingSettings(**preset("small")["pretrain"])
     batches = BatchPlan(data.lengths, settings.batch_size, seed=1).epoch(0)[: WARMUP + given.steps]
     steps = {variant: _step(variant, bundle.model, data, settings) for variant in VARIANTS}
@@ -84,9 +84,10 @@ def main() -> None:
             step(indices)
             seconds[variant].append(time.perf_counter() - started)
     ours = statistics.median(seconds[VARIANTS[0]][WARMUP:])
-    for variant in VARIANTS:
-        median = statistics.median(seconds[variant][WARMUP:])
-        print(f"{variant.name:38s} {median:.3f} s a step, x{median / ours:.2f}")
+    with measurements(__doc__, given) as table:
+        for variant in VARIANTS:
+            median = statistics.median(seconds[variant][WARMUP:])
+            table.add(variant.name, step_seconds=median, times_ours=median / ours)
 
 
 def _step(variant: Variant, model: nn.Module, data: Seq2SeqData, settings: TrainingSettings) -> Callable[..., None]:

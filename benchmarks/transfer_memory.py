@@ -6,7 +6,6 @@ pieces as in mBART-cc25, 32,000 downstream ones. Building them happens in anothe
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import multiprocessing
@@ -20,6 +19,7 @@ from pathlib import Path
 import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
+from measurements import measurements, options
 from subgraft.config.base import SideName
 from subgraft.config.initialiser_facts import INITIALISERS
 from subgraft.initialisers.methods import METHODS
@@ -32,10 +32,12 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 UPSTREAM_SIZE, DOWNSTREAM_SIZE = 250_027, 32_000
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "de_DE", "en_XX")
 GIBIBYTE = 2**30
+QUICK = 2  # layers of either side
+TOLD = "told.json"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     plain = [name for name in METHODS if not INITIALISERS[name].trained and not INITIALISERS[name].static]
     parser.add_argument("--method", choices=plain, default="avg")
@@ -43,8 +45,11 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        _in_a_process_of_its_own(_build, folder, arguments.precision)
+        _in_a_process_of_its_own(_build, folder, arguments.precision, QUICK if arguments.quick else None)
         _in_a_process_of_its_own(_transfer, folder, arguments.method, tuple(arguments.sides.split(",")))
+        before, peak, seconds = json.loads((folder / TOLD).read_text())
+    with measurements(__doc__, arguments) as table:
+        table.add(f"transfer by {arguments.method}", peak_GiB=peak, of_it_libraries=before, CPU_seconds=seconds)
 
 
 def _in_a_process_of_its_own(work: object, *arguments: object) -> None:
@@ -55,10 +60,12 @@ def _in_a_process_of_its_own(work: object, *arguments: object) -> None:
         raise SystemExit(process.exitcode)
 
 
-def _build(folder: Path, precision: str) -> None:
-    upstream = _tokenizer(UPSTREAM_SIZE, seed=1)
-    _tokenizer(DOWNSTREAM_SIZE, seed=2).save(folder / "vocabulary")
+def _build(folder: Path, precision: str, layers: int | None) -> None:
+    upstream = invented_tokenizer(UPSTREAM_SIZE, seed=1)
+    invented_tokenizer(DOWNSTREAM_SIZE, seed=2).save(folder / "vocabulary")
     config = MBartConfig(vocab_size=len(upstream), scale_embedding=True)
+    if layers is not None:
+        config.encoder_layers = config.decoder_layers = layers
     torch.set_default_dtype(torch.float32 if precision == "fp32" else torch.bfloat16)
     model = MBartForConditionalGeneration(config)
     (folder / "model").mkdir()
@@ -68,21 +75,21 @@ def _build(folder: Path, precision: str) -> None:
 
 
 def _transfer(folder: Path, method: str, sides: tuple[SideName, ...]) -> None:
-    before, started = _peak(), time.perf_counter()
+    before, started = _peak(), time.process_time()
     target = Tokenizer.load(folder / "vocabulary")
     (folder / "out").mkdir()
     reports = transfer(folder / "model", dict.fromkeys(sides, target), Method(method), folder / "out")
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     for side, report in reports.items():
         print(f"{side}: {report.size:,} tokens, {report.seen:,} seen, {report.unseen:,} unseen by {report.method}")
-    print(f"peak memory {_peak():.2f} GiB ({before:.2f} GiB of it the libraries), {seconds:.1f} s")
+    (folder / TOLD).write_text(json.dumps([before, _peak(), seconds]))
 
 
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIBIBYTE
 
 
-def _tokenizer(size: int, seed: int) -> Tokenizer:
+def invented_tokenizer(size: int, seed: int) -> Tokenizer:
     """A unigram vocabulary of so many pieces: special tokens, letters, then words and continuations of syllables."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = [*SPECIAL[:4], "▁", *letters]

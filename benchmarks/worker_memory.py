@@ -11,6 +11,7 @@ first worker, and by any other. Memory is a process's own: mapped files are shar
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import torch
 
+from measurements import measurements, options
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
@@ -40,26 +42,30 @@ from tatoeba import LANGUAGES, small_model
 
 CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 UNBOUNDED = {name: value for name, value in ENVIRONMENT.items() if name not in CACHES}
+QUICK = 30
 SETTINGS = {"as runs set them": ENVIRONMENT, "primitive caches unbounded": UNBOUNDED}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--batches", type=int, default=100)
-    options.add_argument("--text", action="store_true")
-    options.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    given = options.parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--text", action="store_true")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
     if given.alone:
         _train(given.batches)
         return
     if given.text:
         _compare_text()
         return
-    for name, environment in SETTINGS.items():
-        print(f"{name}:", flush=True)
-        command = [sys.executable, str(Path(__file__)), "--alone", "--batches", str(given.batches)]
-        inherited = {key: value for key, value in os.environ.items() if key not in CACHES}
-        subprocess.run(command, env=inherited | environment, check=True)
+    batches = QUICK if given.quick else given.batches
+    with measurements(__doc__, given) as table:
+        for name, environment in SETTINGS.items():
+            command = [sys.executable, str(Path(__file__)), "--alone", "--batches", str(batches)]
+            inherited = {key: value for key, value in os.environ.items() if key not in CACHES}
+            done = subprocess.run(command, env=inherited | environment, check=True, capture_output=True, text=True)
+            after = {f"GiB_after_{number}": peak for number, peak in json.loads(done.stdout.splitlines()[-1]).items()}
+            table.add(name, **after)
 
 
 def _train(batches: int) -> None:
@@ -68,13 +74,14 @@ def _train(batches: int) -> None:
     data, module = Seq2SeqData(examples, *bundle.padding), Seq2SeqLoss(bundle.model, 0.1)
     engine = PlainEngine(module, settings, torch.device("cpu"))
     module.train()
+    peaks: dict[int, float] = {}
     for number, indices in enumerate(BatchPlan(data.lengths, settings.batch_size, seed=1).epoch(0)[:batches], 1):
         batch = data.batch(indices, epoch=0)
         engine.accumulate(batch, {"loss": 1 / batch.counts["loss"]}, last=True)
         engine.step(1e-4)
         if number in (10, batches):
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-            print(f"  after {number} batches: {peak:.2f} GiB", flush=True)
+            peaks[number] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps(peaks))
 
 
 def _compare_text() -> None:

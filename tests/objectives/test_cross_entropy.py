@@ -49,3 +49,24 @@ def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
 def test_slices_grow_with_the_width_where_the_vocabulary_is_large() -> None:
     assert logit_slices.slice_rows(8_000, 256) == logit_slices.SLICE_ELEMENTS // 8_000
     assert logit_slices.slice_rows(250_027, 1024) == 256
+
+
+def test_slices_of_a_loss_are_as_they_were_below_a_large_vocabulary_and_never_small_above() -> None:
+    for vocabulary, width in ((8_000, 256), (64_000, 512), (99_999, 64)):
+        assert logit_slices.loss_slice_rows(vocabulary, width) == logit_slices.slice_rows(vocabulary, width)
+    assert logit_slices.loss_slice_rows(100_000, 64) == logit_slices.loss_slice_rows(250_027, 256) == 256
+    assert logit_slices.loss_slice_rows(250_027, 1024) == 1024
+
+
+@pytest.mark.parametrize("tokens", [0, 100, 600])
+def test_slices_of_a_large_vocabulary_give_what_whole_logits_give(tokens: int) -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(tokens, 8, requires_grad=True)
+    weight = torch.randn(logit_slices.LARGE_VOCABULARY, 8).mul_(0.2).requires_grad_()
+    labels = torch.randint(0, len(weight), (tokens,))
+    ours = linear_cross_entropy(hidden, weight, None, labels, 0.1)
+    whole = F.cross_entropy(hidden @ weight.T, labels, reduction="sum", label_smoothing=0.1)
+    assert ours.item() == pytest.approx(whole.item(), rel=1e-5)
+    given = (hidden, weight)
+    for found, right in zip(torch.autograd.grad(ours, given), torch.autograd.grad(whole, given), strict=True):
+        assert float((found - right).norm()) <= 1e-5 * float(right.norm())

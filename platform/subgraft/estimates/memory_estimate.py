@@ -14,7 +14,7 @@ from typing import Any
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import Precision
 from subgraft.models.families import Parameters, family_of
-from subgraft.objectives.logit_slices import slice_rows
+from subgraft.objectives.logit_slices import loss_slice_rows
 
 FP32 = 4
 MOMENTS = 2
@@ -85,5 +85,5 @@ def activation_bytes(model: Dimensions, tokens: int, precision: Precision, check
 
 def _loss_bytes(model: Dimensions, precision: Precision) -> int:
     """A slice of logits with its gradient; of the projection a copy in 16 bits, its gradient, and what a slice adds."""
-    table, rows = model.vocabulary * model.embeddings, slice_rows(model.vocabulary, model.embeddings)
+    table, rows = model.vocabulary * model.embeddings, loss_slice_rows(model.vocabulary, model.embeddings)
     return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))

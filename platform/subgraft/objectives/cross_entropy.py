@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from subgraft.objectives.logit_slices import slice_rows
+from subgraft.objectives.logit_slices import LARGE_VOCABULARY, loss_slice_rows
 
 # The summed loss of a slice of logits [n, V] by labels [n], and its gradient with respect to the logits, which it may
 # compute in their place.
@@ -58,10 +58,13 @@ class _LinearLoss(torch.autograd.Function):
         wanted = ctx.needs_input_grad[:3]
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         hidden_grad = torch.empty_like(hidden) if wanted[0] else None
-        weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
+        weight_grad: Tensor | None = None
+        large = len(weight) >= LARGE_VOCABULARY
+        if wanted[1] and not (large and len(labels)):
+            weight_grad = torch.zeros_like(weight, dtype=torch.float32)
         bias_grad = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wanted[2] else None
         matrix = weight.to(dtype)
-        rows = slice_rows(*weight.shape)
+        rows = loss_slice_rows(*weight.shape)
         for start in range(0, len(labels), rows):
             part = slice(start, start + rows)
             states = hidden[part].to(dtype)
@@ -75,7 +78,9 @@ class _LinearLoss(torch.autograd.Function):
             gradient = gradient.to(dtype)
             if hidden_grad is not None:
                 hidden_grad[part] = gradient @ matrix
-            if weight_grad is not None:
+            if large and wanted[1]:
+                weight_grad = _with_product(weight_grad, gradient, states)
+            elif weight_grad is not None:
                 weight_grad += gradient.T @ states
         ctx.save_for_backward(hidden_grad, weight_grad, bias_grad)
         return total
@@ -90,6 +95,16 @@ class _LinearLoss(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _with_product(total: Tensor | None, gradient: Tensor, states: Tensor) -> Tensor:
+    """A large table's gradient with a slice's part of it, [V, d] in fp32; one more tensor of that size only where the
+    product is of another type."""
+    if total is None:
+        return (gradient.T @ states).float()
+    if states.dtype == total.dtype:
+        return total.addmm_(gradient.T, states)
+    return total.add_(gradient.T @ states)
 
 
 def _loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
