@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from math import log
 from pathlib import Path
@@ -19,17 +20,19 @@ from subgraft.conditioning.given import Sourced
 from subgraft.config.conditioning import SourceName, VariantName
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.models import MarianSettings
 from subgraft.config.runtime import Runtime
 from subgraft.errors import UserError
 from subgraft.estimates.estimate import estimates
 from subgraft.execution.plan import make_plan
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_named
 from subgraft.objectives.conditioned import source_read
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
-from toys import english, german
+from toys import english, german, german_tokenizer, gpt2
 
 GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"
 LLAMA = "{family: llama, d_model: 16, layers: 1, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}"
@@ -45,6 +48,7 @@ SYSTEMS = """\
 - {name: pseudo-self-own, initialiser: mean, conditioning: pseudo-self}
 """
 LONGER = "{epochs: 40, max_steps: 80, batch_size: 800, learning_rate: 0.02, precision: fp32, dev_sentences: 6}"
+SMALL_MARIAN = MarianSettings(d_model=8, encoder_layers=1, decoder_layers=1, attention_heads=2, ffn_dim=8)
 READ = ("dark night:", "the sun:")
 
 
@@ -214,6 +218,33 @@ def test_a_source_that_leaves_no_room_for_a_target_is_told(tmp_path: Path) -> No
     systems = "[{name: ours, vocabulary: upstream, conditioning: prepend}]"
     with pytest.raises(UserError, match="the source takes all 256 positions"):
         finish(written_for(tmp_path, "text", systems=systems), "conditioning.max_length=300")
+
+
+def test_a_pretrained_encoder_reads_in_its_own_vocabulary(tmp_path: Path) -> None:
+    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
+    reading = f"{READING}pretrained_encoder: reader\n"
+    config = written_for(tmp_path, "text", systems=systems, conditioning=reading)
+    tokenizer = german_tokenizer()
+    Bundle(gpt2(), tokenizer, tokenizer).save(tmp_path / "reader")
+    with pytest.raises(UserError, match="has no encoder that can be taken out of it") as raised:
+        _ = Pipeline(load(config, Experiment), tmp_path).report
+    assert raised.value.where == "conditioning.pretrained_encoder: reader"
+    shutil.rmtree(tmp_path / "reader")
+    reader = family_named("marian").build(SMALL_MARIAN, tokenizer, tokenizer, seed=5)
+    Bundle(reader, tokenizer, tokenizer).save(tmp_path / "reader")
+    pipeline, store = finish(config)
+    finetune = pipeline.systems[0].finetune
+    begun, finished = (Bundle.load(store.path(step)) for step in (finetune.inputs["model"], finetune))
+    for name, weights in reader.get_encoder().state_dict().items():
+        assert torch.equal(begun.model.state_dict()[f"source.encoder.{name}"], weights)
+    table = "source.encoder.embed_tokens.weight"
+    assert not torch.equal(finished.model.state_dict()[table], begun.model.state_dict()[table])
+    assert finished.encoder.fingerprint == tokenizer.fingerprint != finished.decoder.fingerprint
+    moved = config.read_text().replace("pretrained_encoder: reader", "pretrained_encoder: elsewhere")
+    (tmp_path / "reader").rename(tmp_path / "elsewhere")
+    config.write_text(moved)
+    again = Pipeline(load(config, Experiment), tmp_path)
+    assert again.systems[0].finetune.fingerprint == finetune.fingerprint
 
 
 def test_a_store_says_which_source_a_model_reads(tmp_path: Path) -> None:

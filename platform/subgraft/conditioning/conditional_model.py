@@ -21,8 +21,10 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from subgraft.conditioning.source_encoders import (
     ClassEncoder,
     FeatureEncoder,
+    PretrainedTextEncoder,
     SourceEncoder,
     TextEncoder,
+    encoder_of,
     memory_mask,
 )
 from subgraft.conditioning.variant import Memory
@@ -31,6 +33,7 @@ from subgraft.config.conditioning import (
     ClassSourceSettings,
     ConditioningSettings,
     FeatureSourceSettings,
+    PretrainedTextSourceSettings,
     TextSourceSettings,
 )
 from subgraft.errors import UserError
@@ -168,6 +171,8 @@ def _encoder(
         return FeatureEncoder(source.features, width)
     if isinstance(source, TextSourceSettings):
         return TextEncoder(source.vocabulary, width, source.layers, source.attention_heads, source.dropout)
+    if isinstance(source, PretrainedTextSourceSettings):
+        return PretrainedTextEncoder(source.model, source.width, width)
     return _OwnTable(language_model)
 
 
@@ -180,10 +185,13 @@ def described(language_model: PreTrainedConfig, settings: ConditioningSettings) 
     return ConditionalConfig(language_model=own.to_dict(), conditioning=settings.model_dump(mode="json"), **ids)
 
 
-def conditioned(language_model: PreTrainedModel, settings: ConditioningSettings, seed: int) -> ConditionalModel:
+def conditioned(
+    language_model: PreTrainedModel, settings: ConditioningSettings, seed: int, reader: PreTrainedModel | None = None
+) -> ConditionalModel:
     """The language model with a source, in evaluation mode; what is new is a function of the seed alone.
 
-    The given model is left as it is. Raises UserError where it cannot bear the variant.
+    reader: the model whose encoder reads the source, where that is pretrained. Both models are left as they are. Raises
+    UserError where the language model cannot bear the variant.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -192,5 +200,7 @@ def conditioned(language_model: PreTrainedModel, settings: ConditioningSettings,
         found = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
         assert not found.unexpected_keys
         assert all("cross" in name for name in found.missing_keys)
+    if isinstance(model.source, PretrainedTextEncoder) and reader is not None:
+        model.source.encoder.load_state_dict(encoder_of(reader).state_dict())
     model.eval()
     return model

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from subgraft.conditioning.source_decoder import sinusoids
@@ -44,6 +46,36 @@ class TextEncoder(SourceEncoder):
         hidden = hidden & ~hidden.all(1, keepdim=True)
         encoded: Tensor = self.layers(embedded, src_key_padding_mask=hidden)
         return encoded
+
+
+class PretrainedTextEncoder(SourceEncoder):
+    """The encoder of a pretrained model over its token ids [B, S]; its states are mapped to the language model's width.
+
+    model: the config.json of the whole model, of a type that transformers knows.
+    """
+
+    def __init__(self, model: Mapping[str, Any], states: int, width: int) -> None:
+        super().__init__()
+        given = {name: value for name, value in model.items() if name != "model_type"}
+        config = AutoConfig.for_model(model["model_type"], **given)
+        build: Any = AutoModel
+        self.encoder = encoder_of(build.from_config(config))
+        if hasattr(self.encoder, "pooler"):  # which reads no state but the first
+            self.encoder.pooler = None
+        self.read = nn.Linear(states, width)
+        self.norm = nn.LayerNorm(width)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        # Where nothing is visible, all is, as above.
+        visible = mask | (mask == 0).all(1, keepdim=True)
+        encoded = self.encoder(input_ids=inputs, attention_mask=visible).last_hidden_state
+        rows: Tensor = self.norm(self.read(encoded))
+        return rows
+
+
+def encoder_of(model: PreTrainedModel) -> Any:
+    """The encoder of an encoder-decoder, or a model of one stack itself, without what it was pretrained by."""
+    return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
 
 
 class ClassEncoder(SourceEncoder):

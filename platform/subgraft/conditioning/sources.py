@@ -28,21 +28,30 @@ class Source(Protocol[Value_contra]):
 class TextSource:
     """Text as ids of its tokenizer, with the end behind it where the vocabulary has one.
 
-    max_length: the most tokens, the end included; the rest of a text is cut.
+    max_length: the most tokens, the end included; the rest of a text is cut.  around: ids of other special tokens than
+    the end, those before a text and those behind it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        around: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         end = tokenizer.special.get("eos")
-        self._ending = [] if end is None else [end]
-        self._room = None if max_length is None else max(0, max_length - len(self._ending))
+        self._beginning, self._ending = around or ((), () if end is None else (end,))
+        self._around = len(self._beginning) + len(self._ending)
+        self._room = None if max_length is None else max(0, max_length - self._around)
 
     def encode(self, values: Sequence[str]) -> Sequence[np.ndarray]:
         sequences = encode(values, self.tokenizer).sequences
         kept = sequences if self._room is None else sequences.cut(self._room)
-        return Made(
-            kept.lengths + len(self._ending), lambda place: np.array([*kept[place], *self._ending], dtype=np.int64)
-        )
+
+        def made(place: int) -> np.ndarray:
+            return np.array([*self._beginning, *kept[place], *self._ending], dtype=np.int64)
+
+        return Made(kept.lengths + self._around, made)
 
 
 class ClassSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -68,6 +68,27 @@ class TextSourceSettings(EncoderSettings):
     max_length: SourceLength = 256
 
 
+class PretrainedTextSourceSettings(Settings):
+    """Text, through the encoder of a model that was pretrained, in that model's own vocabulary.
+
+    model: its config.json.
+    width: of its states.
+    parameters: how many its encoder has, its table of embeddings included.
+    fixed: how many of them are trained by nobody, as positions of sinusoids.
+    beginning, ending: ids of the special tokens around a text.
+    max_length: the most tokens that are read, those included; the rest of a text is cut.
+    """
+
+    kind: Literal["pretrained-text"] = "pretrained-text"
+    model: dict[str, Any]
+    width: Width
+    parameters: Annotated[int, Field(ge=1)]
+    fixed: Annotated[int, Field(ge=0, exclude_if=lambda given: not given)] = 0
+    beginning: tuple[int, ...] = ()
+    ending: tuple[int, ...] = ()
+    max_length: SourceLength = 256
+
+
 class OwnTextSourceSettings(Settings):
     """Text in the language model's own vocabulary, by its own table, without an encoder: for `prepend`.
 
@@ -103,7 +124,11 @@ class FeatureSourceSettings(Settings):
 
 
 SourceSettings: TypeAlias = Annotated[
-    TextSourceSettings | OwnTextSourceSettings | ClassSourceSettings | FeatureSourceSettings,
+    TextSourceSettings
+    | PretrainedTextSourceSettings
+    | OwnTextSourceSettings
+    | ClassSourceSettings
+    | FeatureSourceSettings,
     Field(discriminator="kind"),
 ]
 
@@ -114,6 +139,8 @@ class ReadingSettings(Settings):
     vectors: how many rows a class has. Dropout of attention takes the whole of a source that has but one.
     decoder: of simple-fusion and representation, the decoder that reads the source.
     encoder: what reads a text. Only prepend has none: it reads in the language model's own vocabulary.
+    pretrained_encoder: a model whose encoder reads a text in its place, in that model's own vocabulary, and is trained
+    further with the rest: a directory, or a hub id.
     vocabulary: that a text is read in, learnt on the task's sources, the same for every system.
     max_length: the most tokens of a text that are read; the rest is cut.
     """
@@ -121,6 +148,7 @@ class ReadingSettings(Settings):
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1
     decoder: StackSettings = StackSettings()
     encoder: EncoderSettings = Field(default=EncoderSettings(), exclude_if=lambda given: given == EncoderSettings())
+    pretrained_encoder: str | None = Field(default=None, exclude_if=lambda given: given is None)
     vocabulary: VocabularySettings = Field(
         default=VocabularySettings(), exclude_if=lambda given: given == VocabularySettings()
     )

@@ -15,6 +15,10 @@ def require_conditioned_systems(experiment: Comparison) -> None:
     if given and source is None:
         tasks = " or ".join(f"`task: {name}`" for name in tasks_with("source"))
         raise ValueError(f"system {given[0].name}: conditioning is on a source, which {tasks} has")
+    if experiment.conditioning.pretrained_encoder is not None and source != "text":
+        raise ValueError(
+            f"conditioning.pretrained_encoder reads text, which {experiment.task} does not give: leave it out"
+        )
     _require_measurable(experiment)
     if given and experiment.runtime.activation_checkpointing:
         raise ValueError(

@@ -22,7 +22,7 @@ from subgraft.models.parameter_count import (
     with_source,
     with_vocabularies,
 )
-from subgraft.models.source_settings import conditioning_settings
+from subgraft.models.source_settings import conditioning_settings, pretrained_source
 from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
 from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
 from subgraft.recipes.vocabulary import VocabularyRecipe
@@ -53,7 +53,9 @@ def model_config(store: Store, step: Step) -> Config:
             return with_vocabularies(model_config(store, step.inputs["model"]), new)
         case WithSource(variant, source, settings):
             size = vocabulary_size(store, step, "encoder") if "encoder" in step.inputs else 1
-            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size)
+            given = step.inputs.get("reader")
+            reader = pretrained_source(model_config(store, given), settings.max_length) if given else None
+            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader)
             return with_source(model_config(store, step.inputs["model"]), conditioning)
         case Unchanged():
             return model_config(store, step.inputs["model"])

@@ -161,6 +161,8 @@ def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | Non
     own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
     if own is not None:
         return Tokenizer.load(store.path(own)) if store.find(own) is not None else None
+    if side == "encoder" and "reader" in step.inputs:
+        return known_tokenizer(store, step.inputs["reader"], side)
     change = step.recipe.model_change
     if isinstance(change, TakenOver):
         return load_tokenizers(change.checkpoint).get(side)

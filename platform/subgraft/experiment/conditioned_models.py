@@ -5,7 +5,11 @@ from __future__ import annotations
 from subgraft import stages
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
-from subgraft.experiment.beginnings import Beginnings
+from subgraft.errors import UserError
+from subgraft.experiment.beginnings import Beginnings, taken_over
+from subgraft.models.hub import read_config, require_model
+from subgraft.models.source_settings import pretrained_source
+from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.condition import ConditionRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.step import Step
@@ -21,12 +25,26 @@ def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: S
     experiment = beginnings.experiment
     source = TASKS[experiment.task].source
     assert source is not None  # config.conditioning_agreement has seen to it
-    recipe = ConditionRecipe(variant=system.conditioning, settings=experiment.conditioning, seed=seed, source=source)
+    # Where a pretrained encoder lies is no part of what it is.
+    settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
+    recipe = ConditionRecipe(variant=system.conditioning, settings=settings, seed=seed, source=source)
     inputs = {"model": model, "corpus": beginnings.downstream_corpus}
     if source == "text" and system.conditioning != "prepend":
-        inputs["encoder"] = source_vocabulary(beginnings)
+        named = experiment.conditioning.pretrained_encoder
+        inputs |= {"reader": reader(beginnings, named)} if named else {"encoder": source_vocabulary(beginnings)}
     labels = {"system": system.name, "seed": str(seed)}
     return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, inputs, labels)
+
+
+def reader(beginnings: Beginnings, named: str) -> Step[CheckpointRecipe]:
+    """The model whose encoder reads the task's sources. Raises UserError for one that has none to lend."""
+    where, model = "conditioning.pretrained_encoder", beginnings.model_named(named)
+    directory = require_model(model)
+    try:
+        pretrained_source(read_config(directory), beginnings.experiment.conditioning.max_length)
+    except UserError as error:
+        raise UserError(error.what, where=f"{where}: {named}", hint=error.hint) from None
+    return taken_over(f"checkpoint {named}", model, directory)
 
 
 def source_vocabulary(beginnings: Beginnings) -> Step[VocabularyRecipe]:

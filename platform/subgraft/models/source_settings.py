@@ -7,12 +7,16 @@ from subgraft.config.conditioning import (
     ConditioningSettings,
     FeatureSourceSettings,
     OwnTextSourceSettings,
+    PretrainedTextSourceSettings,
     ReadingSettings,
     SourceName,
     SourceSettings,
     TextSourceSettings,
     VariantName,
 )
+from subgraft.errors import UserError
+from subgraft.models.families import Config, SequenceFormat, family_of
+from subgraft.models.parameter_count import Parameters, count_parameters
 from subgraft.text.classes import class_labels
 from subgraft.text.corpus import Corpus
 from subgraft.text.features import features_of
@@ -22,10 +26,18 @@ _CLASSES, _FEATURES = ("", " "), 64
 
 
 def conditioning_settings(
-    variant: VariantName, source: SourceName, settings: ReadingSettings, corpus: Corpus | None, vocabulary: int
+    variant: VariantName,
+    source: SourceName,
+    settings: ReadingSettings,
+    corpus: Corpus | None,
+    vocabulary: int,
+    reader: PretrainedTextSourceSettings | None = None,
 ) -> ConditioningSettings:
-    """corpus: the task's, where it is there already.  vocabulary: how many tokens a text's tokenizer has."""
-    given = _source(variant, source, settings, corpus, vocabulary)
+    """corpus: the task's, where it is there already.  vocabulary: how many tokens a text's tokenizer has.
+
+    reader: what is read by a pretrained encoder, where there is one.
+    """
+    given = reader or _source(variant, source, settings, corpus, vocabulary)
     return ConditioningSettings(variant=variant, source=given, decoder=settings.decoder)
 
 
@@ -41,6 +53,34 @@ def _source(
         return OwnTextSourceSettings(max_length=settings.max_length)
     encoder = settings.encoder.model_dump()
     return TextSourceSettings(vocabulary=vocabulary, max_length=settings.max_length, **encoder)
+
+
+def pretrained_source(
+    config: Config, max_length: int, form: SequenceFormat | None = None, parameters: Parameters | None = None
+) -> PretrainedTextSourceSettings:
+    """A text as the encoder of a model reads it, whose config.json this is.
+
+    form: what stands around a text.  parameters: of the encoder; where it is not loaded yet, its share of the layers.
+    Raises UserError where the model has no encoder, or is none of transformers' own.
+    """
+    family = family_of(config)
+    if "encoder" not in family.sides or not family.lends_encoder:
+        hint = "Take an encoder-decoder, or an encoder, of a type that transformers knows."
+        raise UserError(f"a {family.model_type} model has no encoder that can be taken out of it", hint=hint)
+    if parameters is None:
+        own, other = (family.layers(config, side) for side in ("encoder", "decoder"))
+        share = count_parameters(config).total * own // max(1, own + other)
+        parameters = Parameters(share, share)
+    limit = family.position_limit(config) or max_length
+    return PretrainedTextSourceSettings(
+        model=dict(config),
+        width=family.width(config),
+        parameters=parameters.total,
+        fixed=parameters.total - parameters.trained,
+        max_length=min(max_length, limit),
+        beginning=form.source_beginning if form else (),
+        ending=form.source_ending if form else (),
+    )
 
 
 def _features(corpus: Corpus, variant: VariantName) -> FeatureSourceSettings:

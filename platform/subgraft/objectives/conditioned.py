@@ -164,4 +164,6 @@ def source_read(bundle: Bundle) -> Source[Any]:
         return ClassSource(settings.classes)
     if settings.kind == "features":
         return FeatureSource(settings.features, settings.rows)
+    if settings.kind == "pretrained-text":
+        return TextSource(bundle.encoder, settings.max_length, (settings.beginning, settings.ending))
     return TextSource(bundle.decoder if settings.kind == "own-text" else bundle.encoder, settings.max_length)

@@ -11,7 +11,8 @@ from subgraft.recipes.recipe import Recipe, WithSource
 class ConditionRecipe(Recipe):
     """seed: of the weights that are new.  source: what is read of the input `corpus`, whose classes are known by it.
 
-    It is left out of the fingerprint where it is a class. A text is read in the vocabulary that is the input `encoder`.
+    It is left out of the fingerprint where it is a class. A text is read in the vocabulary that is the input `encoder`,
+    or by the encoder of the model that is the input `reader`, and in its vocabulary.
     """
 
     variant: VariantName

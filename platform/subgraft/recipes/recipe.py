@@ -40,7 +40,7 @@ class WithVocabularies:
 class WithSource:
     """The language model that is the step's input `model`, with a source such as its input `corpus` has.
 
-    A text is read in the vocabulary that is its input `encoder`.
+    A text is read in the vocabulary that is its input `encoder`, or by the model that is its input `reader`.
     """
 
     variant: VariantName

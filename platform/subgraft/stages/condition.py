@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.conditioning.conditional_model import conditioned
+from subgraft.conditioning.source_encoders import encoder_of
+from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.errors import UserError
 from subgraft.models.bundle import Bundle
-from subgraft.models.source_settings import conditioning_settings
+from subgraft.models.parameter_count import Parameters
+from subgraft.models.source_settings import conditioning_settings, pretrained_source
 from subgraft.recipes.condition import ConditionRecipe
 from subgraft.stages.context import Context, Json
 from subgraft.text.corpus import Corpus
@@ -19,14 +22,24 @@ def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context:
     """Raises UserError where a source that stands before the target leaves it no position."""
     del context
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
-    reads = Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
-    settings = conditioning_settings(recipe.variant, recipe.source, recipe.settings, corpus, len(reads))
-    made = Bundle(conditioned(bundle.model, settings, recipe.seed), reads, bundle.decoder)
+    reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
+    reads = reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
+    pretrained = _read_by(reader, recipe.settings.max_length) if reader else None
+    settings = conditioning_settings(recipe.variant, recipe.source, recipe.settings, corpus, len(reads), pretrained)
+    model = conditioned(bundle.model, settings, recipe.seed, reader.model if reader else None)
+    made = Bundle(model, reads, bundle.decoder)
     if made.max_positions < 2:
         hint = "Give a model of more positions, or read less of a source (conditioning.max_length)."
         raise UserError(f"the source takes all {bundle.max_positions} positions of the model", hint=hint)
     made.save(out)
-    new = made.model.num_parameters() - bundle.model.num_parameters()
+    new = model.num_parameters() - bundle.model.num_parameters()
     source = settings.source
     read = {"classes": list(source.classes)} if source.kind == "class" else {"source": source.model_dump(mode="json")}
-    return {"parameters": made.model.num_parameters(), "new_parameters": new, **read}
+    return {"parameters": model.num_parameters(), "new_parameters": new, **read}
+
+
+def _read_by(reader: Bundle, max_length: int) -> PretrainedTextSourceSettings:
+    """Raises UserError for a model that marks languages: no language is told to a source."""
+    encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
+    parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
+    return pretrained_source(config, max_length, reader.sequence_format(None), parameters)

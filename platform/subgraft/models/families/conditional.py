@@ -75,7 +75,9 @@ class Conditional(DecoderAlone):
 
     def body_parameters(self, config: Config) -> Parameters:
         body, new = _stack(config).body_parameters(_own(config)), self._new(config)
-        return Parameters(body.total + new, new if _frozen(config) else body.trained + new)
+        source = _settings(config).source
+        trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
+        return Parameters(body.total + new, trained if _frozen(config) else body.trained + trained)
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
         """Where the language model is frozen, its tables are too."""
@@ -195,6 +197,8 @@ def _of_source(settings: ConditioningSettings, width: int) -> int:
         return len(source.classes) * source.vectors * width
     if source.kind == "features":
         return counting.linear(source.features, width) + counting.norm(width)
+    if source.kind == "pretrained-text":
+        return source.parameters + counting.linear(source.width, width) + counting.norm(width)
     if source.kind == "text":
         layers = source.layers * counting.encoder_layer(width, 4 * width)
         return source.vocabulary * width + layers + counting.norm(width)

@@ -39,6 +39,7 @@ class Family(ABC):
     one_table: whether encoder and decoder cannot have vocabularies of their own.
     attends_to_source: whether the layers of a decoder alone have a place for attention to a source.
     has_source: whether its models read a source that is no text of theirs.
+    lends_encoder: whether its encoder, where it has one, can stand in another model: it is one of transformers' own.
     transposed: whether the weights of its projections are [inputs, outputs], where others' are [outputs, inputs].
     absent_weights: beginnings of the names of weights that a checkpoint need not have, since nothing reads them.
     """
@@ -50,6 +51,7 @@ class Family(ABC):
     one_table: ClassVar[bool] = False
     attends_to_source: ClassVar[bool] = False
     has_source: ClassVar[bool] = False
+    lends_encoder: ClassVar[bool] = True
     transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()
 

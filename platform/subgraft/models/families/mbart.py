@@ -106,6 +106,7 @@ class SplitMBart(MBart):
     """The class of `split_mbart.py`, a copy of which lies beside the weights."""
 
     model_type = "split_mbart"
+    lends_encoder = False
 
     def has_shared_table(self, config: Config) -> bool:
         return False
@@ -126,6 +127,7 @@ class FactorisedMBart(MBart):
     """The class of `factorised_mbart.py`, a copy of which lies beside the weights: tables are narrower than states."""
 
     model_type = "factorised_mbart"
+    lends_encoder = False
     apart: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
     table_of_its_own = False
 
