@@ -92,7 +92,6 @@ def ways(neighbours: int, rebuild_every: int, drawn: int) -> dict[str, Way]:
         "nearest, half": Way(sampling=nearest, half=True),
         "nearest and drawn": Way(sampling=mended),
         "uniform": Way(sampling=UniformTargets(drawn=drawn)),
-        "uniform, weighted": Way(sampling=UniformTargets(drawn=drawn, weighted=True)),
         "noise-contrastive": Way(sampling=NoiseContrastive(drawn=drawn)),
         "nearest and drawn, half": Way(sampling=mended, half=True),
     }

@@ -32,12 +32,10 @@ class UniformTargets(Settings):
 
     kind: which sampling it is.
     drawn: how many.
-    weighted: each that is drawn counts for as many as are there for one that is; the targets count for themselves.
     """
 
     kind: Literal["uniform"] = "uniform"
     drawn: Count = 10_000
-    weighted: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
 class NoiseContrastive(Settings):

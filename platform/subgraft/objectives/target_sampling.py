@@ -188,11 +188,8 @@ class UniformSampling(TargetSampling):
     def __init__(self, settings: UniformTargets | NoiseContrastive, model: PreTrainedModel, seed: int) -> None:
         super().__init__(model, seed)
         self._drawn = min(settings.drawn, self._vocabulary)
-        self._weighted = isinstance(settings, UniformTargets) and settings.weighted
 
     def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
-        if self._weighted:
-            return self._beside_drawn(batch, targets, self._drawn, rng)
         return SampledBatch(batch, (targets | self._draw(rng)).nonzero().flatten())
 
     def _draw(self, rng: np.random.Generator) -> Tensor:
