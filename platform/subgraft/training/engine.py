@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
 from subgraft.models.precision import autocast
+from subgraft.training.gradient_sums import GradientSums
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.row_updates import RowUpdates
@@ -84,15 +85,6 @@ def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: 
     return dict(zip(names, tensor.tolist(), strict=True))
 
 
-def used_anywhere(used: Sequence[bool], engine: Engine) -> list[bool]:
-    """Of each of some things, whether any worker used it."""
-    if engine.world == 1:
-        return list(used)
-    flags = torch.tensor(used, dtype=torch.int32, device=engine.device)
-    dist.all_reduce(flags, op=dist.ReduceOp.MAX)
-    return [bool(flag) for flag in flags.tolist()]
-
-
 def recompute_activations(model: nn.Module) -> None:
     """Let a transformers model drop its layers' activations and compute them again in the backward pass."""
     model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
@@ -120,20 +112,21 @@ class PlainEngine:
         rates = rates or ParameterRates()
         rates.freeze()
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._sums = GradientSums(list(self._named.values())) if self.world > 1 else None
         self._moments = OPTIMIZERS[settings.optimizer].moments
         self._optimizer = make_optimizer(settings, rates.groups(module))
         self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
-        del last
         with autocast(self.device, self._settings.precision):
             sums = self._module(batch)
-        torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
+        with self._sums.sending() if last and self._sums else nullcontext():
+            torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
         return {name: float(value.detach()) for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:
-        if self.world > 1:
-            self._sum_gradients()
+        if self._sums:
+            self._sums.wait()
         if self._settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self._named.values(), self._settings.clip_norm)
         for group in self._optimizer.param_groups:
@@ -156,15 +149,6 @@ class PlainEngine:
         for _ in range(times):
             self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
         self._optimizer.zero_grad(set_to_none=True)
-
-    def _sum_gradients(self) -> None:
-        """Parameters that no worker used, as heads of other objectives, get no gradient at all, as on one worker."""
-        parameters = list(self._named.values())
-        used = used_anywhere([parameter.grad is not None for parameter in parameters], self)
-        for parameter in (parameter for parameter, by_any in zip(parameters, used, strict=True) if by_any):
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            dist.all_reduce(parameter.grad)
 
     def state(self) -> dict[str, Tensor]:
         tensors = {f"parameter.{name}": p.detach() for name, p in self._named.items()}

@@ -1,0 +1,103 @@
+"""Gradients summed over workers, in buckets that travel while the backward pass computes others (Li et al., VLDB 2020).
+
+PyTorch's DistributedDataParallel does this for means over workers, and of a module that it wraps. Here losses are
+normalised by global counts, so that gradients are to be added, and what no worker has used is to have no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+# Bytes, as in PyTorch: large enough for the network to be used well, small enough for the first to leave early.
+BUCKET_BYTES = 25 << 20
+
+
+@dataclass(eq=False)
+class _Bucket:
+    """Parameters of one type whose gradients travel together.  missing: how many of them are not ready."""
+
+    parameters: list[nn.Parameter] = field(default_factory=list)
+    missing: int = 0
+
+    def send(self) -> dist.Work:
+        """Put the gradients into one array, where they stay, and begin to add up the arrays of all workers."""
+        pieces = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        flat = torch.cat([piece.reshape(-1) for piece in pieces])
+        parts = torch.split(flat, [p.numel() for p in self.parameters])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+        work: dist.Work = dist.all_reduce(flat, async_op=True)
+        return work
+
+
+class GradientSums:
+    """Of the trained parameters of a module, the same in the same order on every worker."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self._parameters = list(parameters)
+        self._buckets = _buckets(self._parameters)
+        self._place = {parameter: at for at, bucket in enumerate(self._buckets) for parameter in bucket.parameters}
+        self._sent = len(self._buckets)  # nothing is to be sent
+        self._used: set[nn.Parameter] = set()
+        self._on_the_way: list[dist.Work] = []
+        self._flags = torch.zeros(0)
+        for parameter in self._parameters:
+            parameter.register_post_accumulate_grad_hook(self._ready)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Around the last backward pass before a step: what is ready is sent, and in the end everything is."""
+        self._used = {parameter for parameter in self._parameters if parameter.grad is not None}
+        for bucket in self._buckets:
+            bucket.missing = len(bucket.parameters)
+        self._sent = 0
+        yield
+        # All of it now, before anybody adds up anything else: workers add up things in one order.
+        while self._sent < len(self._buckets):
+            self._send_next()
+        flags = [parameter in self._used for parameter in self._parameters]
+        self._flags = torch.tensor(flags, dtype=torch.int32, device=self._parameters[0].device)
+        self._on_the_way.append(dist.all_reduce(self._flags, op=dist.ReduceOp.MAX, async_op=True))
+
+    def wait(self) -> None:
+        """Until the sums are there. Parameters that no worker used get no gradient at all, as on one worker."""
+        for work in self._on_the_way:
+            work.wait()
+        self._on_the_way.clear()
+        for parameter, used in zip(self._parameters, self._flags.tolist(), strict=True):
+            if not used:
+                parameter.grad = None
+
+    def _ready(self, parameter: Tensor) -> None:
+        """Called by the backward pass when a gradient is whole; buckets leave in their order on every worker."""
+        if self._sent == len(self._buckets):
+            return
+        assert isinstance(parameter, nn.Parameter)
+        self._used.add(parameter)
+        self._buckets[self._place[parameter]].missing -= 1
+        while self._sent < len(self._buckets) and not self._buckets[self._sent].missing:
+            self._send_next()
+
+    def _send_next(self) -> None:
+        self._on_the_way.append(self._buckets[self._sent].send())
+        self._sent += 1
+
+
+def _buckets(parameters: Sequence[nn.Parameter]) -> list[_Bucket]:
+    """The last parameters come first: the backward pass begins with them."""
+    buckets: list[_Bucket] = []
+    room = 0
+    for parameter in reversed(parameters):
+        size = parameter.numel() * parameter.element_size()
+        if not buckets or size > room or buckets[-1].parameters[0].dtype != parameter.dtype:
+            buckets.append(_Bucket())
+            room = BUCKET_BYTES
+        buckets[-1].parameters.append(parameter)
+        room -= size
+    return buckets
