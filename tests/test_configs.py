@@ -91,7 +91,16 @@ def test_what_knows_a_source_is_compared_with_what_does_not(name: str) -> None:
     assert {system.vocabulary for system in experiment.systems} == {"upstream", "downstream"}
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {*WITH_SOURCE, "domain-text.yaml", *TRANSFERRED}))
+def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compared_with() -> None:
+    few, ways = (load(CONFIGS / f"{name}.yaml", Experiment) for name in ("few-examples", "conditioning"))
+    for group in ("corpora", "cleaning", "upstream", "downstream", "model", "pretrain"):
+        assert getattr(few, group) == getattr(ways, group), "the store has it already"
+    assert few.finetune.pairs_drawn and few.finetune.patience and len(few.seeds) == 8
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(NAMES) - {*WITH_SOURCE, "few-examples.yaml", "domain-text.yaml", *TRANSFERRED})
+)
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)
     systems = {system.name: system for system in experiment.systems}

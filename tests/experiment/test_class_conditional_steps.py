@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import random
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
-from small_experiments import finish, tiny
+from small_classes import GPT2, classed
+from small_experiments import finish, finish_steps
 from subgraft.api.outputs import generate
 from subgraft.conditioning.sources import ClassSource
 from subgraft.config.conditioning import VariantName
@@ -27,50 +30,13 @@ from subgraft.exporting.transformers import export_transformers
 from subgraft.inference.write_text import Writer
 from subgraft.models.bundle import Bundle
 from subgraft.reporting.main_table import MainTable
+from subgraft.search.results import TrialResult, best
+from subgraft.search.space import grid, searched, template, trial_steps
 from subgraft.store.store import Store
 from toys import german, german_tokenizer, llama
 
-GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"
 LLAMA = "{family: llama, d_model: 16, layers: 1, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}"
 FINETUNE = "{epochs: 1, max_steps: 4, max_length: 30, batch_size: 500, precision: fp32, dev_sentences: 2}"
-SYSTEMS = """\
-- {name: unconditional, vocabulary: upstream}
-- {name: pseudo-self, vocabulary: upstream, conditioning: pseudo-self}
-- {name: pseudo-self-own, initialiser: mean, conditioning: pseudo-self}
-"""
-
-
-def classed(place: Path, shape: str = GPT2, shuffled: bool = False, **sections: str) -> Path:
-    """The configuration in a file, beside it plain text, and text of two classes that has the class in its words.
-
-    shuffled: whether labels are those of other lines.
-    """
-    given = {
-        "task": "class-conditional",
-        "languages": "{source: de, target: de}",
-        "corpora": "{upstream: {folder: upstream}, downstream: {records: {folder: downstream, fields: "
-        "{text: {language: de}, label: {kind: label}}}}}",
-        "upstream": "{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
-        "model": shape,
-        "conditioning": "{vectors: 2, decoder: {d_model: 8, layers: 1, attention_heads: 2, dropout: 0.0}}",
-        "pretrain": "{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
-        "systems": SYSTEMS,
-    }
-    (place / "upstream").mkdir()
-    (place / "downstream").mkdir()
-    for split, size in (("train", 120), ("dev", 6), ("test", 6)):
-        (place / "upstream" / f"{split}.de").write_text("".join(f"{line}\n" for line in german(size, 1)))
-        records = [
-            {"label": ("bad", "good")[number % 2], "text": ("nicht " if number % 2 == 0 else "gut ") + line}
-            for number, line in enumerate(german(size, 2))
-        ]
-        if shuffled and split == "train":
-            labels = random.Random(1).sample([record["label"] for record in records], len(records))
-            records = [record | {"label": label} for record, label in zip(records, labels, strict=True)]
-        lines = "".join(json.dumps(record) + "\n" for record in records)
-        (place / "downstream" / f"{split}.jsonl").write_text(lines)
-    (place / "config.yaml").write_text(tiny(**given | sections))
-    return place / "config.yaml"
 
 
 def _evaluation(store: Store, steps: object) -> dict[str, Any]:
@@ -121,14 +87,45 @@ def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: 
 
 def test_labels_of_other_lines_teach_a_model_nothing_of_the_class(tmp_path: Path) -> None:
     finetune = "{epochs: 40, max_steps: 150, batch_size: 800, learning_rate: 0.01, precision: fp32, dev_sentences: 6}"
-    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
-    effects = []
-    for shuffled in (False, True):
-        (place := tmp_path / str(shuffled)).mkdir()
-        pipeline, store = finish(classed(place, shuffled=shuffled, systems=systems, finetune=finetune))
-        found = _evaluation(store, pipeline.systems[0])
-        effects.append(found["bits_per_character_of_another_class"] - found["bits_per_character"])
+    systems = (
+        "[{name: ours, vocabulary: upstream, conditioning: pseudo-self},"
+        " {name: shuffled, vocabulary: upstream, conditioning: pseudo-self, shuffled_sources: true}]"
+    )
+    pipeline, store = finish(classed(tmp_path, systems=systems, finetune=finetune))
+    found = [_evaluation(store, steps) for steps in pipeline.systems]
+    effects = [each["bits_per_character_of_another_class"] - each["bits_per_character"] for each in found]
     assert effects[0] > 0.005 and abs(effects[1]) < effects[0] / 4
+    assert found[1]["classifier_accuracy"] == 1.0, "what judges has read the labels as they are"
+
+
+def test_learning_rates_are_searched_on_dev_by_bits_per_character(tmp_path: Path) -> None:
+    search = (
+        "{systems: [ours, scratch], space: {learning_rate: [1.0e-2, 1.0e-9]}, sampler: grid,"
+        " objectives: [dev_bits_per_character], asha: null}"
+    )
+    systems = (
+        "[{name: ours, vocabulary: upstream, conditioning: pseudo-self},"
+        " {name: scratch, vocabulary: upstream, conditioning: none}]"
+    )
+    finetune = "{epochs: 1, max_steps: 8, batch_size: 500, learning_rate: 0.01, precision: fp32, dev_sentences: 6}"
+    config = classed(tmp_path, systems=systems, search=search, finetune=finetune)
+    whole, store = finish(config)
+    experiment = load(config, Experiment)
+    assert experiment.search is not None
+    for search_of_one in experiment.search.each_system():
+        each = Pipeline(experiment.model_copy(update={"search": search_of_one}), tmp_path)
+        values = grid(searched(each).space, template(each))
+        trials = [TrialResult(number, given, "finished") for number, given in enumerate(values, 1)]
+        done = []
+        for trial in trials:
+            steps = trial_steps(each, trial)
+            finish_steps(steps.targets, tmp_path)
+            done.append(replace(trial, objectives=steps.objectives(store)))
+        (chosen,) = best(done, searched(each).objectives)
+        assert chosen.values == {"learning_rate": 0.01}, "less is better"
+        assert not any(step.stage.name == "evaluate" for trial in trials for step in trial_steps(each, trial).targets)
+        own = next(steps for steps in whole.systems if steps.system.name == template(each).name)
+        assert trial_steps(each, chosen).finetune.fingerprint == own.finetune.fingerprint, "a run has it"
 
 
 def _by_hand(bundle: Bundle, lines: list[dict[str, str]], conditioned: bool) -> float:
@@ -190,7 +187,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
     Bundle(llama(), german_tokenizer(), german_tokenizer()).save(tmp_path / "llama")
     given = {"upstream": "{checkpoint: llama, objectives: [{kind: causal}]}", "finetune": FINETUNE}
     systems = "[{name: ours, vocabulary: upstream, conditioning: %s}]"
-    config = classed(tmp_path, GPT2, False, systems=systems % "cross-attention", **given)
+    config = classed(tmp_path, GPT2, systems=systems % "cross-attention", **given)
     with pytest.raises(UserError, match="no place for attention to a source"):
         _ = Pipeline(load(config, Experiment), tmp_path).report
     pipeline = Pipeline(load(config, Experiment, ["systems.0.conditioning=pseudo-self"]), tmp_path)
@@ -210,6 +207,18 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
             "conditioning none needs a model.family whose layers have a place for attention",
         ),
         ({"runtime": "{activation_checkpointing: true}"}, "would lose their source"),
+        (
+            {"systems": "[{name: a, vocabulary: upstream, shuffled_sources: true}]"},
+            "system a: shuffled_sources is of what `conditioning` has it read",
+        ),
+        ({"finetune": FINETUNE.replace("{", "{shuffled_sources: true, ")}, "finetune.shuffled_sources: say"),
+        (
+            {
+                "search": "{system: pseudo-self, space: {learning_rate: [0.1]}, sampler: grid, asha: null,"
+                " objectives: [sentences_per_second]}"
+            },
+            "of class-conditional a search measures dev_bits_per_character alone",
+        ),
         ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind label"),
         (
             {"task": "continuation", "systems": "[{name: a, vocabulary: upstream}]", "evaluation": "{draw: {}}"},
@@ -218,7 +227,32 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
     ],
 )
 def test_what_does_not_go_together_is_refused(sections: dict[str, str], told: str, tmp_path: Path) -> None:
-    config = classed(tmp_path, sections.pop("model", GPT2), False, **sections)
+    config = classed(tmp_path, sections.pop("model", GPT2), **sections)
     with pytest.raises(UserError) as raised:
         _ = Pipeline(load(config, Experiment), tmp_path).report
     assert told in str(raised.value)
+
+
+def test_a_published_gpt2_is_given_a_class_and_a_vocabulary(tmp_path: Path) -> None:
+    """As the hub has them: vocab.json, merges.txt, config.json and model.safetensors, in names without a prefix."""
+    place = tmp_path / "gpt2"
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(german(), vocab_size=330, special_tokens=["<|endoftext|>"])
+    end, size = trained.token_to_id("<|endoftext|>"), trained.get_vocab_size()
+    shape = GPT2Config(
+        vocab_size=size, n_positions=64, n_embd=16, n_layer=1, n_head=2, bos_token_id=end, eos_token_id=end
+    )
+    published = GPT2LMHeadModel(shape).eval()
+    GPT2Model.save_pretrained(published.transformer, place)
+    trained.save_model(str(place))
+    systems = (
+        "[{name: old, vocabulary: upstream, conditioning: pseudo-self},"
+        " {name: own, initialiser: mean, conditioning: context-attention}]"
+    )
+    upstream = "{checkpoint: gpt2, objectives: [{kind: causal}]}"
+    config = classed(tmp_path, upstream=upstream, systems=systems, finetune=FINETUNE)
+    pipeline, store = finish(config)
+    begun = Bundle.load(store.path(pipeline.systems[0].finetune.inputs["model"])).model.language_model
+    ids = torch.arange(20)[None]
+    assert torch.equal(begun(ids).logits, published(ids).logits)
+    assert all(_evaluation(store, steps)["bits_per_character"] > 0 for steps in pipeline.systems)

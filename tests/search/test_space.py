@@ -100,7 +100,7 @@ def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"), [((1, 3, 2), []), ((3, 3, 2), ["its dev BLEU was best before any training"])]
+    ("scores", "said"), [((1, 3, 2), []), ((3, 3, 2), ["its dev score was best before any training"])]
 )
 def test_a_finetuning_that_brought_nothing_is_told(
     pipeline: Pipeline, tmp_path: Path, scores: tuple[float, ...], said: list[str]
@@ -116,7 +116,7 @@ def test_a_finetuning_that_brought_nothing_is_told(
 
     store.publish(alone.finetune, write)
     assert alone.remarks(store) == said
-    assert alone.objectives(store)["dev_bleu"] == 3
+    assert alone.objectives(store) == {"dev_bleu": 3, "dev_bits_per_character": 2.0}
 
 
 def test_a_system_is_read_as_it_was_written(pipeline: Pipeline) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from textwrap import dedent
@@ -14,7 +15,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.execution.worker import Job, perform
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.store.provenance import Provenance
-from subgraft.store.step import in_order
+from subgraft.store.step import Step, in_order
 from subgraft.store.store import Store
 from toys import english, german
 
@@ -61,6 +62,11 @@ def written(place: Path, config: str) -> Path:
 def finish(config: Path, *changes: str) -> tuple[Pipeline, Store]:
     """Every step up to the report, one after another."""
     pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-    for step in in_order([pipeline.report]):
-        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return pipeline, Store(config.parent / "home")
+    return pipeline, finish_steps([pipeline.report], config.parent)
+
+
+def finish_steps(targets: Sequence[Step], place: Path) -> Store:
+    """These steps and all that they need, one after another."""
+    for step in in_order(targets):
+        perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    return Store(place / "home")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from subgraft.config.conditioning import SourceName
-from subgraft.text.batches import evenly_spaced_places
 from subgraft.text.classes import class_labels
 from subgraft.text.corpus import Corpus
 from subgraft.text.features import Features, features_of
@@ -32,13 +31,11 @@ class Sourced:
         return cls(texts, corpus.text(split, "source") if source == "text" else features_of(corpus, split))
 
     def first(self, count: int | None) -> Sourced:
-        return self if count is None or count >= len(self.texts) else self._take(np.arange(count))
+        return self if count is None or count >= len(self.texts) else self.take(np.arange(count))
 
-    def evenly_spaced(self, count: int | None) -> Sourced:
-        """So many of the segments, in their order; all of them where no number is given, or as many are not there."""
-        if count is None or count >= len(self.texts):
-            return self
-        return self._take(np.asarray(evenly_spaced_places(len(self.texts), count)))
+    def shuffled(self, seed: int) -> Sourced:
+        """The same texts, each with the source of another, drawn once."""
+        return Sourced(self.texts, self.take(np.random.default_rng(seed).permutation(len(self.texts))).sources)
 
     def costs(self) -> np.ndarray | None:
         """What reading each source costs in a batch that is counted in characters [n], whether or not a model reads it.
@@ -51,7 +48,7 @@ class Sourced:
 
     def turned(self, by: int) -> Sourced:
         """The same, each segment in the place of the one that is so many before it, and the last ones first."""
-        return self._take(np.roll(np.arange(len(self.texts)), -by))
+        return self.take(np.roll(np.arange(len(self.texts)), -by))
 
     def in_words(self) -> list[str]:
         """Each source on a line, for people."""
@@ -60,7 +57,8 @@ class Sourced:
             return [f"features of example {place}: {count} rows of {self.sources.width}" for place, count in counts]
         return list(self.sources)
 
-    def _take(self, places: np.ndarray) -> Sourced:
+    def take(self, places: np.ndarray) -> Sourced:
+        """The segments at these places [n], in this order."""
         if isinstance(self.sources, Text | Features):
             return Sourced(self.texts.take(places), self.sources.take(places))
         return Sourced(self.texts.take(places), [self.sources[place] for place in places.tolist()])

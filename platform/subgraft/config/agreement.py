@@ -122,8 +122,8 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
             raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
     if experiment.evaluation.metrics:
         raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
-    if experiment.search is not None:
-        raise ValueError(f"a search measures dev BLEU, which {task} does not have")
+    if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
+        raise ValueError(f"search.objectives: of {task} a search measures dev_bits_per_character alone")
     if learnt := [system.name for system in experiment.systems if facts_of(system.initialiser).learnt_by]:
         raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 

@@ -20,6 +20,7 @@ def require_conditioned_systems(experiment: Comparison) -> None:
             f"conditioning.pretrained_encoder reads text, which {experiment.task} does not give: leave it out"
         )
     _require_measurable(experiment)
+    _require_sources_to_shuffle(experiment)
     if given and experiment.runtime.activation_checkpointing:
         raise ValueError(
             f"system {given[0].name}: layers that are computed again would lose their source: leave out "
@@ -63,3 +64,11 @@ def _require_whole(experiment: Comparison, system: System) -> None:
     }
     if found := [name for name, value in parts.items() if value]:
         raise ValueError(f"system {system.name}: {experiment.task} trains a whole model: leave out {found[0]}")
+
+
+def _require_sources_to_shuffle(experiment: Comparison) -> None:
+    if experiment.finetune.shuffled_sources:
+        raise ValueError("finetune.shuffled_sources: say `shuffled_sources: true` in the systems that are controls")
+    for system in experiment.systems:
+        if system.shuffled_sources and system.conditioning is None:
+            raise ValueError(f"system {system.name}: shuffled_sources is of what `conditioning` has it read")

@@ -13,7 +13,9 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.limits import LARGEST_VOCABULARY
 
 T = TypeVar("T")
-Objective = Literal["dev_bleu", "sentences_per_second"]
+Objective = Literal["dev_bleu", "dev_bits_per_character", "sentences_per_second"]
+# Of the objectives, those of which less is better.
+MINIMISED: frozenset[str] = frozenset({"dev_bits_per_character"})
 # What every system has, also one that gets no new rows.
 RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
@@ -120,7 +122,8 @@ class SearchSettings(Settings):
     sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
     seed: of the sampler.
     concurrent: how many trials run at a time, if the machine has room for their steps.
-    objectives: what is maximised; with two, the best trials are those that no other beats in both.
+    objectives: what is made best: dev BLEU or speed, of which more is better, or bits per character of dev, of which
+    less is; with several, the best trials are those that no other beats in all.
     asha: how finetunings that fall behind are stopped; null for no stopping.
     """
 

@@ -53,6 +53,8 @@ class System(Settings):
     the domain's text, as in `text`.
     conditioning: how the system's language model reads the class that it writes for, in `task: class-conditional`
     (variants: conditioning); without it, the system writes without knowing the class.
+    shuffled_sources: whether the finetuning reads each line with the source of another, drawn once: a control, whose
+    source can teach it nothing.
     text: what the finetuning reads of downstream.text beside the task's own text: copied, target text with copies of
     itself as its source; back-translated, with translations of it (back_translation); denoised, target text from its
     noised self, for models that were pretrained so; or lines, more of what `task: continuation` reads.
@@ -81,6 +83,7 @@ class System(Settings):
     train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
     rows_first: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
     conditioning: VariantName | None = Field(default=None, exclude_if=lambda given: given is None)
+    shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
     text: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
@@ -107,6 +110,7 @@ class System(Settings):
         rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
         own: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
         own |= {"embedding_learning_rate": None} if still else {}
+        own |= {"shuffled_sources": True} if self.shuffled_sources else {}
         adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
         found = training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
         return found if self.text is not None else found.without_text()

@@ -225,6 +225,8 @@ class FinetuneSettings(ModelTrainingSettings):
     to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
     rare_tokens: how new rows of rare tokens are trained, if not as the others.
     pairs: trains on only this many of the training pairs, evenly spaced; vocabularies are learnt on the whole text.
+    pairs_drawn: whether each seed draws its own of them, in place of evenly spaced ones, which are the same for all.
+    shuffled_sources: whether each line is read with the source of another, drawn once; for systems that say so.
     text_share: the share of each batch's size that the domain's own text has, in systems that say `text`; an epoch is
     one over the pairs, however much text there is; at 1 there is nothing but the text, and an epoch is one over that.
     """
@@ -234,6 +236,8 @@ class FinetuneSettings(ModelTrainingSettings):
     embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     pairs: Count | None = Field(default=None, exclude_if=lambda given: given is None)
+    shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
+    pairs_drawn: bool = Field(default=False, exclude_if=lambda given: not given)
     text_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.5, exclude_if=lambda given: given == 0.5)
 
     @model_validator(mode="after")

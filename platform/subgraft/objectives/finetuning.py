@@ -49,13 +49,25 @@ class TaskText(TrainedText, Protocol):
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
 
 
+def kept_places(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
+    """Which of `whole` examples are trained on, in their order [training.pairs]; None for all."""
+    count = training.pairs
+    if count is None or count >= whole:
+        return None
+    if training.pairs_drawn:
+        return np.sort(np.random.default_rng(seed).choice(whole, count, replace=False))
+    return evenly_spaced_places(whole, count)
+
+
 class PairsToTrain(Seq2SeqData):
     """Targets given their sources, without anything to judge by: pairs of a task, or pairs that were made."""
 
-    def __init__(self, request: Request, training: FinetuneSettings, count: int | None = None) -> None:
-        """count: how many of the pairs are taken; all where None."""
-        bundle = request.bundle
-        pairs = request.corpus.text_pairs("train").evenly_spaced(count)
+    def __init__(self, request: Request, training: FinetuneSettings, *, counted: bool = False) -> None:
+        """counted: whether `training.pairs` is about these pairs, and not all are taken."""
+        bundle, pairs = request.bundle, request.corpus.text_pairs("train")
+        places = kept_places(len(pairs), training, request.seed) if counted else None
+        if places is not None:
+            pairs = pairs.take(places)
         form, limit = bundle.sequence_format(request.languages), training.max_length
         examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
         super().__init__(examples, *bundle.padding)
@@ -72,7 +84,7 @@ class PairsOfTask(PairsToTrain):
     """The pairs of a task."""
 
     def __init__(self, request: Request, training: FinetuneSettings) -> None:
-        super().__init__(request, training, training.pairs)
+        super().__init__(request, training, counted=True)
         self._request, self._training = request, training
         self._dev = list(request.corpus.pairs("dev"))
 
@@ -92,13 +104,14 @@ class LinesToTrain:
     """Lines of one text, each from its beginning, without anything to judge by."""
 
     def __init__(
-        self, settings: CausalSettings, request: Request, training: FinetuneSettings, count: int | None = None
+        self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, counted: bool = False
     ) -> None:
-        """count: how many of the lines are taken; all where None."""
+        """counted: whether `training.pairs` is about these lines, and not all are taken."""
         corpus, tokenizer = request.corpus, request.bundle.decoder
         text = corpus.text("train", corpus.text_of("decoder"))
-        if count is not None and count < len(text):
-            text = text.take(evenly_spaced_places(len(text), count))
+        places = kept_places(len(text), training, request.seed) if counted else None
+        if places is not None:
+            text = text.take(places)
         self._separator, self._training = separator_of(tokenizer, settings), training
         self._padding = padding_of(tokenizer)
         self._lines = Lines(text, tokenizer, self._separator, training.max_length, training.batch_unit)
@@ -117,7 +130,7 @@ class LinesOfTask(LinesToTrain):
     """The lines of a task."""
 
     def __init__(self, settings: CausalSettings, request: Request, training: FinetuneSettings) -> None:
-        super().__init__(settings, request, training, training.pairs)
+        super().__init__(settings, request, training, counted=True)
         dev = request.corpus.text("dev", request.corpus.text_of("decoder"))
         self._dev = list(dev[: training.dev_sentences])
 
@@ -135,7 +148,10 @@ class SourcedOfTask(SourcedLines):
     def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
         corpus, bundle, source = request.corpus, request.bundle, settings.source
         assert source is not None
-        given = Sourced.of(corpus, "train", source).evenly_spaced(training.pairs)
+        given = Sourced.of(corpus, "train", source)
+        places = kept_places(len(given.texts), training, request.seed)
+        given = given if places is None else given.take(places)
+        given = given.shuffled(request.seed) if training.shuffled_sources else given
         self._separator, self._training = separator_of(bundle.decoder, settings), training
         self._read = source_read(bundle)
         sources = self._read.encode(given.sources)

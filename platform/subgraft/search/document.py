@@ -29,7 +29,7 @@ from subgraft.search.results import SearchData, TrialResult, best, ended
 
 REFRESH_SECONDS = 15
 ONE_SEED = (
-    "Every trial was trained once, and dev BLEU is that of the best of its checkpoints: small differences are luck. "
+    "Every trial was trained once, and its dev score is that of its best checkpoint: small differences are luck. "
     "The test set has had no part in this. To know, run the best systems over several seeds."
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from subgraft.config.search import MINIMISED
 from subgraft.reporting.data import Command
 
 Value: TypeAlias = str | int | float
@@ -70,10 +71,10 @@ def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
 
 def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[TrialResult, ...]:
     """The finished trials that no other beats or equals in every objective and beats in one, the first objective's
-    best first; more is better in all. Of trials that are equal in all, the first.
+    best first. Of trials that are equal in all, the first.
     """
     finished = [trial for trial in trials if trial.state == "finished"]
-    points = {trial.number: tuple(trial.objectives[name] for name in objectives) for trial in finished}
+    points = {trial.number: tuple(_worth(trial, name) for name in objectives) for trial in finished}
 
     def is_beaten(trial: TrialResult) -> bool:
         own = points[trial.number]
@@ -86,3 +87,8 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[Tria
 
     front = [trial for trial in finished if not is_beaten(trial)]
     return tuple(sorted(front, key=lambda trial: points[trial.number], reverse=True))
+
+
+def _worth(trial: TrialResult, objective: str) -> float:
+    """The higher, the better."""
+    return -trial.objectives[objective] if objective in MINIMISED else trial.objectives[objective]

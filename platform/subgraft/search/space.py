@@ -15,7 +15,6 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_facts import facts_of
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
-from subgraft.errors import OperationalError
 from subgraft.experiment.decoding import with_engine
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.recipes.evaluate import EvaluateRecipe
@@ -103,20 +102,20 @@ class TrialSteps:
         return [self.finetune, *([self.speed] if self.speed else [])]
 
     def objectives(self, store: Store) -> dict[str, float]:
-        """Its results: dev BLEU of the weights that were kept, and the speed. Raises OperationalError."""
+        """Its results: the dev score of the weights that were kept, and the speed. Raises OperationalError."""
         kept = self._kept(store)
-        if kept.bleu is None:
-            raise OperationalError("a finetuning without dev BLEU", where=str(store.path(self.finetune)))
-        found = {"dev_bleu": kept.bleu}
+        found = {"dev_bits_per_character": kept.bits}
+        if kept.bleu is not None:
+            found["dev_bleu"] = kept.bleu
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
             found["sentences_per_second"] = float(evaluation["speed"]["median"])
         return found
 
     def remarks(self, store: Store) -> list[str]:
-        """What must be known of its dev BLEU."""
+        """What must be known of its dev score."""
         trained = self._kept(store).step > 0
-        return [] if trained else ["its dev BLEU was best before any training"]
+        return [] if trained else ["its dev score was best before any training"]
 
     def _kept(self, store: Store) -> KeptWeights:
         recipe = self.finetune.recipe

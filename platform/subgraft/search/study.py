@@ -11,7 +11,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from subgraft.config.search import Range, SearchSettings
+from subgraft.config.search import MINIMISED, Range, SearchSettings
 from subgraft.config.systems import System
 from subgraft.search.results import TrialResult, Value, ended
 from subgraft.search.space import draw
@@ -22,12 +22,13 @@ BEST_SHARE = 0.25
 
 
 def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.Study:
-    """A study that knows these trials. With the same ones it goes on the same way; all objectives are maximised."""
+    """A study that knows these trials. With the same ones it goes on the same way."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     known = [_known(search, trial) for trial in ended(tuple(trials))]
     seed = search.seed + len(known)  # a random sampler would draw again what it drew first
     sampler = optuna.samplers.TPESampler if search.sampler == "tpe" else optuna.samplers.RandomSampler
-    study = optuna.create_study(directions=["maximize"] * len(search.objectives), sampler=sampler(seed=seed))
+    directions = ["minimize" if name in MINIMISED else "maximize" for name in search.objectives]
+    study = optuna.create_study(directions=directions, sampler=sampler(seed=seed))
     study.add_trials(known)
     return study
 
@@ -56,13 +57,14 @@ def importances(search: SearchSettings, trials: Iterable[TrialResult]) -> dict[s
     study = study_of(search, finished)
     found: dict[str, dict[str, float]] = {}
     for place, objective in enumerate(search.objectives):
+        sign = 1.0 if objective in MINIMISED else -1.0  # the evaluator looks for what is low
 
-        def negated(trial: FrozenTrial, place: int = place) -> float:  # the evaluator looks for what is low
-            return -float(trial.values[place])
+        def low_is_good(trial: FrozenTrial, place: int = place, sign: float = sign) -> float:
+            return sign * float(trial.values[place])
 
         with warnings.catch_warnings(action="ignore"):
             evaluator = PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
-            found[objective] = dict(get_param_importances(study, evaluator=evaluator, target=negated))
+            found[objective] = dict(get_param_importances(study, evaluator=evaluator, target=low_is_good))
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ray import tune
 from ray.tune import Callback, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
 
+from subgraft.config.search import Objective
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.search.recorder import Recorder
 from subgraft.search.results import ended
@@ -60,7 +61,7 @@ class _Telling(Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         result = trial.last_result
-        objectives = {name: result[name] for name in ("dev_bleu", "sentences_per_second") if name in result}
+        objectives = {name: result[name] for name in get_args(Objective) if name in result}
         state = result.get(STATE, "stopped")
         self._recorder.end(trial.config["number"], state, objectives, result.get(SAID, ""))
 

@@ -106,7 +106,10 @@ class Pairs(Sequence[tuple[str, str]]):
         """So many of the pairs, in their order; all of them where no number is given, or as many are not there."""
         if count is None or count >= len(self):
             return self
-        places = evenly_spaced_places(len(self), count)
+        return self.take(evenly_spaced_places(len(self), count))
+
+    def take(self, places: np.ndarray) -> Pairs:
+        """The pairs at these places [n], in this order."""
         return Pairs(self.source.take(places), self.target.take(places))
 
 

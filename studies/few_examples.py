@@ -1,0 +1,143 @@
+"""What systems of a class come to with few examples, by how many: curves with 95 % bands over seeds.
+
+    python studies/few_examples.py configs/few-examples.yaml [key=value …] --examples 200 1000 4000 --out DIR
+
+Reads what `subgraft run CONFIG finetune.pairs=…` has left in the store, and trains nothing: where seeds or sizes are
+missing, the picture is of those that are there. Bands are Student's t over seeds. Writes table.md, curves.json and
+curves.png to DIR, and prints the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+
+from scipy.stats import t
+
+from subgraft.config.configfile import load
+from subgraft.config.experiment import Experiment
+from subgraft.errors import SubgraftError, UserError
+from subgraft.experiment.pipeline import Pipeline
+from subgraft.reporting.drawing import drawing, png
+from subgraft.stages.kept_weights import kept_weights
+from subgraft.store.store import Store, default_home
+
+MEASURES = {
+    "bits_per_character": "test bits per character",
+    "of_another_class": "more bits per character of another class",
+    "adherence": "adherence",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A system with so many examples. values: of each measure, one a seed.  steps: where training was best."""
+
+    system: str
+    examples: int
+    seeds: tuple[int, ...]
+    values: dict[str, tuple[float, ...]]
+    steps: tuple[int, ...]
+
+
+def points(config: Path, overrides: Sequence[str], examples: Sequence[int]) -> list[Point]:
+    """Of every system and number of examples that has been evaluated under some seed. Raises UserError."""
+    store, found = Store(default_home()), list[Point]()
+    for count in examples:
+        experiment = load(config, Experiment, [*overrides, f"finetune.pairs={count}"])
+        for name in [system.name for system in experiment.systems]:
+            done = [
+                steps
+                for steps in Pipeline(experiment, config.absolute().parent).systems
+                if steps.system.name == name and store.find(steps.evaluate) is not None
+            ]
+            if done:
+                evaluations = [
+                    json.loads((store.artifact(each.evaluate) / "evaluation.json").read_text()) for each in done
+                ]
+                kept = [
+                    kept_weights(store.artifact(each.finetune), each.finetune.recipe.training.select) for each in done
+                ]
+                values = {measure: tuple(_measured(each, measure) for each in evaluations) for measure in MEASURES}
+                seeds, steps_kept = tuple(each.seed for each in done), tuple(each.step for each in kept)
+                found.append(Point(name, count, seeds, values, steps_kept))
+    if not found:
+        raise UserError("none of these systems has been evaluated", where=str(config), hint="Run them first.")
+    return found
+
+
+def _measured(evaluation: dict[str, float], measure: str) -> float:
+    if measure != "of_another_class":
+        return evaluation[measure]
+    return evaluation["bits_per_character_of_another_class"] - evaluation["bits_per_character"]
+
+
+def band(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and how far its 95 % interval goes to either side: no number for a single value."""
+    if len(values) < 2:
+        return fmean(values), float("nan")
+    return fmean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
+
+
+def table(found: Sequence[Point]) -> str:
+    """Markdown, a row for each system and number of examples."""
+    titles = ["examples", "system", "seeds", *MEASURES.values(), "updates kept"]
+    rows = [titles, ["--:", "---", *["--:"] * (len(titles) - 2)]]
+    for point in found:
+        shown = [_shown(point.values[measure]) for measure in MEASURES]
+        rows.append(
+            [str(point.examples), point.system, str(len(point.seeds)), *shown, f"{min(point.steps)}–{max(point.steps)}"]
+        )
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _shown(values: Sequence[float]) -> str:
+    mean, reach = band(values)
+    return f"{mean:.3f}" if reach != reach else f"{mean:.3f} ± {reach:.3f}"
+
+
+def draw(found: Sequence[Point]) -> bytes:
+    """A panel for each measure, a curve for each system."""
+    with drawing(12, 3.8) as figure:
+        panels = figure.subplots(1, len(MEASURES))
+        for panel, (measure, title) in zip(panels, MEASURES.items(), strict=True):
+            for system in dict.fromkeys(point.system for point in found):
+                own = [point for point in found if point.system == system]
+                means, reaches = zip(*(band(point.values[measure]) for point in own), strict=True)
+                sizes = [point.examples for point in own]
+                (line,) = panel.plot(sizes, means, marker="o", markersize=4, label=system)
+                low, high = ([m + s * r for m, r in zip(means, reaches, strict=True)] for s in (-1, 1))
+                panel.fill_between(sizes, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
+            panel.set(xscale="log", xlabel="examples", title=title)
+        panels[0].legend(frameon=False)
+        return png(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("config", type=Path, metavar="CONFIG")
+    options.add_argument("overrides", nargs="*", metavar="key=value")
+    options.add_argument("--examples", type=int, nargs="+", required=True)
+    options.add_argument("--out", type=Path, required=True, metavar="DIR")
+    given = options.parse_args(arguments)
+    try:
+        found = points(given.config, given.overrides, given.examples)
+    except SubgraftError as error:
+        print(f"few_examples: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UserError) else 1
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "curves.json").write_text(json.dumps([asdict(point) for point in found], indent=1) + "\n")
+    (given.out / "curves.png").write_bytes(draw(found))
+    (given.out / "table.md").write_text(table(found), encoding="utf-8")
+    print(table(found), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
