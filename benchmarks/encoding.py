@@ -26,8 +26,6 @@ from subgraft.vocabulary.learn import learn
 
 TEXTS = ("en-fr/tatoeba/train.fr.gz", "en-fr/laws/train.fr.gz")
 
-QUICK = 4
-
 
 def main() -> None:
     parser = options(__doc__)
@@ -35,7 +33,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=8000)
     arguments = parser.parse_args()
     os.environ["RAYON_NUM_THREADS"] = "1"
-    data, wanted = real_text(), arguments.lines // (QUICK if arguments.quick else 1)
+    data, wanted = real_text(), arguments.lines
     texts = [list(islice(reading.lines(data / text), wanted // len(TEXTS))) for text in TEXTS]
     lines = [line for text in texts for line in text]
     tokenizer = learn(lines[::2], kind="unigram", size=arguments.size)

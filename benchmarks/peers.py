@@ -10,7 +10,6 @@ fastText, no reading of files. `largest difference` is between their rows and ou
 from __future__ import annotations
 
 import importlib
-import os
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -113,7 +112,6 @@ class _Names:
 
 def main() -> None:
     asked = options(__doc__).parse_args()
-    os.environ["TQDM_DISABLE"] = "1"
     torch.set_num_threads(1)
     found = {name: (_imported(module), way) for name, (module, way) in PEERS.items()}
     if not any(module for module, _ in found.values()):

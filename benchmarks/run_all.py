@@ -88,7 +88,7 @@ def _run(benchmark: Benchmark, told: Path, limit: float) -> tuple[str, float, fl
 def _environment() -> dict[str, str]:
     """The peers lie in a folder of their own (`make peers`), last in the path: what we have too is ours."""
     path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(HERE.parent / ".peers"))))
-    return {**os.environ, "PYTHONPATH": path}
+    return {**os.environ, "PYTHONPATH": path, "TQDM_DISABLE": "1"}
 
 
 def _children() -> float:

@@ -29,7 +29,7 @@ from subgraft.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model
 
-WARMUP, QUICK = 2, 10_000
+WARMUP, QUICK = 2, 3
 
 
 class WholeLogitsLoss(Seq2SeqLoss):
@@ -73,9 +73,11 @@ def main() -> None:
     if not ENVIRONMENT.keys() <= os.environ.keys():  # glibc reads its part of it when a process starts
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ENVIRONMENT})
     torch.set_num_threads(given.threads)
-    bundle, examples = small_model(min(given.sentences, QUICK) if given.quick else given.sentences)
+    bundle, examples = small_model(given.sentences)
     data, settings = Seq2SeqData(examples, *bundle.padding), TrainingSettings(**preset("small")["pretrain"])
-    batches = BatchPlan(data.lengths, settings.batch_size, seed=1).epoch(0)[: WARMUP + given.steps]
+    batches = BatchPlan(data.lengths, settings.batch_size, seed=1).epoch(0)[
+        : WARMUP + (QUICK if given.quick else given.steps)
+    ]
     steps = {variant: _step(variant, bundle.model, data, settings) for variant in VARIANTS}
     seconds: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
     for indices in batches:
