@@ -206,7 +206,7 @@ def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
         (["downstream.corpus=everyday"], "needs a downstream corpus of kind squad, which 'everyday' is not"),
         (["upstream.corpus=squad"], "squad holds a task's questions"),
         (["task=translation", "downstream.corpus=everyday"], "translation is between two languages"),
-        (["task=summaries"], "expected 'translation', 'question-generation', 'text-to-text', 'continuation' or "),
+        (["task=summaries"], "expected 'translation', 'question-generation', 'text-to-text', 'continuation', "),
     ],
 )
 def test_tasks_and_corpora_that_do_not_go_together_are_refused(changes: list[str], complaint: str) -> None:

@@ -252,7 +252,7 @@ def test_a_published_gpt2_is_given_a_class_and_a_vocabulary(tmp_path: Path) -> N
     upstream = "{checkpoint: gpt2, objectives: [{kind: causal}]}"
     config = classed(tmp_path, upstream=upstream, systems=systems, finetune=FINETUNE)
     pipeline, store = finish(config)
-    begun = Bundle.load(store.path(pipeline.systems[0].finetune.inputs["model"])).model.language_model
+    begun: Any = Bundle.load(store.path(pipeline.systems[0].finetune.inputs["model"])).model.language_model
     ids = torch.arange(20)[None]
     assert torch.equal(begun(ids).logits, published(ids).logits)
     assert all(_evaluation(store, steps)["bits_per_character"] > 0 for steps in pipeline.systems)

@@ -42,4 +42,4 @@ def test_curves_are_of_the_sizes_and_seeds_that_there_are(
 
 def test_a_band_is_students_t() -> None:
     mean, reach = band([1.0, 2.0, 3.0])
-    assert (mean, reach) == (2.0, pytest.approx(4.302653 / 3**0.5, rel=1e-6))
+    assert mean == 2.0 and reach == pytest.approx(4.302653 / 3**0.5, rel=1e-6)

@@ -9,6 +9,7 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from subgraft.config.search import MINIMISED, Range, SearchSettings
@@ -27,7 +28,9 @@ def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.St
     known = [_known(search, trial) for trial in ended(tuple(trials))]
     seed = search.seed + len(known)  # a random sampler would draw again what it drew first
     sampler = optuna.samplers.TPESampler if search.sampler == "tpe" else optuna.samplers.RandomSampler
-    directions = ["minimize" if name in MINIMISED else "maximize" for name in search.objectives]
+    directions = [
+        StudyDirection.MINIMIZE if name in MINIMISED else StudyDirection.MAXIMIZE for name in search.objectives
+    ]
     study = optuna.create_study(directions=directions, sampler=sampler(seed=seed))
     study.add_trials(known)
     return study
