@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from subgraft.config.corpora import Cleaning
 from subgraft.text import cleaning as cleaning_module
-from subgraft.text.cleaning import Sides, clean, digest, digests, strip
+from subgraft.text.cleaning import clean, digest, digests, strip
+from subgraft.text.fields import Sides
 from subgraft.text.seen import Seen
 
 LENIENT = {"deduplicate": False, "drop_held_out": False}

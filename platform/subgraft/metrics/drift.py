@@ -8,6 +8,9 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+# What it is recorded as, of feed-forward weights, whose drift figure 2 is about.
+FEED_FORWARD = "drift_feed_forward"
+
 
 def root_median_squared(now: Iterable[NDArray[np.floating]], before: Iterable[NDArray[np.floating]]) -> float:
     """The root of the median of squared differences, over the numbers of all tensors together.

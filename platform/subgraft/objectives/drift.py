@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from torch import Tensor, nn
 
-from subgraft.metrics.drift import root_median_squared
+from subgraft.metrics.drift import FEED_FORWARD, root_median_squared
 from subgraft.models.families import family_of
 
 # Parts of a layer, as transformers names them in models of one stack. What attends to a source is new, and is neither.
-DRIFT = "drift_feed_forward"
 KINDS: Mapping[str, re.Pattern[str]] = {
-    DRIFT: re.compile(r"\.mlp\."),
+    FEED_FORWARD: re.compile(r"\.mlp\."),
     "drift_attention": re.compile(r"\.(?:attn|self_attn)\."),
 }
 

@@ -15,10 +15,10 @@ from subgraft.sources import resolving as sources
 from subgraft.sources.multilingual import TextsSource
 from subgraft.sources.resolved import ResolvedSource
 from subgraft.sources.squad import Pairing
-from subgraft.text.cleaning import Sides, clean, digest, strip
+from subgraft.text.cleaning import clean, digest, strip
 from subgraft.text.corpus import Corpus
 from subgraft.text.documents import count_documents
-from subgraft.text.fields import Field, text_places
+from subgraft.text.fields import Field, Sides, text_places
 from subgraft.text.tensors import write_rows
 
 # Called with the segments read so far, those there are, and the split.

@@ -25,9 +25,9 @@ from subgraft.sources.resolved import FilesSource, ResolvedSource
 from subgraft.sources.resolving import resolve
 from subgraft.sources.squad import Pairing
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
 from subgraft.text.corpus import Corpus
 from subgraft.text.documents import Place
+from subgraft.text.fields import Sides
 from subgraft.text.unseen import BYTE_ORDER_MARK, unseen
 
 MANIFEST = "MANIFEST.tsv"

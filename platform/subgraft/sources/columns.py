@@ -13,7 +13,7 @@ from subgraft.config.source_files import ColumnFiles
 from subgraft.errors import UserError
 from subgraft.sources.resolved import PairFilesSource
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 # A line by its columns: numbers from 1, or names.
 Cells: TypeAlias = Mapping[Any, object]

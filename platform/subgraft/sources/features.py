@@ -11,8 +11,8 @@ from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import FilesSource
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
 from subgraft.text.features import look_through
+from subgraft.text.fields import Sides
 
 
 @dataclass(frozen=True)

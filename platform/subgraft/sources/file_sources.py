@@ -14,7 +14,7 @@ from subgraft.files import file_digest
 from subgraft.sources import download, generated, mtdata
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import DocumentsSource, FilesSource, ResolvedSource
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 Domain = Literal["everyday", "law"]
 GENERATED_DOMAINS: tuple[Domain, ...] = ("everyday", "law")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from subgraft.config.base import Split
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import ResolvedSource
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import FilesSource
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 
 @dataclass(frozen=True)

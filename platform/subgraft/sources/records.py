@@ -16,9 +16,8 @@ from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import DocumentsSource
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
 from subgraft.text.documents import Place
-from subgraft.text.fields import Field
+from subgraft.text.fields import Field, Sides
 from subgraft.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.

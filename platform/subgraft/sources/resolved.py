@@ -13,9 +13,8 @@ from subgraft.errors import UserError
 from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS
 from subgraft.text import fields, reading
-from subgraft.text.cleaning import Sides
 from subgraft.text.documents import Place, whole_documents
-from subgraft.text.fields import Field
+from subgraft.text.fields import Field, Sides
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from subgraft.errors import UserError
 from subgraft.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
 from subgraft.sources.resolved import PairFilesSource
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 T = TypeVar("T")
 

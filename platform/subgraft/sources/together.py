@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from subgraft.config.base import Split
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import ResolvedSource
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 # When a segment's turn comes, among those of all parts; then the number of its part, and the segment.
 _Turn = tuple[float, int, Sides]

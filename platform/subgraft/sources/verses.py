@@ -17,8 +17,8 @@ from subgraft.files import file_digest
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import DocumentsSource
 from subgraft.text import reading
-from subgraft.text.cleaning import Sides
 from subgraft.text.documents import Place
+from subgraft.text.fields import Sides
 
 _ID = re.compile(r"\w+\.(\w+)\.(\d{1,9})\.(\d{1,9})")
 # Several verses that were translated as one: b.MAT.1.3-b.MAT.1.4, or b.MAT.1.3-4.

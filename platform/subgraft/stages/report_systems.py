@@ -13,12 +13,12 @@ from safetensors.numpy import load_file
 
 from subgraft.metrics.bits import LEFT_OUT
 from subgraft.metrics.calibration import Bin
+from subgraft.metrics.drift import FEED_FORWARD
 from subgraft.metrics.scores import Score
 from subgraft.metrics.sentence_statistics import FloatArray
 from subgraft.metrics.token_classes import Likelihood
 from subgraft.models.hub import read_config
 from subgraft.models.parameter_count import vocabulary_sizes
-from subgraft.objectives.drift import DRIFT
 from subgraft.recipes.report import ReportedSystem
 from subgraft.reporting.data import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
@@ -172,7 +172,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
             point["values"].get("bleu"),
             point["values"].get("chrf"),
             references_left_out=int(point["values"].get(LEFT_OUT, 0)),
-            drift=point["values"].get(DRIFT),
+            drift=point["values"].get(FEED_FORWARD),
         )
         for point in json.loads(path.read_text())
     )

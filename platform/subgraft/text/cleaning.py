@@ -11,10 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.config.corpora import Cleaning
+from subgraft.text.fields import Sides
 from subgraft.text.seen import Seen
-
-# A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
-Sides = tuple[str, ...]
 
 # What is dropped, in words, by the name that it is counted under.
 RULES: Mapping[str, str] = {

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from subgraft.text.cleaning import Sides
+from subgraft.text.fields import Sides
 
 
 class Place(NamedTuple):

@@ -9,6 +9,9 @@ from subgraft.config.corpora import Languages
 from subgraft.config.source_files import FieldKind
 from subgraft.errors import UserError
 
+# A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
+Sides = tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Field:
