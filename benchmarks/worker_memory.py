@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from measurements import measurements, options
+from measurements import measurements, options, real_text
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
@@ -58,6 +58,7 @@ def main() -> None:
     if given.text:
         _compare_text()
         return
+    real_text()
     batches = QUICK if given.quick else given.batches
     with measurements(__doc__, given) as table:
         for name, environment in SETTINGS.items():
