@@ -98,8 +98,16 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.pairs_drawn and few.finetune.patience and len(few.seeds) == 8
 
 
+def test_copying_is_compared_with_the_same_systems_without() -> None:
+    systems = {each.name: each for each in load(CONFIGS / "copying.yaml", Experiment).systems}
+    plain = {name.removesuffix("+copy"): each for name, each in systems.items() if each.copying}
+    assert {each.conditioning for each in plain.values()} == {"none", "pseudo-self"}
+    for name, each in plain.items():
+        assert systems[name] == each.model_copy(update={"name": name, "copying": None})
+
+
 @pytest.mark.parametrize(
-    "name", sorted(set(NAMES) - {*WITH_SOURCE, "few-examples.yaml", "domain-text.yaml", *TRANSFERRED})
+    "name", sorted(set(NAMES) - {*WITH_SOURCE, "copying.yaml", "few-examples.yaml", "domain-text.yaml", *TRANSFERRED})
 )
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)

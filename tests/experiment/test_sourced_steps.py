@@ -22,6 +22,7 @@ from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.models import MarianSettings
 from subgraft.config.runtime import Runtime
+from subgraft.config.systems import System
 from subgraft.errors import UserError
 from subgraft.estimates.estimate import estimates
 from subgraft.execution.plan import make_plan
@@ -218,6 +219,64 @@ def test_a_source_that_leaves_no_room_for_a_target_is_told(tmp_path: Path) -> No
     systems = "[{name: ours, vocabulary: upstream, conditioning: prepend}]"
     with pytest.raises(UserError, match="the source takes all 256 positions"):
         finish(written_for(tmp_path, "text", systems=systems), "conditioning.max_length=300")
+
+
+SHARED = READING.replace("vocabulary: {size: 60, byte_fallback: false}", "shared_vocabulary: true")
+SHORT = "{epochs: 1, batch_size: 800, label_smoothing: 0.0, precision: fp32, dev_sentences: 6}"
+COPYING = "[{name: ours, initialiser: mean, conditioning: pseudo-self, copying: pointer-generator}]"
+
+
+def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) -> None:
+    systems = f"{COPYING[:-1]}, {{name: plain, initialiser: mean, conditioning: pseudo-self}}]"
+    pipeline, store = finish(written_for(tmp_path, "text", systems=systems, conditioning=SHARED, finetune=SHORT))
+    corpus = Corpus.open(store.path(pipeline.downstream_corpus))
+    given = Sourced.of(corpus, "test", "text").first(3)
+    for steps in pipeline.systems:
+        bundle = Bundle.load(store.path(steps.finetune))
+        found = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
+        expected = _by_hand(bundle, given) / log(2) / sum(map(len, given.texts))
+        assert found["bits_per_character"] == pytest.approx(expected, abs=1e-4)
+        assert found["parameters"] == bundle.model.num_parameters()
+        assert (bundle.model.copying is not None) == (steps.system.name == "ours")
+        assert source_read(bundle).encode(["gut"])[0].tolist()[:-1] == bundle.decoder.encode("gut")
+        begun = steps.finetune.inputs["model"]
+        assert set(begun.inputs) == {"model", "corpus"}
+        record = store.find(begun)
+        assert record is not None and record.summary["source"]["encoder"]["layers"] == 1
+    again = Pipeline(load(tmp_path / "config.yaml", Experiment, ["seeds=[2]"]), tmp_path)
+    foreseen = {each.step.name: each for each in estimates(store, make_plan(store, [again.report]), Runtime())}
+    for steps in again.systems:
+        finished = Bundle.load(store.path(pipeline.system(steps.system, 1).finetune))
+        assert foreseen[steps.finetune.name].parameters.total == finished.model.num_parameters()
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "told"),
+    [
+        ("text", {"conditioning": READING}, "needs a source that is cut by the decoder's vocabulary"),
+        ("text", {"systems": COPYING.replace("pseudo-self", "prepend")}, "prepend has no encoder"),
+        ("text", {"systems": COPYING.replace("conditioning: pseudo-self, ", "")}, "reads: this system reads none"),
+        ("text", {"finetune": "{epochs: 1, label_smoothing: 0.1}"}, "say finetune.label_smoothing: 0"),
+        ("text", {"conditioning": f"{SHARED}vocabulary: {{size: 60}}"}, "it or shared_vocabulary"),
+        ("features", {"conditioning": READING}, "takes tokens of the text"),
+        ("features", {"conditioning": SHARED}, "of a text, which feature-conditional does not read"),
+    ],
+)
+def test_what_cannot_be_copied_is_told_before_anything_runs(
+    source: SourceName, changes: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    config = written_for(tmp_path, source, **{"systems": COPYING, "conditioning": SHARED} | changes)
+    with pytest.raises(UserError) as raised:
+        load(config, Experiment)
+    assert told in str(raised.value)
+
+
+def test_a_system_that_copies_nothing_has_the_fingerprint_that_it_has_always_had(tmp_path: Path) -> None:
+    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
+    condition = Pipeline(load(written_for(tmp_path, "text", systems=systems), Experiment), tmp_path).systems[0]
+    recipe = condition.finetune.inputs["model"].recipe.model_dump(mode="json")
+    assert "copying" not in recipe and "shared_vocabulary" not in recipe["settings"]
+    assert "copying" not in System(name="a", vocabulary="upstream").model_dump()
 
 
 def test_a_pretrained_encoder_reads_in_its_own_vocabulary(tmp_path: Path) -> None:

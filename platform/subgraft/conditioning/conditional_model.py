@@ -18,9 +18,13 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
+from subgraft.conditioning.copying import CopyHead, TargetStates
 from subgraft.conditioning.source_encoders import (
     ClassEncoder,
+    EncodedSource,
     FeatureEncoder,
+    OwnTable,
+    OwnTextEncoder,
     PretrainedTextEncoder,
     SourceEncoder,
     TextEncoder,
@@ -33,6 +37,7 @@ from subgraft.config.conditioning import (
     ClassSourceSettings,
     ConditioningSettings,
     FeatureSourceSettings,
+    OwnTextSourceSettings,
     PretrainedTextSourceSettings,
     TextSourceSettings,
 )
@@ -71,7 +76,10 @@ class ConditionalConfig(PreTrainedConfig):
 
 
 class ConditionalModel(PreTrainedModel, GenerationMixin):
-    """`source` encodes, `variant` holds what is new in the decoder, `language_model` reads and predicts the target."""
+    """`source` encodes, `variant` holds what is new in the decoder, `language_model` reads and predicts the target.
+
+    copying: what copies tokens of the source, in models that do.
+    """
 
     config_class = ConditionalConfig
     base_model_prefix = ""
@@ -87,6 +95,8 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         self.variant = variant(settings, config.language_model)
         self.variant.settle(self.language_model)
         self.source = _encoder(settings, config.language_model, self.language_model)
+        copies = settings.copying is not None
+        self.copying = CopyHead(int(config.language_model.hidden_size)) if copies else None
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -118,6 +128,15 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         del modality
         return self.source
 
+    def read(self, source: Tensor, mask: Tensor) -> Memory:
+        """A source's tensor and its mask, encoded."""
+        return _memory(self.source(source, mask), mask)
+
+    def target_states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> TargetStates:
+        """Of target tokens beside an encoded source."""
+        top = self.states(memory, cache, **inputs)
+        return TargetStates(top, None if self.copying is None else self.copying(top, memory))
+
     def states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> Tensor:
         """Top states [B, T, d] of target tokens beside an encoded source, ready for the language model's table."""
         rows = memory_mask(memory.mask, memory.states)
@@ -135,30 +154,26 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         **others: Any,
     ) -> Seq2SeqLMOutput:
-        """Logits [B, T, V]. input_ids: the source's tensor [B, S] or [B, S, k], of whatever it is."""
+        """Logits [B, T, V], of a model that copies log-probabilities: a softmax leaves these as they are.
+
+        input_ids: the source's tensor [B, S] or [B, S, k], of whatever it is.
+        """
         del return_dict, others
         given: Any = input_ids if encoder_outputs is None else encoder_outputs[0]
         if attention_mask is None:
             attention_mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
-        encoded: Tensor = given if encoder_outputs is not None else self.source(given, attention_mask)[0]
+        encoded: Any = encoder_outputs if encoder_outputs is not None else self.source(given, attention_mask)
         cache = past_key_values if use_cache or past_key_values is not None else None
-        top = self.states(Memory(encoded, attention_mask), cache, input_ids=decoder_input_ids)
-        logits = self.language_model.get_output_embeddings()(top)
-        return Seq2SeqLMOutput(logits=logits, past_key_values=cache, encoder_last_hidden_state=encoded)
+        target = self.target_states(_memory(encoded, attention_mask), cache, input_ids=decoder_input_ids)
+        logits = self.language_model.get_output_embeddings()(target.top)
+        if target.copied is not None:
+            logits = target.copied.mixed(logits.to(target.copied.attention.dtype).log_softmax(-1))
+        return Seq2SeqLMOutput(logits=logits, past_key_values=cache, encoder_last_hidden_state=encoded[0])
 
 
-class _OwnTable(SourceEncoder):
-    """The language model's table, which lies there and is no part of this."""
-
-    def __init__(self, language_model: PreTrainedModel) -> None:
-        super().__init__()
-        object.__setattr__(self, "_language_model", language_model)
-
-    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        del mask
-        language_model: Any = self._language_model
-        rows: Tensor = language_model.get_input_embeddings()(inputs)
-        return rows
+def _memory(encoded: EncodedSource, mask: Tensor) -> Memory:
+    states: Any = encoded[0]
+    return Memory(states, mask, getattr(encoded, "tokens", None))
 
 
 def _encoder(
@@ -173,7 +188,10 @@ def _encoder(
         return TextEncoder(source.vocabulary, width, source.layers, source.attention_heads, source.dropout)
     if isinstance(source, PretrainedTextSourceSettings):
         return PretrainedTextEncoder(source.model, source.width, width)
-    return _OwnTable(language_model)
+    if isinstance(source, OwnTextSourceSettings) and source.encoder is not None:
+        sizes = source.encoder
+        return OwnTextEncoder(language_model, width, sizes.layers, sizes.attention_heads, sizes.dropout)
+    return OwnTable(language_model)
 
 
 def described(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +15,29 @@ from transformers.modeling_outputs import BaseModelOutput
 from subgraft.conditioning.source_decoder import sinusoids
 
 
+@dataclass
+class EncodedSource(BaseModelOutput):
+    """tokens: the source's ids [B, S], where they are of the decoder's vocabulary."""
+
+    tokens: Tensor | None = None
+
+
 class SourceEncoder(nn.Module):
-    """Gives states [B, S, d] at the scale of normed hidden states, d the language model's width."""
+    """Gives states [B, S, d] at the scale of normed hidden states, d the language model's width.
+
+    own_tokens: whether a source is ids of the decoder's vocabulary.
+    """
+
+    own_tokens: ClassVar[bool] = False
 
     def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, **others: Any) -> BaseModelOutput:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **others: Any) -> EncodedSource:
         """As transformers' generate calls an encoder. input_ids: a source's tensor, whatever it is of."""
         del others
-        return BaseModelOutput(last_hidden_state=self.states(input_ids, attention_mask))
+        tokens = input_ids if self.own_tokens else None
+        return EncodedSource(last_hidden_state=self.states(input_ids, attention_mask), tokens=tokens)
 
 
 class TextEncoder(SourceEncoder):
@@ -33,19 +47,41 @@ class TextEncoder(SourceEncoder):
         super().__init__()
         self.table = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
-        layer = nn.TransformerEncoderLayer(
-            width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.layers = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.layers = _stack(width, layers, heads, dropout)
 
     def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        width = self.table.embedding_dim
-        embedded = self.table(inputs) * math.sqrt(width) + sinusoids(0, inputs.shape[1], width, inputs.device)
-        hidden = mask == 0
-        # Where nothing is visible, all is: a softmax needs something, and nobody reads what comes of it.
-        hidden = hidden & ~hidden.all(1, keepdim=True)
-        encoded: Tensor = self.layers(embedded, src_key_padding_mask=hidden)
-        return encoded
+        return _encoded(self.layers, self.table(inputs) * math.sqrt(self.table.embedding_dim), mask)
+
+
+class OwnTable(SourceEncoder):
+    """Rows of the language model's table for ids of its own vocabulary. The table lies there and is no part of this."""
+
+    own_tokens = True
+
+    def __init__(self, language_model: PreTrainedModel) -> None:
+        super().__init__()
+        object.__setattr__(self, "_language_model", language_model)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        del mask
+        language_model: Any = self._language_model
+        rows: Tensor = language_model.get_input_embeddings()(inputs)
+        return rows
+
+
+class OwnTextEncoder(SourceEncoder):
+    """A Transformer encoder over those rows, which are normed first: a table may be at any scale."""
+
+    own_tokens = True
+
+    def __init__(self, language_model: PreTrainedModel, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.table = OwnTable(language_model)
+        self.norm = nn.LayerNorm(width)
+        self.layers = _stack(width, layers, heads, dropout)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        return _encoded(self.layers, self.norm(self.table.states(inputs, mask)), mask)
 
 
 class PretrainedTextEncoder(SourceEncoder):
@@ -105,6 +141,23 @@ class FeatureEncoder(SourceEncoder):
         del mask
         rows: Tensor = self.norm(self.read(inputs.to(self.read.weight.dtype)))
         return rows
+
+
+def _stack(width: int, layers: int, heads: int, dropout: float) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
+    )
+    return nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+
+
+def _encoded(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> Tensor:
+    """Top states [B, S, d] of embedded tokens [B, S, d], to which their positions are added."""
+    placed = embedded + sinusoids(0, embedded.shape[1], embedded.shape[2], embedded.device)
+    hidden = mask == 0
+    # Where nothing is visible, all is: a softmax needs something, and nobody reads what comes of it.
+    hidden = hidden & ~hidden.all(1, keepdim=True)
+    encoded: Tensor = layers(placed, src_key_padding_mask=hidden)
+    return encoded
 
 
 def memory_mask(mask: Tensor, states: Tensor) -> Tensor:

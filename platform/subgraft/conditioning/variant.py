@@ -30,10 +30,14 @@ class Heads(NamedTuple):
 @dataclass(frozen=True)
 class Memory:
     """A source as an encoder understood it: states [B, S, d], d the language model's width, and their mask [B, S], 1
-    where there is one and 0 where a row only fills up the batch."""
+    where there is one and 0 where a row only fills up the batch.
+
+    tokens: what each row was made of, ids [B, S] of the decoder's vocabulary; None of a source that is read otherwise.
+    """
 
     states: Tensor
     mask: Tensor
+    tokens: Tensor | None = None
 
 
 class Variant(nn.Module, ABC):

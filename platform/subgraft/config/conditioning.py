@@ -17,6 +17,8 @@ VariantName = Literal[
 IN_LAYERS: frozenset[VariantName] = frozenset({"context-attention", "cross-attention", "none"})
 # What a task may give a model to read, beside the text that it writes.
 SourceName = Literal["class", "text", "features"]
+# How a model copies tokens of its source.
+CopyingName = Literal["pointer-generator"]
 Layers = Annotated[int, Field(ge=1, le=256)]
 Width = Annotated[int, Field(ge=2, le=65536)]
 SourceLength = Annotated[int, Field(ge=1, le=LONGEST_SEQUENCE)]
@@ -90,13 +92,15 @@ class PretrainedTextSourceSettings(Settings):
 
 
 class OwnTextSourceSettings(Settings):
-    """Text in the language model's own vocabulary, by its own table, without an encoder: for `prepend`.
+    """Text in the language model's own vocabulary, by its own table.
 
     max_length: the most tokens that are read; the rest of a text is cut.
+    encoder: what reads the rows of that table; nothing for `prepend`.
     """
 
     kind: Literal["own-text"] = "own-text"
     max_length: SourceLength = 256
+    encoder: EncoderSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 class ClassSourceSettings(Settings):
@@ -142,6 +146,8 @@ class ReadingSettings(Settings):
     pretrained_encoder: a model whose encoder reads a text in its place, in that model's own vocabulary, and is trained
     further with the rest: a directory, or a hub id.
     vocabulary: that a text is read in, learnt on the task's sources, the same for every system.
+    shared_vocabulary: whether each system reads a text in the vocabulary that it writes in instead, by its language
+    model's table below the encoder. Systems that copy need it.
     max_length: the most tokens of a text that are read; the rest is cut.
     """
 
@@ -152,7 +158,25 @@ class ReadingSettings(Settings):
     vocabulary: VocabularySettings = Field(
         default=VocabularySettings(), exclude_if=lambda given: given == VocabularySettings()
     )
+    shared_vocabulary: bool = Field(default=False, exclude_if=lambda given: not given)
     max_length: SourceLength = Field(default=256, exclude_if=lambda given: given == 256)
+
+    @model_validator(mode="after")
+    def _one_vocabulary(self) -> ReadingSettings:
+        if self.shared_vocabulary:
+            for name, default in (("vocabulary", VocabularySettings()), ("pretrained_encoder", None)):
+                if getattr(self, name) != default:
+                    raise ValueError(f"{name} is another vocabulary than a system writes in: it or shared_vocabulary")
+        return self
+
+
+class CopyingSettings(Settings):
+    """How tokens of the source are copied (See et al., 2017).
+
+    kind: pointer-generator, by an attention to the source and a gate.
+    """
+
+    kind: CopyingName = "pointer-generator"
 
 
 class ConditioningSettings(Settings):
@@ -165,14 +189,20 @@ class ConditioningSettings(Settings):
     nothing pretrained in it.
     source: what is read.
     decoder: of simple-fusion and representation, the decoder that reads the source.
+    copying: how tokens of the source are copied, where they are.
     """
 
     variant: VariantName
     source: SourceSettings
     decoder: StackSettings = StackSettings()
+    copying: CopyingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @model_validator(mode="after")
     def _consistent(self) -> ConditioningSettings:
-        if self.source.kind == "own-text" and self.variant != "prepend":
-            raise ValueError(f"a source of own-text is for prepend: {self.variant} reads what an encoder made of it")
+        if self.source.kind == "own-text" and (self.source.encoder is None) != (self.variant == "prepend"):
+            raise ValueError(
+                f"own-text without an encoder is for prepend, and for it alone: {self.variant} does not go with that"
+            )
+        if self.copying is not None and (self.source.kind != "own-text" or self.source.encoder is None):
+            raise ValueError("only tokens of an encoded text in the language model's own vocabulary can be copied")
         return self

@@ -19,8 +19,11 @@ def require_conditioned_systems(experiment: Comparison) -> None:
         raise ValueError(
             f"conditioning.pretrained_encoder reads text, which {experiment.task} does not give: leave it out"
         )
+    if experiment.conditioning.shared_vocabulary and source != "text":
+        raise ValueError(f"conditioning.shared_vocabulary is of a text, which {experiment.task} does not read")
     _require_measurable(experiment)
     _require_sources_to_shuffle(experiment)
+    _require_tokens_to_copy(experiment)
     if given and experiment.runtime.activation_checkpointing:
         raise ValueError(
             f"system {given[0].name}: layers that are computed again would lose their source: leave out "
@@ -72,3 +75,24 @@ def _require_sources_to_shuffle(experiment: Comparison) -> None:
     for system in experiment.systems:
         if system.shuffled_sources and system.conditioning is None:
             raise ValueError(f"system {system.name}: shuffled_sources is of what `conditioning` has it read")
+
+
+def _require_tokens_to_copy(experiment: Comparison) -> None:
+    """A token that is copied must be one that the decoder could write, from a text with states to attend to."""
+    for system in experiment.systems:
+        if system.copying is None:
+            continue
+        where = f"system {system.name}: copying {system.copying}"
+        if system.conditioning is None or TASKS[experiment.task].source != "text":
+            raise ValueError(f"{where} takes tokens of the text that `conditioning` reads: this system reads none")
+        if system.conditioning == "prepend":
+            raise ValueError(f"{where} attends to what an encoder made of the source, and prepend has no encoder")
+        if not experiment.conditioning.shared_vocabulary:
+            raise ValueError(
+                f"{where} needs a source that is cut by the decoder's vocabulary, and conditioning.vocabulary is "
+                "another: say conditioning.shared_vocabulary: true"
+            )
+        if system.finetuning(experiment.finetune).label_smoothing:
+            raise ValueError(
+                f"{where} is learnt by the likelihood of a mixture, without smoothing: say finetune.label_smoothing: 0"
+            )

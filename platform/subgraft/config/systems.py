@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.base import Count, Settings, VocabularyMode
-from subgraft.config.conditioning import VariantName
+from subgraft.config.conditioning import CopyingName, VariantName
 from subgraft.config.initialiser_facts import (
     LEARNINGS,
     AnyInitialiser,
@@ -53,6 +53,9 @@ class System(Settings):
     the domain's text, as in `text`.
     conditioning: how the system's language model reads the class that it writes for, in `task: class-conditional`
     (variants: conditioning); without it, the system writes without knowing the class.
+    copying: how the system copies tokens of the text that it reads into the one that it writes: pointer-generator, by
+    an attention to the source and a gate (See et al., 2017); without it, all tokens are generated. It needs
+    conditioning.shared_vocabulary.
     shuffled_sources: whether the finetuning reads each line with the source of another, drawn once: a control, whose
     source can teach it nothing.
     text: what the finetuning reads of downstream.text beside the task's own text: copied, target text with copies of
@@ -83,6 +86,7 @@ class System(Settings):
     train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
     rows_first: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
     conditioning: VariantName | None = Field(default=None, exclude_if=lambda given: given is None)
+    copying: CopyingName | None = Field(default=None, exclude_if=lambda given: given is None)
     shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
     text: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
 

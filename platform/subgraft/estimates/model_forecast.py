@@ -51,11 +51,11 @@ def model_config(store: Store, step: Step) -> Config:
         case WithVocabularies(sides):
             new = {side: vocabulary_size(store, step, f"vocabulary/{side}") for side in sides}
             return with_vocabularies(model_config(store, step.inputs["model"]), new)
-        case WithSource(variant, source, settings):
+        case WithSource(variant, source, settings, copying):
             size = vocabulary_size(store, step, "encoder") if "encoder" in step.inputs else 1
             given = step.inputs.get("reader")
             reader = pretrained_source(model_config(store, given), settings.max_length) if given else None
-            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader)
+            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader, copying)
             return with_source(model_config(store, step.inputs["model"]), conditioning)
         case Unchanged():
             return model_config(store, step.inputs["model"])

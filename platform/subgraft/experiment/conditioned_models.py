@@ -27,9 +27,11 @@ def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: S
     assert source is not None  # config.conditioning_agreement has seen to it
     # Where a pretrained encoder lies is no part of what it is.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
-    recipe = ConditionRecipe(variant=system.conditioning, settings=settings, seed=seed, source=source)
+    recipe = ConditionRecipe(
+        variant=system.conditioning, settings=settings, seed=seed, source=source, copying=system.copying
+    )
     inputs = {"model": model, "corpus": beginnings.downstream_corpus}
-    if source == "text" and system.conditioning != "prepend":
+    if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:
         named = experiment.conditioning.pretrained_encoder
         inputs |= {"reader": reader(beginnings, named)} if named else {"encoder": source_vocabulary(beginnings)}
     labels = {"system": system.name, "seed": str(seed)}

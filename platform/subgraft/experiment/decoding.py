@@ -79,8 +79,8 @@ def _config(step: Step) -> Mapping[str, Any]:
             return described(settings, _ANY_SIZE, _ANY_SIZE)
         case OnBothSides():
             return as_both_sides(_config(step.inputs["model"]))
-        case WithSource(variant, source, settings):
-            conditioning = conditioning_settings(variant, source, settings, None, _ANY_SIZE)
+        case WithSource(variant, source, settings, copying):
+            conditioning = conditioning_settings(variant, source, settings, None, _ANY_SIZE, copying=copying)
             return with_source(_config(step.inputs["model"]), conditioning)
         case WithVocabularies() | Unchanged():
             return _config(step.inputs["model"])

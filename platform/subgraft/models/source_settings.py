@@ -5,6 +5,8 @@ from __future__ import annotations
 from subgraft.config.conditioning import (
     ClassSourceSettings,
     ConditioningSettings,
+    CopyingName,
+    CopyingSettings,
     FeatureSourceSettings,
     OwnTextSourceSettings,
     PretrainedTextSourceSettings,
@@ -32,13 +34,15 @@ def conditioning_settings(
     corpus: Corpus | None,
     vocabulary: int,
     reader: PretrainedTextSourceSettings | None = None,
+    copying: CopyingName | None = None,
 ) -> ConditioningSettings:
     """corpus: the task's, where it is there already.  vocabulary: how many tokens a text's tokenizer has.
 
     reader: what is read by a pretrained encoder, where there is one.
     """
     given = reader or _source(variant, source, settings, corpus, vocabulary)
-    return ConditioningSettings(variant=variant, source=given, decoder=settings.decoder)
+    copies = None if copying is None else CopyingSettings(kind=copying)
+    return ConditioningSettings(variant=variant, source=given, decoder=settings.decoder, copying=copies)
 
 
 def _source(
@@ -51,6 +55,8 @@ def _source(
         return FeatureSourceSettings(features=_FEATURES) if corpus is None else _features(corpus, variant)
     if variant == "prepend":
         return OwnTextSourceSettings(max_length=settings.max_length)
+    if settings.shared_vocabulary:
+        return OwnTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
     encoder = settings.encoder.model_dump()
     return TextSourceSettings(vocabulary=vocabulary, max_length=settings.max_length, **encoder)
 

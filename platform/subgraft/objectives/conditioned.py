@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from subgraft.conditioning.copying import Copied, TargetStates
 from subgraft.conditioning.sources import ClassSource, FeatureSource, NoSource, Source, TextSource, padded, row_counts
 from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
@@ -73,12 +74,31 @@ class SourcedLines:
 
 
 class SourcedStates(StackStates):
-    """Top states [B, T, d] beside the source; a language model that has none does not look at it."""
+    """Beside the source; a language model that has none does not look at it."""
 
     _batch: SourcedBatch
 
     @cached_property
     def top(self) -> Tensor:
+        return self._target.top
+
+    @property
+    def copied(self) -> Copied | None:
+        """What is copied from the source, by models that copy."""
+        return self._target.copied
+
+    def nats(self) -> Tensor:
+        """The negative log-likelihood of each label that counts, by the model's own tables [N], line after line."""
+        labels = self._batch.labels
+        generated = label_nats(self._model, self.top, labels)
+        if self.copied is None:
+            return generated
+        counted = labels != IGNORED
+        whole = generated.new_zeros(labels.shape).masked_scatter(counted, -generated)
+        return -self.copied.log_likelihood(whole, labels)[counted]
+
+    @cached_property
+    def _target(self) -> TargetStates:
         batch = self._batch
         inputs = self._lexicon.read("decoder", batch.input_ids)
         return family_of(self._model).states_with_source(
@@ -87,10 +107,17 @@ class SourcedStates(StackStates):
 
 
 class SourcedLoss(TokenLoss):
-    """Over the tokens of lines and their ends."""
+    """Over the tokens of lines and their ends. Of a model that copies, by the likelihood of its mixture alone."""
 
     def states(self, batch: SourcedBatch, lexicon: Lexicon) -> SourcedStates:
         return SourcedStates(self.model, batch, lexicon)
+
+    def by(self, lexicon: Lexicon, batch: SourcedBatch) -> dict[str, Tensor]:
+        states = self.states(batch, lexicon)
+        if states.copied is None:
+            return {"loss": lexicon.cross_entropy(states.top, batch.labels, self.label_smoothing)}
+        assert not self.label_smoothing and not lexicon.extends("decoder")
+        return {"loss": states.nats().sum()}
 
 
 class SourcedScores:
@@ -146,8 +173,7 @@ def sourced_nats(
     for chosen in BatchPlan(data.lengths[whole], max(BATCH_TOKENS, limit), seed=0).epoch(0):
         batch = data.batch(whole[chosen], 0).to(where)
         with torch.inference_mode():
-            states = SourcedStates(bundle.model, batch, OwnTables(bundle.model)).top
-            nats = label_nats(bundle.model, states, batch.labels).double().cpu().numpy()
+            nats = SourcedStates(bundle.model, batch, OwnTables(bundle.model)).nats().double().cpu().numpy()
         lengths = (batch.labels != IGNORED).sum(dim=1).tolist()
         yield from zip(whole[chosen].tolist(), np.split(nats, np.cumsum(lengths)[:-1]), strict=True)
         done += len(chosen)

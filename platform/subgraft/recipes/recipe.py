@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from subgraft.config.base import Settings, SideName
-from subgraft.config.conditioning import ReadingSettings, SourceName, VariantName
+from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.config.models import ModelSettings
 
 
@@ -46,6 +46,7 @@ class WithSource:
     variant: VariantName
     source: SourceName
     settings: ReadingSettings
+    copying: CopyingName | None = None
 
 
 @dataclass(frozen=True)

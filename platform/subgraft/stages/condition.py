@@ -25,7 +25,9 @@ def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context:
     reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
     reads = reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
     pretrained = _read_by(reader, recipe.settings.max_length) if reader else None
-    settings = conditioning_settings(recipe.variant, recipe.source, recipe.settings, corpus, len(reads), pretrained)
+    settings = conditioning_settings(
+        recipe.variant, recipe.source, recipe.settings, corpus, len(reads), pretrained, recipe.copying
+    )
     model = conditioned(bundle.model, settings, recipe.seed, reader.model if reader else None)
     made = Bundle(model, reads, bundle.decoder)
     if made.max_positions < 2:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
+    from subgraft.conditioning.copying import TargetStates
     from subgraft.config.base import SideName
     from subgraft.config.conditioning import ConditioningSettings, SourceSettings
 
@@ -107,12 +108,10 @@ class Conditional(DecoderAlone):
     def source(self, config: Config) -> SourceSettings:
         return _settings(config).source
 
-    def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
-        from subgraft.conditioning.variant import Memory
-
+    def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> TargetStates:
         conditional: Any = model
         inputs.pop("attention_mask", None)  # a target is padded behind, where nothing that counts can see
-        states: Tensor = conditional.states(Memory(conditional.source.states(source, mask), mask), **inputs)
+        states: TargetStates = conditional.target_states(conditional.read(source, mask), **inputs)
         return states
 
     def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
@@ -120,9 +119,9 @@ class Conditional(DecoderAlone):
         return conditional.language_model if conditional.variant.pretrained else None
 
     def _new(self, config: Config) -> int:
-        """What the variant and the encoder of its source add to the language model."""
+        """What the variant, the encoder of its source and what copies from it add to the language model."""
         settings, width = _settings(config), self.width(config)
-        return self._of_variant(config, settings) + _of_source(settings, width)
+        return self._of_variant(config, settings) + _of_source(settings, width) + _of_copying(settings, width)
 
     def _of_variant(self, config: Config, settings: ConditioningSettings) -> int:
         width, depth = self.width(config), self.depth(config)
@@ -202,4 +201,10 @@ def _of_source(settings: ConditioningSettings, width: int) -> int:
     if source.kind == "text":
         layers = source.layers * counting.encoder_layer(width, 4 * width)
         return source.vocabulary * width + layers + counting.norm(width)
+    if source.encoder is not None:
+        return source.encoder.layers * counting.encoder_layer(width, 4 * width) + 2 * counting.norm(width)
     return 0
+
+
+def _of_copying(settings: ConditioningSettings, width: int) -> int:
+    return 0 if settings.copying is None else counting.linear(width, width) + counting.linear(width, 1)

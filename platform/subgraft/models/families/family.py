@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
+    from subgraft.conditioning.copying import TargetStates
     from subgraft.config.base import SideName
     from subgraft.config.conditioning import SourceSettings
     from subgraft.config.corpora import Languages
@@ -255,9 +256,11 @@ class Family(ABC):
         """The language model inside a decoder alone, or it itself; None where that is not pretrained."""
         return model
 
-    def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> Tensor:
-        """States [B, T, d] of a decoder alone beside a source [B, S, …]; a model that has none does not look at it."""
-        return self.stack_states(model, **inputs)
+    def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> TargetStates:
+        """Of a decoder alone beside a source [B, S, …]; a model that has none does not look at it."""
+        from subgraft.conditioning.copying import TargetStates
+
+        return TargetStates(self.stack_states(model, **inputs))
 
     def input_scale(self, model: nn.Module, side: Side) -> float:
         """What rows of the side's table are multiplied by before they are given as `inputs_embeds`.
