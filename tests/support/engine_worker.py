@@ -5,11 +5,12 @@ the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a d
 without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
 generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
 micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
-network, a generator with capacity, on pseudo-domains; or
-joint, with copied text beside the pairs in every batch; or memory, which trains nothing and writes how many bytes each
-worker's states take to OUT/bytes-RANK.json; or heads, a mixture of two objectives that each have parameters of their
-own; or sampled, a masked model whose targets compete with their nearest tokens alone (the candidates of each step go to
-OUT/candidates-RANK-STOP.json). ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+network, a generator with capacity, on pseudo-domains; or joint, with copied text beside the pairs in every batch; or
+memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json; or heads, a
+mixture of two objectives that each have parameters of their own; or sampled, a masked model whose targets compete with
+their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
+language model with features for its source. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what
+is offloaded.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from subgraft.conditioning.conditional_model import conditioned
+from subgraft.conditioning.sources import FeatureSource
+from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
+from subgraft.config.models import GPT2Settings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.target_sampling import NearestTargets
 from subgraft.config.training import FinetuneSettings, TrainingSettings
@@ -40,8 +45,12 @@ from subgraft.generators.generator import Generator
 from subgraft.generators.generator_loss import GeneratorLoss
 from subgraft.generators.network import Network, NetworkShape
 from subgraft.generators.simulation import GeneratorBatch, Simulator
+from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_named
 from subgraft.models.sequence_format import sequence_format
 from subgraft.models.sides import side, tables_of
+from subgraft.objectives.causal import begin_with
+from subgraft.objectives.conditioned import SourcedLines, SourcedLoss
 from subgraft.objectives.masked import MaskedSentences
 from subgraft.objectives.mixture import MixedLoss, Mixture
 from subgraft.objectives.parallel_text import Translation
@@ -145,6 +154,8 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
 def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
     if task.startswith("generator"):
         return _generator(task)
+    if task.startswith("sourced-"):
+        return _sourced(task.removeprefix("sourced-"))
     others = {"heads": _heads, "joint": _joint, "network": _network, "sampled": _sampled}
     return others.get(task, _pretraining)()
 
@@ -200,6 +211,24 @@ def _sampled() -> tuple[nn.Module, dict[str, float], Data]:
     tokenizer = cased_tokenizer()
     sentences = MaskedSentences(english(120) + german(120), tokenizer, MaskedSettings(), max_length=40, seed=3)
     return SampledLoss(StackLoss(build_bert(tokenizer, seed=1, **SHAPE | {"dropout": 0.0}))), {"loss": 1.0}, sentences
+
+
+def _sourced(variant: str) -> tuple[nn.Module, dict[str, float], Data]:
+    tokenizer, lines = english_tokenizer(), english(120)
+    shape = GPT2Settings(d_model=SHAPE["d_model"], layers=2, attention_heads=4, ffn_dim=32, dropout=0.0)
+    settings = ConditioningSettings.model_validate(
+        {
+            "variant": variant,
+            "source": {"kind": "features", "features": 5},
+            "decoder": {"d_model": 8, "layers": 1, "attention_heads": 2, "dropout": 0.0},
+        }
+    )
+    model = conditioned(family_named("gpt2").build(shape, tokenizer, tokenizer, 1), settings, seed=1)
+    separator, chooser = tokenizer.special["eos"], np.random.default_rng(1)
+    begin_with(model, separator)
+    features = FeatureSource(5).encode([chooser.standard_normal((1 + place % 4, 5)) for place in range(len(lines))])
+    data = SourcedLines(lines, features, Bundle(model, tokenizer, tokenizer), separator, 40)
+    return SourcedLoss(model), {"loss": 1.0}, data
 
 
 class _Joint:

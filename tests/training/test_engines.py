@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from engine_runs import STEPS, run_workers
+from subgraft.config.conditioning import VariantName
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +101,19 @@ def test_a_generator_is_trained_over_a_frozen_model_in_shards(tmp_path: Path, ki
     name = "parameter.generator.weight"
     assert expected[name].any()
     torch.testing.assert_close(weights[name], expected[name], rtol=1e-3, atol=1e-5)
+
+
+_SOURCED = [
+    pytest.param(variant, kind, marks=[] if (variant, kind) == ("pseudo-self", "zero2") else pytest.mark.slow)
+    for variant in get_args(VariantName)
+    for kind in ("plain", "zero2", "zero3", "zero3-parameters")
+]
+
+
+@pytest.mark.parametrize(("variant", "kind"), _SOURCED)
+def test_a_language_model_with_a_source_is_trained_by_two_workers(tmp_path: Path, variant: str, kind: str) -> None:
+    """Also where its language model is frozen; sources of one to four rows are padded otherwise by each worker."""
+    alone = run_workers("plain", 1, tmp_path / "alone", task=f"sourced-{variant}")
+    found = run_workers(kind, 2, tmp_path / "two", task=f"sourced-{variant}")
+    assert len(set(found.values())) == STEPS
+    assert found == pytest.approx(alone, rel=1e-4)
