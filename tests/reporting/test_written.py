@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from subgraft.metrics.scores import Score
+from subgraft.reporting.continuation import continuation_table
 from subgraft.reporting.data import CurvePoint, ReportData, SystemResult
 from subgraft.reporting.table import Table, table_markdown
 from subgraft.reporting.written import drift_curves, written_scores, written_section
@@ -76,3 +79,19 @@ def test_drift_is_drawn_where_a_curve_tells(data: ReportData) -> None:
 def test_models_without_a_source_have_none_of_it(data: ReportData) -> None:
     plain = tuple(replace(system, scores={}, statistics={}, curve=()) for system in data.systems)
     assert written_section(replace(data, systems=plain)) == ()
+
+
+def test_the_terminal_shows_what_there_is_room_for(data: ReportData) -> None:
+    def scored(system: SystemResult) -> SystemResult:
+        others = {"bits saved": Score("bits saved", 0.02, ""), "exact match": Score("exact match", 50.0, "")}
+        bits = np.stack([np.full(TEXTS, 20.0), np.full(TEXTS, 10.0)], axis=1)
+        return replace(system, scores={**system.scores, **others}, line_bits=bits)
+
+    shown = continuation_table(replace(data, systems=tuple(map(scored, data.systems)), references=("",) * TEXTS))
+    assert shown.headings[5:] == ("p", "exact\nmatch", "adherence", "tokens/\nline", "prompts/\ns")
+    by_name = {name: figures for name, *figures in shown.rows}
+    adheres = fmean(system.scores["adherence"].value for system in data.results("AVG"))
+    assert by_name["AVG"][5:7] == ["50.0", f"{adheres:.1f}"]
+    console = Console(width=80)
+    lines = [line.text for segments in console.render_lines(shown.rich(), pad=False) for line in segments]
+    assert "…" not in "".join(lines)

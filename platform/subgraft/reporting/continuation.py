@@ -25,7 +25,7 @@ from subgraft.reporting.remarks import on_few_seeds, untrained
 from subgraft.reporting.report import GENERATED_NOTICE, write_document
 from subgraft.reporting.spelled import unspelled_caption
 from subgraft.reporting.table import Column, Table, table
-from subgraft.reporting.written import written_section
+from subgraft.reporting.written import headline_scores, written_section
 
 # So many prompts are shown with what followed them.
 SHOWN = 5
@@ -92,22 +92,28 @@ def _judged(data: ReportData, results: tuple[SystemResult, ...], whole: np.ndarr
 
 
 def continuation_table(data: ReportData) -> MainTable:
-    """Each system with bits per character on the test text, difference, p, tokens and prompts per second."""
-    systems = judged(data)
+    """Each system with bits per character on the test text, difference, p, tokens and prompts per second.
+
+    Of texts that are written for a source two of their scores, in the place of characters per token.
+    """
+    systems, scores = judged(data), headline_scores(data)
     caption = f"{count(len(data.references))} test lines, less is better; Δ and p against {data.baseline or 'nothing'}"
     caption += unspelled_caption(data) + "".join(f"\n{remark}" for remark in _remarks(data, systems))
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
     several = len(data.seeds) > 1
-    seeds = [f"bits/char\nseed {seed}" for seed in data.seeds] if several else []
-    headings = ("system", *seeds, "bits/\nchar", "Δ", "p", "tokens/\nline", "chars/\ntoken", "prompts/\ns")
+    seeds = [f"bits\nseed {seed}" for seed in data.seeds] if several else []
+    written = tuple(scores[systems[0].name])
+    length = ("tokens/\nline",) if written else ("tokens/\nline", "chars/\ntoken")
+    headings = ("system", *seeds, "bits/\nchar", "Δ", "p", *written, *length, "prompts/\ns")
     rows = tuple(
         (
             system.name,
             *([fixed(bits, 3) for bits in system.by_seed] if several else []),
             fixed(system.mean, 3),
             *_against(system),
-            *_figures(system.results),
+            *scores[system.name].values(),
+            *_figures(system.results, written=bool(written)),
         )
         for system in systems
     )
@@ -119,10 +125,11 @@ def _against(system: Judged) -> list[str]:
     return [signed(compared.difference, 3), probability(compared.p_value)] if compared else [MISSING, MISSING]
 
 
-def _figures(results: Sequence[SystemResult]) -> list[str]:
+def _figures(results: Sequence[SystemResult], written: bool = False) -> list[str]:
+    characters = [] if written else [fixed(fmean(result.characters_per_token for result in results))]
     return [
         fixed(fmean(result.tokens_per_sentence for result in results), 1),
-        fixed(fmean(result.characters_per_token for result in results)),
+        *characters,
         fixed(fmean(result.sentences_per_second for result in results), 1),
     ]
 

@@ -26,6 +26,21 @@ EXPLAINED = {
     "signature says among how many, and what chance finds.",
     "distinct-1": "Distinct: the share of words, or of pairs of words, that are different; high where texts vary.",
 }
+# What a terminal has room for, at most two: whether it is right, and whether the source is read at all.
+HEADLINES = ("exact match", "ROUGE-L", "adherence", "bits saved")
+
+
+def headline_scores(data: ReportData) -> dict[str, dict[str, str]]:
+    """Of each system its scores by heading, means over seeds; no headings where nothing is written for a source."""
+    names = [name for name in HEADLINES if all(name in result.scores for result in data.systems)][:2]
+    return {
+        system: {
+            name.replace(" ", "\n"): fixed(fmean(each.scores[name].value for each in results), DIGITS.get(name, 1))
+            for name in names
+        }
+        for system in data.system_names
+        for results in [data.results(system)]
+    }
 
 
 def written_scores(data: ReportData) -> tuple[Table, ...]:
