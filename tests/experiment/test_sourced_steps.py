@@ -33,7 +33,8 @@ from subgraft.objectives.conditioned import source_read
 from subgraft.reporting.main_table import MainTable
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
-from toys import english, german, german_tokenizer, gpt2
+from subgraft.vocabulary.learn import learn
+from toys import build_mbart, english, german, german_tokenizer, gpt2, multilingual_tokenizer
 
 GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"
 LLAMA = "{family: llama, d_model: 16, layers: 1, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}"
@@ -304,6 +305,25 @@ def test_a_pretrained_encoder_reads_in_its_own_vocabulary(tmp_path: Path) -> Non
     config.write_text(moved)
     again = Pipeline(load(config, Experiment), tmp_path)
     assert again.systems[0].finetune.fingerprint == finetune.fingerprint
+
+
+def test_a_pretrained_encoder_is_told_the_language_that_it_reads(tmp_path: Path) -> None:
+    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
+    reading = f"{READING}pretrained_encoder: reader\n"
+    config = written_for(tmp_path, "text", systems=systems, conditioning=reading)
+    shape = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "attention_heads": 2, "ffn_dim": 8}
+    other = learn(english(), kind="unigram", size=60, mask=True, languages=("en_XX", "fr_XX"))
+    Bundle(build_mbart(other, seed=5, **shape), other, other).save(tmp_path / "reader")
+    with pytest.raises(UserError, match="no language code for 'de'") as raised:
+        _ = Pipeline(load(config, Experiment), tmp_path).report
+    assert raised.value.where == "conditioning.pretrained_encoder: reader"
+    shutil.rmtree(tmp_path / "reader")
+    tokenizer = multilingual_tokenizer()
+    Bundle(build_mbart(tokenizer, seed=5, **shape), tokenizer, tokenizer).save(tmp_path / "reader")
+    pipeline, store = finish(config)
+    bundle = Bundle.load(store.path(pipeline.systems[0].finetune))
+    rows = source_read(bundle).encode(["ein Text"])[0].tolist()
+    assert rows[-2:] == [tokenizer.special["eos"], tokenizer.languages["de_DE"]]
 
 
 def test_a_store_says_which_source_a_model_reads(tmp_path: Path) -> None:

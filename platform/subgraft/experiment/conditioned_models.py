@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from subgraft import stages
+from subgraft.config.corpora import Languages
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 from subgraft.errors import UserError
 from subgraft.experiment.beginnings import Beginnings, taken_over
+from subgraft.models.families import family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.source_settings import pretrained_source
+from subgraft.models.tokenizers import load_tokenizers
 from subgraft.recipes.checkpoint import CheckpointRecipe
 from subgraft.recipes.condition import ConditionRecipe
 from subgraft.recipes.vocabulary import VocabularyRecipe
@@ -27,26 +32,49 @@ def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: S
     assert source is not None  # config.conditioning_agreement has seen to it
     # Where a pretrained encoder lies is no part of what it is.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
-    recipe = ConditionRecipe(
-        variant=system.conditioning, settings=settings, seed=seed, source=source, copying=system.copying
-    )
-    inputs = {"model": model, "corpus": beginnings.downstream_corpus}
+    inputs, language = {"model": model, "corpus": beginnings.downstream_corpus}, None
     if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:
         named = experiment.conditioning.pretrained_encoder
-        inputs |= {"reader": reader(beginnings, named)} if named else {"encoder": source_vocabulary(beginnings)}
+        if named:
+            inputs["reader"], language = reader(beginnings, named)
+        else:
+            inputs["encoder"] = source_vocabulary(beginnings)
+    recipe = ConditionRecipe(
+        variant=system.conditioning,
+        settings=settings,
+        seed=seed,
+        source=source,
+        copying=system.copying,
+        language=language,
+    )
     labels = {"system": system.name, "seed": str(seed)}
     return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, inputs, labels)
 
 
-def reader(beginnings: Beginnings, named: str) -> Step[CheckpointRecipe]:
-    """The model whose encoder reads the task's sources. Raises UserError for one that has none to lend."""
-    where, model = "conditioning.pretrained_encoder", beginnings.model_named(named)
+def reader(beginnings: Beginnings, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
+    """The model whose encoder reads the task's sources, and their language if it marks languages.
+
+    Raises UserError for a model that has no encoder to lend, or does not know the language.
+    """
+    experiment, model = beginnings.experiment, beginnings.model_named(named)
     directory = require_model(model)
     try:
-        pretrained_source(read_config(directory), beginnings.experiment.conditioning.max_length)
+        pretrained_source(read_config(directory), experiment.conditioning.max_length)
+        language = _language_marked(directory, experiment.languages.source)
     except UserError as error:
-        raise UserError(error.what, where=f"{where}: {named}", hint=error.hint) from None
-    return taken_over(f"checkpoint {named}", model, directory)
+        raise UserError(error.what, where=f"conditioning.pretrained_encoder: {named}", hint=error.hint) from None
+    return taken_over(f"checkpoint {named}", model, directory), language
+
+
+def _language_marked(directory: Path, language: str) -> str | None:
+    """The language, where the model marks what it reads with it. Raises UserError for one that it does not know."""
+    config, tokenizer = read_config(directory), load_tokenizers(directory)["encoder"]
+    family, pair = family_of(config), Languages(source=language, target=language)
+    marked = family.sequence_format(config, tokenizer, tokenizer, pair)
+    try:
+        return None if family.sequence_format(config, tokenizer, tokenizer, None) == marked else language
+    except UserError:
+        return language
 
 
 def source_vocabulary(beginnings: Beginnings) -> Step[VocabularyRecipe]:

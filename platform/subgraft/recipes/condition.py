@@ -13,7 +13,7 @@ class ConditionRecipe(Recipe):
 
     It is left out of the fingerprint where it is a class. A text is read in the vocabulary that is the input `encoder`,
     or by the encoder of the model that is the input `reader`, and in its vocabulary; without either in the model's own.
-    copying: left out where nothing is copied.
+    copying: left out where nothing is copied.  language: of the text, where the model that reads it marks languages.
     """
 
     variant: VariantName
@@ -21,6 +21,8 @@ class ConditionRecipe(Recipe):
     seed: int
     source: SourceName = Field(default="class", exclude_if=lambda given: given == "class")
     copying: CopyingName | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    language: str | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property
     def model_change(self) -> WithSource:

@@ -8,6 +8,7 @@ from pathlib import Path
 from subgraft.conditioning.conditional_model import conditioned
 from subgraft.conditioning.source_encoders import encoder_of
 from subgraft.config.conditioning import PretrainedTextSourceSettings
+from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.models.bundle import Bundle
 from subgraft.models.parameter_count import Parameters
@@ -24,7 +25,7 @@ def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
     reads = reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
-    pretrained = _read_by(reader, recipe.settings.max_length) if reader else None
+    pretrained = _read_by(reader, recipe) if reader else None
     settings = conditioning_settings(
         recipe.variant, recipe.source, recipe.settings, corpus, len(reads), pretrained, recipe.copying
     )
@@ -40,8 +41,9 @@ def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context:
     return {"parameters": model.num_parameters(), "new_parameters": new, **read}
 
 
-def _read_by(reader: Bundle, max_length: int) -> PretrainedTextSourceSettings:
-    """Raises UserError for a model that marks languages: no language is told to a source."""
+def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSettings:
+    """Around a source stands what the reader puts around a sentence of its language."""
     encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
     parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
-    return pretrained_source(config, max_length, reader.sequence_format(None), parameters)
+    languages = None if recipe.language is None else Languages(source=recipe.language, target=recipe.language)
+    return pretrained_source(config, recipe.settings.max_length, reader.sequence_format(languages), parameters)
