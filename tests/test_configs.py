@@ -100,10 +100,12 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:
     systems = {each.name: each for each in load(CONFIGS / "copying.yaml", Experiment).systems}
-    plain = {name.removesuffix("+copy"): each for name, each in systems.items() if each.copying}
-    assert {each.conditioning for each in plain.values()} == {"none", "pseudo-self"}
-    for name, each in plain.items():
-        assert systems[name] == each.model_copy(update={"name": name, "copying": None})
+    copying = [each for each in systems.values() if each.copying]
+    assert {each.conditioning for each in copying} == {"none", "pseudo-self"}
+    assert {each.copying for each in copying} == {"pointer-generator", "bottom-up"}
+    for each in copying:
+        without = each.name.partition("+")[0]
+        assert systems[without] == each.model_copy(update={"name": without, "copying": None})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.models.bundle import Bundle
 from subgraft.models.parameter_count import count_parameters
 from subgraft.objectives.conditioned import SourcedBatch, SourcedLoss, SourcedStates
+from subgraft.objectives.content_selection import selection_loss, spans_in_target
 from subgraft.objectives.lexicon import IGNORED, OwnTables
 from subgraft.stages.transfer import transferred
 from subgraft.transplanting.transplant import Method
@@ -31,7 +32,8 @@ FAMILIES = [("gpt2", name) for name in NAMES] + [("llama", "pseudo-self")]
 
 def _settings(variant: str = "pseudo-self", kind: str | None = "pointer-generator") -> ConditioningSettings:
     found = settings(variant, kind="own-text", encoder=ENCODER).model_dump()
-    return ConditioningSettings.model_validate(found | ({"copying": {"kind": kind}} if kind else {}))
+    copying = {"kind": kind, **({"threshold": 0.5} if kind == "bottom-up" else {})}
+    return ConditioningSettings.model_validate(found | ({"copying": copying} if kind else {}))
 
 
 def _model(family: str = "gpt2", variant: str = "pseudo-self", kind: str | None = "pointer-generator") -> Any:
@@ -180,12 +182,80 @@ def test_saved_and_loaded_it_says_the_same_and_is_as_large_as_foreseen(tmp_path:
     assert count_parameters(model.config.to_dict()).total == model.num_parameters()
     new = model.num_parameters() - _model(kind=None).num_parameters()
     assert new == 16 * 16 + 16 + 16 + 1
+    selecting = _model(kind="bottom-up")
+    assert count_parameters(selecting.config.to_dict()).total == selecting.num_parameters()
+    assert selecting.num_parameters() == model.num_parameters() + 17
 
 
 def test_settings_that_leave_nothing_to_copy_are_refused() -> None:
     for source in ({"kind": "class", "classes": ["a"]}, {"kind": "text", "vocabulary": 9}):
         with pytest.raises(ValidationError, match="only tokens of an encoded text in the language model's own"):
             ConditioningSettings.model_validate({"variant": "pseudo-self", "source": source, "copying": {}})
+
+
+def test_what_a_selector_leaves_out_is_not_copied_and_the_rest_shares_the_attention() -> None:
+    model, batch = _model(kind="bottom-up"), _batch()
+    with torch.no_grad():
+        memory = model.read(batch.source, batch.source_mask)
+        of_token = memory.states @ model.copying.selector.weight[0]
+        model.copying.selector.bias.fill_(-of_token[0, :5].median())  # two of five tokens are above
+        selection = (of_token + model.copying.selector.bias).sigmoid()
+        whole = model.target_states(memory, input_ids=batch.input_ids).copied
+        cut = model.target_states(memory, selected=True, input_ids=batch.input_ids).copied
+    assert torch.equal(cut.selection.sigmoid(), selection)
+    kept = (selection > 0.5) & (batch.source_mask == 1)
+    assert kept[0].sum() == 2
+    expected = whole.attention.exp() * kept[:, None]
+    expected = expected / expected.sum(-1, keepdim=True).clamp_min(1e-300)
+    some = kept.any(1)
+    assert torch.allclose(cut.attention.exp()[some], expected[some], atol=1e-12)
+    assert torch.equal(cut.generates[some], whole.generates[some]) and (cut.generates[~some] == 0).all()
+    told = _told(_gate(model, -1e9), batch)[0].exp()
+    there = torch.zeros(VOCABULARY, dtype=torch.bool)
+    there[batch.source[0][kept[0]]] = True
+    assert (told[:, ~there] == 0).all() and (told.sum(-1) - 1).abs().max() < 1e-12
+
+
+def test_a_selector_changes_neither_the_likelihood_nor_what_else_is_learnt() -> None:
+    models, batch = [_model(kind=kind).train() for kind in ("pointer-generator", "bottom-up")], _batch()
+    losses = [SourcedLoss(model).train()(batch) for model in models]
+    assert set(losses[0]) == {"loss"} and torch.equal(losses[0]["loss"], losses[1]["loss"])
+    losses[1]["selection"].backward()
+    reached = {name for name, parameter in models[1].named_parameters() if parameter.grad is not None}
+    assert reached == {"copying.selector.weight", "copying.selector.bias"}
+    assert set(SourcedLoss(models[1]).eval()(batch)) == {"loss"}
+    assert batch.counts == {"loss": 5 + 3 + 4, "selection": 12}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "copied"),
+    [
+        ([1, 2, 3, 4], [2, 3], [0, 1, 1, 0]),
+        ([2, 3, 9, 2, 3], [2, 3], [1, 1, 0, 0, 0]),  # what came before is not copied again
+        ([2, 9, 2, 3], [2, 3], [1, 0, 1, 1]),  # a longer run is another one
+        ([5, 6, 7], [6, 9, 5, 6], [1, 1, 0]),
+        ([5, 6, 7], [7, 6, 5], [1, 1, 1]),
+        ([5, 5], [5], [1, 0]),
+        ([5], [], [0]),
+        ([], [5], []),
+    ],
+)
+def test_what_a_target_has_of_its_source_is_in_longest_runs(
+    source: list[int], target: list[int], copied: list[int]
+) -> None:
+    assert [int(each) for each in spans_in_target(source, target)] == copied
+
+
+def test_a_selector_learns_by_the_tokens_that_are_there() -> None:
+    batch, odds = _batch(), torch.randn(3, 5, dtype=torch.float64)
+    expected = 0.0
+    for place, row in enumerate(batch.source.tolist()):
+        length = int(batch.source_mask[place].sum())
+        target = [token for token in batch.labels[place].tolist() if token != IGNORED]
+        for log_odds, copied in zip(odds[place].tolist(), spans_in_target(row[:length], target), strict=False):
+            expected += np.log1p(np.exp(-log_odds if copied else log_odds))
+    found = selection_loss(odds, batch.source, batch.source_mask, batch.labels)
+    assert found.item() == pytest.approx(expected, abs=1e-9)
 
 
 def _named(count: int, words: range, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -197,7 +267,7 @@ def _named(count: int, words: range, rng: np.random.Generator) -> tuple[Tensor, 
     return torch.from_numpy(sources), torch.from_numpy(lines)
 
 
-@pytest.mark.parametrize("kind", ["pointer-generator", None])
+@pytest.mark.parametrize("kind", ["pointer-generator", "bottom-up", None])
 def test_rare_words_that_were_never_written_are_copied(kind: str | None) -> None:
     model: Any = conditioned(language_model(), _settings("pseudo-self", kind), seed=1)
     rng, loss = np.random.default_rng(1), SourcedLoss(model).train()
@@ -207,7 +277,7 @@ def test_rare_words_that_were_never_written_are_copied(kind: str | None) -> None
         labels = torch.cat([ids[:, 1:], torch.full((len(ids), 1), IGNORED)], 1)
         batch = SourcedBatch(ids, torch.ones_like(ids), labels, source, torch.ones_like(source))
         optimizer.zero_grad()
-        (loss(batch)["loss"] / batch.counts["loss"]).backward()
+        sum(value / batch.counts[name] for name, value in loss(batch).items()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     model.eval()

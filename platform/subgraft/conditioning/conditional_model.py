@@ -95,8 +95,8 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         self.variant = variant(settings, config.language_model)
         self.variant.settle(self.language_model)
         self.source = _encoder(settings, config.language_model, self.language_model)
-        copies = settings.copying is not None
-        self.copying = CopyHead(int(config.language_model.hidden_size)) if copies else None
+        copying, width = settings.copying, int(config.language_model.hidden_size)
+        self.copying = None if copying is None else CopyHead(width, copying.threshold)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -132,10 +132,12 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         """A source's tensor and its mask, encoded."""
         return _memory(self.source(source, mask), mask)
 
-    def target_states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> TargetStates:
-        """Of target tokens beside an encoded source."""
+    def target_states(
+        self, memory: Memory, cache: EncoderDecoderCache | None = None, selected: bool = False, **inputs: Tensor
+    ) -> TargetStates:
+        """Of target tokens beside an encoded source. selected: as `CopyHead` takes it."""
         top = self.states(memory, cache, **inputs)
-        return TargetStates(top, None if self.copying is None else self.copying(top, memory))
+        return TargetStates(top, None if self.copying is None else self.copying(top, memory, selected))
 
     def states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> Tensor:
         """Top states [B, T, d] of target tokens beside an encoded source, ready for the language model's table."""
@@ -156,6 +158,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     ) -> Seq2SeqLMOutput:
         """Logits [B, T, V], of a model that copies log-probabilities: a softmax leaves these as they are.
 
+        They are for writing: where a content selector is, only what it selects is copied.
         input_ids: the source's tensor [B, S] or [B, S, k], of whatever it is.
         """
         del return_dict, others
@@ -164,7 +167,8 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
             attention_mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
         encoded: Any = encoder_outputs if encoder_outputs is not None else self.source(given, attention_mask)
         cache = past_key_values if use_cache or past_key_values is not None else None
-        target = self.target_states(_memory(encoded, attention_mask), cache, input_ids=decoder_input_ids)
+        memory = _memory(encoded, attention_mask)
+        target = self.target_states(memory, cache, selected=True, input_ids=decoder_input_ids)
         logits = self.language_model.get_output_embeddings()(target.top)
         if target.copied is not None:
             logits = target.copied.mixed(logits.to(target.copied.attention.dtype).log_softmax(-1))

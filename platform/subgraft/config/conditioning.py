@@ -18,7 +18,8 @@ IN_LAYERS: frozenset[VariantName] = frozenset({"context-attention", "cross-atten
 # What a task may give a model to read, beside the text that it writes.
 SourceName = Literal["class", "text", "features"]
 # How a model copies tokens of its source.
-CopyingName = Literal["pointer-generator"]
+CopyingName = Literal["pointer-generator", "bottom-up"]
+CopyThreshold = Annotated[float, Field(ge=0, lt=1)]
 Layers = Annotated[int, Field(ge=1, le=256)]
 Width = Annotated[int, Field(ge=2, le=65536)]
 SourceLength = Annotated[int, Field(ge=1, le=LONGEST_SEQUENCE)]
@@ -149,6 +150,7 @@ class ReadingSettings(Settings):
     shared_vocabulary: whether each system reads a text in the vocabulary that it writes in instead, by its language
     model's table below the encoder. Systems that copy need it.
     max_length: the most tokens of a text that are read; the rest is cut.
+    copy_threshold: of systems that copy bottom-up, the probability that a token must have to be copied.
     """
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -160,6 +162,7 @@ class ReadingSettings(Settings):
     )
     shared_vocabulary: bool = Field(default=False, exclude_if=lambda given: not given)
     max_length: SourceLength = Field(default=256, exclude_if=lambda given: given == 256)
+    copy_threshold: CopyThreshold = Field(default=0.2, exclude_if=lambda given: given == 0.2)
 
     @model_validator(mode="after")
     def _one_vocabulary(self) -> ReadingSettings:
@@ -171,12 +174,21 @@ class ReadingSettings(Settings):
 
 
 class CopyingSettings(Settings):
-    """How tokens of the source are copied (See et al., 2017).
+    """How tokens of the source are copied.
 
-    kind: pointer-generator, by an attention to the source and a gate.
+    kind: pointer-generator, by an attention to the source and a gate (See et al., 2017); or bottom-up, the same where a
+    content selector, when a text is written, leaves only tokens that are likely to be copied (Gehrmann et al., 2018).
+    threshold: of bottom-up, the probability that such a token must have.
     """
 
     kind: CopyingName = "pointer-generator"
+    threshold: CopyThreshold | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @model_validator(mode="after")
+    def _selects(self) -> CopyingSettings:
+        if (self.threshold is not None) != (self.kind == "bottom-up"):
+            raise ValueError("a threshold is for bottom-up, which needs one")
+        return self
 
 
 class ConditioningSettings(Settings):

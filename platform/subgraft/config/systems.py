@@ -54,7 +54,8 @@ class System(Settings):
     conditioning: how the system's language model reads the class that it writes for, in `task: class-conditional`
     (variants: conditioning); without it, the system writes without knowing the class.
     copying: how the system copies tokens of the text that it reads into the one that it writes: pointer-generator, by
-    an attention to the source and a gate (See et al., 2017); without it, all tokens are generated. It needs
+    an attention to the source and a gate (See et al., 2017); bottom-up, the same, but a content selector says what may
+    be copied when a text is written (Gehrmann et al., 2018). Without it, all tokens are generated. It needs
     conditioning.shared_vocabulary.
     shuffled_sources: whether the finetuning reads each line with the source of another, drawn once: a control, whose
     source can teach it nothing.

@@ -41,7 +41,8 @@ def conditioning_settings(
     reader: what is read by a pretrained encoder, where there is one.
     """
     given = reader or _source(variant, source, settings, corpus, vocabulary)
-    copies = None if copying is None else CopyingSettings(kind=copying)
+    threshold = settings.copy_threshold if copying == "bottom-up" else None
+    copies = None if copying is None else CopyingSettings(kind=copying, threshold=threshold)
     return ConditioningSettings(variant=variant, source=given, decoder=settings.decoder, copying=copies)
 
 

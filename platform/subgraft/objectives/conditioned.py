@@ -21,6 +21,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
 from subgraft.models.precision import autocast
 from subgraft.objectives.causal import Lines, padding_of
+from subgraft.objectives.content_selection import selection_loss
 from subgraft.objectives.lexicon import IGNORED, Lexicon, OwnTables
 from subgraft.objectives.objective import TokenLoss
 from subgraft.objectives.reference_nats import BATCH_TOKENS, label_nats
@@ -34,6 +35,10 @@ class SourcedBatch(StackBatch):
 
     source: Tensor
     source_mask: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {**super().counts, "selection": int(self.source_mask.sum())}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -107,7 +112,10 @@ class SourcedStates(StackStates):
 
 
 class SourcedLoss(TokenLoss):
-    """Over the tokens of lines and their ends. Of a model that copies, by the likelihood of its mixture alone."""
+    """Over the tokens of lines and their ends; of a model that copies, by the likelihood of its mixture.
+
+    A content selector learns by a loss of its own, over the tokens of sources.
+    """
 
     def states(self, batch: SourcedBatch, lexicon: Lexicon) -> SourcedStates:
         return SourcedStates(self.model, batch, lexicon)
@@ -117,7 +125,16 @@ class SourcedLoss(TokenLoss):
         if states.copied is None:
             return {"loss": lexicon.cross_entropy(states.top, batch.labels, self.label_smoothing)}
         assert not self.label_smoothing and not lexicon.extends("decoder")
-        return {"loss": states.nats().sum()}
+        losses = {"loss": states.nats().sum()}
+        if self.training and (selection := states.copied.selection) is not None:
+            losses["selection"] = selection_loss(selection, batch.source, batch.source_mask, batch.labels)
+        return losses
+
+
+def losses_of(bundle: Bundle) -> tuple[str, ...]:
+    """The names of the losses that a model learns from, each a mean of its own."""
+    selects = family_of(bundle.model).selects(bundle.model.config.to_dict())
+    return ("loss", "selection") if selects else ("loss",)
 
 
 class SourcedScores:

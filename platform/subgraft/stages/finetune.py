@@ -15,6 +15,7 @@ from subgraft.initialisers.mixing_matrix import MixingMatrix, load_matrix
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
+from subgraft.objectives.conditioned import losses_of
 from subgraft.objectives.drift import with_drift
 from subgraft.objectives.finetuning import TaskText, task_text
 from subgraft.objectives.objective import Request
@@ -113,7 +114,8 @@ class _Finetuning:
         loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
         if self.recipe.drift:
             scores = with_drift(scores, bundle.model)
-        return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before)
+        losses = losses_of(bundle)
+        return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before, losses)
 
     def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
         """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
@@ -168,10 +170,11 @@ class _Finetuning:
         row_updates: Sequence[RowUpdates],
         part: str = "all",
         steps_before: int = 0,
+        losses: Sequence[str] = ("loss",),
     ) -> Outcome:
         return fit(
             loss,
-            {"loss": 1.0},
+            dict.fromkeys(losses, 1.0),
             self.data,
             settings,
             self.context,

@@ -108,6 +108,10 @@ class Conditional(DecoderAlone):
     def source(self, config: Config) -> SourceSettings:
         return _settings(config).source
 
+    def selects(self, config: Config) -> bool:
+        copying = _settings(config).copying
+        return copying is not None and copying.threshold is not None
+
     def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> TargetStates:
         conditional: Any = model
         inputs.pop("attention_mask", None)  # a target is padded behind, where nothing that counts can see
@@ -207,4 +211,7 @@ def _of_source(settings: ConditioningSettings, width: int) -> int:
 
 
 def _of_copying(settings: ConditioningSettings, width: int) -> int:
-    return 0 if settings.copying is None else counting.linear(width, width) + counting.linear(width, 1)
+    if settings.copying is None:
+        return 0
+    selector = 0 if settings.copying.threshold is None else counting.linear(width, 1)
+    return counting.linear(width, width) + counting.linear(width, 1) + selector

@@ -252,6 +252,10 @@ class Family(ABC):
         """What the model reads beside the text that it writes; None where it has no source of its own."""
         return None
 
+    def selects(self, config: Config) -> bool:
+        """Whether the model has a content selector, which learns what of a source is copied."""
+        return False
+
     def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
         """The language model inside a decoder alone, or it itself; None where that is not pretrained."""
         return model
