@@ -43,6 +43,7 @@ BENCHMARKS = (
     Benchmark("training_step", "attention and logits of a step"),
     Benchmark("precision", "fp32 or bf16 on this machine"),
     Benchmark("large_softmax", "the loss over a large vocabulary"),
+    Benchmark("checkpoints", "how long training waits for checkpoints"),
     Benchmark("transfer_memory", "memory of a transfer"),
     Benchmark("worker_memory", "memory of a worker"),
     Benchmark("simulation", "what simulated tokens are like"),

@@ -153,6 +153,8 @@ def test_what_is_trained_is_foreseen(
     change = f"finetune.train={train}"
     name = "finetune mean seed 1"
     found = _estimated(place, None, change)[name]
+    waiting = _estimated(place, Runtime(checkpoints_in_background=False), change)[name]
+    assert found.memory[0] - waiting.memory[0] == 12 * found.parameters.trained, "parameters and moments, copied"
     step = Pipeline(load(place / "config.yaml", Experiment, [change]), place).systems[0].finetune
     perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
     record = Store(place / "home").find(step)

@@ -12,7 +12,7 @@ from transformers import MBartConfig
 
 from engine_runs import run_workers
 from subgraft.config.runtime import ZeroStage
-from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, state_bytes
+from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, checkpoint_bytes, state_bytes
 from subgraft.models.parameter_count import Parameters, count_parameters
 from subgraft.objectives.seq2seq import Seq2SeqBatch, top_states
 from toys import SHAPE, build_marian, english_tokenizer, german_tokenizer
@@ -31,6 +31,9 @@ def test_the_stages_of_the_paper() -> None:
     assert state_bytes(trained, 1, 2, "optimizer") == 8000
     assert state_bytes(trained, 2, 2, "optimizer") == 4000
     assert state_bytes(trained, 3, 2, "parameters") == 0
+    # A copy of parameters and moments, which stages 1 to 3 have in parts.
+    assert [checkpoint_bytes(trained, stage, workers=4) for stage in (0, 1, 2, 3)] == [12000, 3000, 3000, 3000]
+    assert checkpoint_bytes(frozen, 0, workers=4) == 120
 
 
 @pytest.mark.parametrize(

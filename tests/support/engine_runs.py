@@ -15,8 +15,10 @@ WORKER = Path(__file__).with_name("engine_worker.py")
 STEPS = 6
 
 
-def run_workers(kind: str, workers: int, out: Path, steps: int = STEPS, task: str = "pretraining") -> dict[int, float]:
-    """Losses by step of `engine_worker.py`, which says what kind and task are."""
+def run_workers(
+    kind: str, workers: int, out: Path, steps: int = STEPS, task: str = "pretraining", background: bool = False
+) -> dict[int, float]:
+    """Losses by step of `engine_worker.py`, which says what kind, task and background are."""
     out.mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -28,7 +30,7 @@ def run_workers(kind: str, workers: int, out: Path, steps: int = STEPS, task: st
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, str(WORKER), task, kind, str(out), str(steps)]
+    command = [sys.executable, str(WORKER), task, kind, str(out), str(steps), *(["background"] if background else [])]
     logs = [out / f"worker-{rank}.log" for rank in range(workers)]
     running = []
     for rank, log in enumerate(logs):

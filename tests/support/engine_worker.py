@@ -1,8 +1,11 @@
-"""One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP`; RANK and WORLD_SIZE as torchrun sets them.
+"""One worker of a small training: `engine_worker.py TASK ENGINE OUT STOP [background]`.
+
+RANK and WORLD_SIZE are as torchrun sets them. Checkpoints are written after every step, in the background if so said.
 
 Trains STEPS steps, or dies before step STOP + 1, and a rerun in OUT carries on. Writes rank 0's losses per step and
 the final weights to OUT. TASK: pretraining, or pretraining-rehearsed, after a dry batch, or pretraining-frozen,
-without the decoder's tables, or pretraining-adamax, by another optimizer, with layers at rates of their own; or
+without the decoder's tables, or pretraining-selected, whose weights after SELECTED steps are the best, or
+pretraining-adamax, by another optimizer, with layers at rates of their own; or
 generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
 micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
 network, a generator with capacity, on pseudo-domains; or joint, with copied text beside the pairs in every batch; or
@@ -62,7 +65,9 @@ from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.parts import Gathered
 from subgraft.training.schedule import Data
+from subgraft.training.selection import Selection
 from toys import (
     SHAPE,
     build_bert,
@@ -74,11 +79,11 @@ from toys import (
     german_tokenizer,
 )
 
-STEPS = 6
+STEPS, SELECTED = 6, 3
 RARE = "generator-rare"
 
 
-def main(task: str, kind: str, out: Path, stop: int) -> None:
+def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     torch.set_num_threads(1)
     settings = FinetuneSettings(
         max_steps=STEPS, batch_size=160, micro_batch_size=60, learning_rate=0.01, warmup_steps=4, precision="fp32"
@@ -108,6 +113,9 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         return
     checkpoints = Checkpoints(out / "checkpoints")
     hooks = Hooks(metrics=metrics)
+    if task.endswith("selected"):
+        settings = settings.model_copy(update={"evaluate_at": (SELECTED, SELECTED + 1)})
+        hooks = Hooks(lambda: {"score": -abs(trainer._progress.step - SELECTED)}, Selection("score"), metrics=metrics)
     trainer = Trainer(
         module,
         weights,
@@ -117,6 +125,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
         checkpoints,
         seed=3,
         checkpoint_seconds=1e-9,
+        background=background,
         hooks=hooks,
         preparation=preparation,
     )
@@ -140,7 +149,7 @@ def main(task: str, kind: str, out: Path, stop: int) -> None:
     held = _held(module)
     with engine.whole():
         kept = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    tensors = {name: tensor.contiguous().clone() for name, tensor in engine.state().items()}
+    tensors = {name: tensor.contiguous().clone() for name, tensor in Gathered(engine.state(), engine).items()}
     if engine.rank == 0:
         (out / f"losses-{stop}.json").write_text(json.dumps(losses))
         (out / "held.json").write_text(json.dumps(held))
@@ -363,4 +372,4 @@ def _held(module: nn.Module) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), sys.argv[5:] == ["background"])

@@ -11,7 +11,7 @@ from pathlib import Path
 def await_training(home: Path, alive: Callable[[], bool], seconds: float = 400) -> None:
     """Until a training has a checkpoint and is not over, which the run must live to see."""
     deadline = time.monotonic() + seconds
-    while not any(home.glob("work/*/checkpoints/*/*")):
+    while not any(home.glob("work/*/checkpoints/*/step-*")):
         assert alive(), "the run ended before a training had a checkpoint"
         assert time.monotonic() < deadline, "no training got going"
         time.sleep(0.02)

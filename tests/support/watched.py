@@ -21,7 +21,8 @@ class Watched:
         self.metric = metric
         self.cache = work / "encoded"
         self.measured = work / "measured"
-        self.runtime = Runtime(checkpoint_seconds=1e-6)
+        # One after every update, so that it is known which is the last.
+        self.runtime = Runtime(checkpoint_seconds=1e-6, checkpoints_in_background=False)
         self.steps: list[int] = []
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:

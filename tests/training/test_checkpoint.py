@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import torch
 
 from subgraft.errors import OperationalError
 from subgraft.training.checkpoint import STATE, TENSORS, Checkpoints
+from subgraft.training.parts import Part
 
 
 def _save(checkpoints: Checkpoints, step: int) -> None:
@@ -69,15 +73,108 @@ def test_a_checkpoint_that_was_being_written_does_not_count(tmp_path: Path) -> N
     assert found is not None and found.step == 2
 
 
-def test_a_full_disk_is_an_operational_error_and_keeps_the_last_one(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    _save(checkpoints, 1)
+@contextmanager
+def _small_files() -> Iterator[None]:
+    """No file of this process can have more than 4 KiB."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
-        with pytest.raises(OperationalError, match="checkpoint"):
-            checkpoints.save(2, {"w": torch.zeros(100_000)}, {})
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_an_operational_error_and_keeps_the_last_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    _save(checkpoints, 1)
+    with _small_files(), pytest.raises(OperationalError, match="checkpoint"):
+        checkpoints.save(2, {"w": torch.zeros(100_000)}, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"], "room is given back"
+    found = checkpoints.latest()
+    assert found is not None and found.step == 1
+
+
+# Seven numbers over three workers, of which the last has none, and a tensor that only the first has, whole.
+WHOLE = torch.arange(7.0)
+PARTS = [Part(0, 4, (7, 1)), Part(4, 7, (7, 1)), Part(7, 7, (7, 1))]
+
+
+def _save_shards(checkpoints: Checkpoints, step: int, ranks: int = 3) -> None:
+    for rank, part in enumerate(PARTS[:ranks]):
+        alone = {"count": torch.tensor(step)} if rank == 0 else {}
+        checkpoints.save_shard(step, {"w": part.of(WHOLE + step), **alone}, {"w": part}, rank, 3)
+
+
+def test_shards_are_a_checkpoint_once_they_are_published(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    _save_shards(checkpoints, 1, ranks=2)
+    assert checkpoints.latest() is None, "a write that was killed"
+    _save_shards(checkpoints, 2)
+    assert checkpoints.latest() is None
+    checkpoints.publish(2, {"epoch": 5}, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000002"], "nothing is left of the former"
+    found = checkpoints.latest()
+    assert found is not None and (found.step, found.state) == (2, {"epoch": 5})
+    assert found.tensors.keys() == {"w", "count"} and "other" not in found.tensors
+    assert found.tensors["w"].tolist() == [[number + 2] for number in WHOLE.tolist()]
+    assert found.tensors["count"].item() == 2
+
+
+def test_the_index_names_every_shard_with_digest_size_and_parts(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    _save_shards(checkpoints, 2)
+    checkpoints.publish(2, {}, 3)
+    index = json.loads(json.loads((tmp_path / "step-000000002" / STATE).read_text())["payload"])
+    files = {path.name: path.read_bytes() for path in (tmp_path / "step-000000002").glob("*.safetensors")}
+    assert index["world"] == 3 == len(index["shards"]) == len(files)
+    for shard in index["shards"]:
+        content = files[shard["file"]]
+        assert (shard["size"], shard["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert [shard["parts"].get("w") for shard in index["shards"]] == [
+        {"start": 0, "stop": 4, "shape": [7, 1]},
+        {"start": 4, "stop": 7, "shape": [7, 1]},
+        None,
+    ]
+
+
+@pytest.mark.parametrize("damage", [_truncate, _empty, _flip, Path.unlink])
+@pytest.mark.parametrize("name", [STATE, "shard-00001-of-00003.safetensors"])
+def test_damaged_shards_are_set_aside_for_the_checkpoint_before(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    told: list[str] = []
+    checkpoints = Checkpoints(tmp_path, warn=told.append)
+    for step in (1, 2):
+        _save_shards(checkpoints, step)
+        checkpoints.publish(step, {}, 3)
+    damage(tmp_path / "step-000000002" / name)
+    found = checkpoints.latest()
+    assert found is not None and found.step == 1 and found.tensors["count"].item() == 1
+    assert len(told) == 1 and "step-000000002" in told[0]
+
+
+@pytest.mark.parametrize("second", [Part(3, 7, (7, 1)), Part(5, 7, (7, 1)), Part(4, 6, (7, 1))])
+def test_shards_that_do_not_make_up_a_tensor_do_not_verify(tmp_path: Path, second: Part) -> None:
+    """They overlap, or leave something out."""
+    told: list[str] = []
+    checkpoints = Checkpoints(tmp_path, warn=told.append)
+    for rank, part in enumerate((PARTS[0], second)):
+        checkpoints.save_shard(1, {"w": part.of(WHOLE)}, {"w": part}, rank, 2)
+    checkpoints.publish(1, {}, 2)
+    assert checkpoints.latest() is None
+    assert "do not make up w" in told[0]
+
+
+def test_a_shard_that_finds_no_room_leaves_the_others_and_the_last_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    _save_shards(checkpoints, 1)
+    checkpoints.publish(1, {}, 3)
+    large = Part(0, 100_000, (200_000,))
+    with _small_files(), pytest.raises(OperationalError, match="checkpoint"):
+        checkpoints.save_shard(2, {"w": torch.zeros(100_000)}, {"w": large}, 0, 2)
+    checkpoints.save_shard(2, {"w": torch.zeros(10)}, {"w": large}, 1, 2)
+    assert len(list((tmp_path / ".writing-000000002").iterdir())) == 2, "a shard, and what is said of it"
+    with pytest.raises(OperationalError):
+        checkpoints.publish(2, {}, 2)
     found = checkpoints.latest()
     assert found is not None and found.step == 1

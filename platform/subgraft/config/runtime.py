@@ -30,7 +30,10 @@ class Runtime(Settings):
     offload: what DeepSpeed keeps in the memory of the machine rather than the GPU's: the optimizer's state, or that and
     the parameters.
     activation_checkpointing: computes activations anew in the backward pass: less memory, more time.
-    checkpoint_seconds: how often a training saves where it is; a kill loses at most that much.
+    checkpoint_seconds: how often a training saves where it is; a kill loses at most that much, and what was trained
+    while the last save was being written.
+    checkpoints_in_background: whether checkpoints are written while training goes on, from a copy that the machine's
+    memory holds (with Adam 12 bytes a trained parameter); if not, training waits for them.
     max_failures: how often a step that lost its node or worker is tried again.
     hang_seconds: how long a process at a step may give no sign of life, and not compute, before it is ended as lost.
     tracking_uri: the MLflow server to record on; MLFLOW_TRACKING_URI, or a file in the store's home, where not given.
@@ -52,6 +55,7 @@ class Runtime(Settings):
     offload: Offload = "none"
     activation_checkpointing: bool = False
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
+    checkpoints_in_background: bool = Field(default=True, exclude_if=lambda given: given)
     max_failures: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
     hang_seconds: Annotated[float, Field(ge=10)] = 300.0
     tracking_uri: str | None = None

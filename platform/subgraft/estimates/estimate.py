@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from subgraft.config.runtime import Runtime, ZeroStage
-from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, state_bytes
+from subgraft.estimates.memory_estimate import Dimensions, activation_bytes, checkpoint_bytes, state_bytes
 from subgraft.estimates.model_forecast import trained_model, training_parameters
 from subgraft.estimates.throughput import Pace, pace
 from subgraft.estimates.workload import Workload, workload
@@ -27,7 +27,8 @@ UNKNOWN = "unknown"
 class Estimate:
     """Of one training step, under one runtime.
 
-    memory: bytes on each worker by ZeRO stage, activations included if their number is known. devices: that it uses.
+    memory: bytes on each worker by ZeRO stage, activations included if their number is known; where a worker trains on
+    CPUs, with the copy of which checkpoints are written. devices: that it uses.
     """
 
     step: Step[TrainedRecipe]
@@ -53,13 +54,16 @@ def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
 def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Estimate:
     parameters, work = training_parameters(store, step), workload(store, step)
     activations = _activations(store, step, runtime, work)
-    # What is offloaded depends on the stage: stages that cannot offload are estimated without it.
-    memory = {
-        stage: activations + state_bytes(parameters, stage, runtime.workers, runtime.offload if stage else "none")
-        for stage in get_args(ZeroStage)
-    }
+    memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
     devices = runtime.workers * (runtime.gpus_per_worker or 1)
     return Estimate(step, parameters, memory, work, pace(store, step, runtime, parameters, work.tokens), devices)
+
+
+def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
+    # What is offloaded depends on the stage: stages that cannot offload are estimated without it.
+    states = state_bytes(parameters, stage, runtime.workers, runtime.offload if stage else "none")
+    copied = runtime.checkpoints_in_background and not runtime.gpus_per_worker
+    return states + (checkpoint_bytes(parameters, stage, runtime.workers) if copied else 0)
 
 
 def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work: Workload) -> int:

@@ -37,6 +37,14 @@ def state_bytes(parameters: Parameters, stage: ZeroStage, workers: int, offload:
     return weights + gradients + optimizer
 
 
+def checkpoint_bytes(parameters: Parameters, stage: ZeroStage, workers: int) -> int:
+    """What the copy of which a checkpoint is written takes in a machine's memory, on the worker that has most.
+
+    Where the optimizer's state is split up each has a copy of its part, else the first has one of all.
+    """
+    return (1 + MOMENTS) * FP32 * parameters.trained // (workers if stage else 1)
+
+
 @dataclass(frozen=True)
 class Dimensions:
     """Of a model, what its activations depend on.

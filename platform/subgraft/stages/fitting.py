@@ -81,6 +81,7 @@ def fit(
         Checkpoints(context.work / "checkpoints" / part, context.warn),
         seed=seed,
         checkpoint_seconds=context.runtime.checkpoint_seconds,
+        background=context.runtime.checkpoints_in_background,
         hooks=Hooks(
             evaluate,
             select,

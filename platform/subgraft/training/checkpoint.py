@@ -1,4 +1,8 @@
-"""Checkpoints that survive a kill: written beside, synced, renamed; verified on reading, the bad ones set aside."""
+"""Checkpoints that survive a kill: written beside, synced, renamed; verified on reading, the bad ones set aside.
+
+A checkpoint is one file of tensors, or one for each worker where each has its own part of them (`checkpoint_shards`).
+Its state.json is written last, and one rename of the directory makes both a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +22,29 @@ from torch import Tensor
 from subgraft import jsontext
 from subgraft.errors import OperationalError
 from subgraft.files import file_digest, sync
+from subgraft.training.checkpoint_shards import Shard, ShardedTensors, collect, describe, shard_name
+from subgraft.training.parts import Part
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
+ROOM = "Make room and run the same command again: it carries on from the last good checkpoint."
+_BEGUN = ".writing-"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by name and a JSON state, as they were at `step`."""
+    """Tensors by name and a JSON state, as they were at `step`. Those of shards are read when they are asked for."""
 
     step: int
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]
     state: dict[str, Any]
 
 
 class Checkpoints:
-    """The last checkpoints of one training, in one directory; the newest good one is what a rerun starts from."""
+    """The last checkpoints of one training, in one directory; the newest good one is what a rerun starts from.
+
+    Whatever writes raises OperationalError where it cannot, as on a full disk.
+    """
 
     def __init__(self, directory: Path, warn: Callable[[str], None] = print, keep: int = 2) -> None:
         self._directory = directory
@@ -40,27 +52,48 @@ class Checkpoints:
         self._warn = warn
         directory.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def place(self) -> str:
+        """Where they are, for people."""
+        return str(self._directory)
+
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Publish a checkpoint; until the rename it does not exist. Raises OperationalError where the disk is full."""
-        final = self._directory / f"step-{step:09d}"
-        if final.exists():
+        """Publish a checkpoint of one file; until the rename it does not exist."""
+        if self._final(step).exists():
             return
-        temporary = self._directory / f".writing-{step:09d}"
-        try:
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir()
-            _write(temporary, tensors, {"step": step, **state})
-            temporary.rename(final)
-            sync(self._directory)
-        except OSError as error:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise OperationalError(
-                f"cannot write a checkpoint: {error.strerror or error}",
-                where=str(final),
-                hint="Make room and run the same command again: it carries on from the last good checkpoint.",
-            ) from error
-        for old in self._published()[: -self._keep]:
-            shutil.rmtree(old)
+        begun = self._begun(step)
+        with self._told(step):
+            shutil.rmtree(begun, ignore_errors=True)
+            begun.mkdir()
+            with _undone(begun):
+                _save_tensors(tensors, begun / TENSORS)
+                self._publish(step, {"step": step, **state}, {"sha256": file_digest(begun / TENSORS)})
+
+    def save_shard(
+        self, step: int, tensors: Mapping[str, Tensor], parts: Mapping[str, Part], rank: int, world: int
+    ) -> None:
+        """Write what this worker has of a checkpoint, of which `publish` makes one. Tensors without a part are whole.
+
+        parts: where the tensors of others belong.  rank, world: whose shard it is, and how many there are to be.
+        """
+        if self._final(step).exists():
+            return
+        begun, named = self._begun(step), shard_name(rank, world)
+        own = {name: tensor for name, tensor in tensors.items() if tensor.numel()}
+        with self._told(step):
+            begun.mkdir(exist_ok=True)
+            with _undone(begun / named):
+                _save_tensors(own, begun / named)
+                describe(begun, rank, world, {name: parts.get(name) or Part.whole(own[name]) for name in own})
+                sync(begun)
+
+    def publish(self, step: int, state: Mapping[str, Any], world: int) -> None:
+        """Make a checkpoint of the shards of `world` workers, all of which are written; one worker does."""
+        if self._final(step).exists():
+            return
+        with self._told(step), _undone(self._begun(step)):
+            shards = collect(self._begun(step), world)
+            self._publish(step, {"step": step, **state}, {"world": world, "shards": [asdict(each) for each in shards]})
 
     def latest(self) -> Checkpoint | None:
         """The newest checkpoint that verifies; those that do not are moved aside and named in one line each."""
@@ -80,21 +113,61 @@ class Checkpoints:
         """Remove everything: the training's result is published elsewhere."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
+    def _publish(self, step: int, state: Mapping[str, Any], files: Mapping[str, Any]) -> None:
+        """files: what state.json says of those that hold the tensors."""
+        begun = self._begun(step)
+        _save_state(begun, {"state": state, **files})
+        begun.rename(self._final(step))
+        sync(self._directory)
+        for old in self._published()[: -self._keep]:
+            shutil.rmtree(old)
+        for killed in self._directory.glob(f"{_BEGUN}*"):
+            shutil.rmtree(killed, ignore_errors=True)
+
+    @contextmanager
+    def _told(self, step: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"cannot write a checkpoint: {error.strerror or error}"
+            raise OperationalError(what, where=str(self._final(step)), hint=ROOM) from error
+
     def _published(self) -> list[Path]:
         return sorted(self._directory.glob("step-*"))
 
+    def _final(self, step: int) -> Path:
+        return self._directory / f"step-{step:09d}"
 
-def _write(directory: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    def _begun(self, step: int) -> Path:
+        return self._directory / f"{_BEGUN}{step:09d}"
+
+
+@contextmanager
+def _undone(path: Path) -> Iterator[None]:
+    """Remove a file or directory that could not be finished: on a full disk its room is wanted."""
     try:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, directory / TENSORS)
+        yield
+    except OSError:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
     except Exception as error:  # safetensors wraps the operating system's errors in its own
         raise OSError(str(error)) from error
-    described = {"state": state, "sha256": file_digest(directory / TENSORS)}
+    sync(file)
+
+
+def _save_state(directory: Path, described: Mapping[str, Any]) -> None:
     text = json.dumps(described, sort_keys=True)
     envelope = {"payload": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
     (directory / STATE).write_text(json.dumps(envelope))
-    for name in (TENSORS, STATE):
-        sync(directory / name)
+    sync(directory / STATE)
     sync(directory)
 
 
@@ -104,7 +177,13 @@ def _read(directory: Path) -> Checkpoint:
     if hashlib.sha256(text.encode()).hexdigest() != envelope["sha256"]:
         raise ValueError(f"{STATE} is damaged")
     described = jsontext.parse_object(text)
+    state = described["state"]
+    return Checkpoint(state.pop("step"), _tensors(directory, described), state)
+
+
+def _tensors(directory: Path, described: Mapping[str, Any]) -> Mapping[str, Tensor]:
+    if "shards" in described:
+        return ShardedTensors(directory, [Shard.from_json(each) for each in described["shards"]])
     if file_digest(directory / TENSORS) != described["sha256"]:
         raise ValueError(f"{TENSORS} is damaged")
-    state = described["state"]
-    return Checkpoint(state.pop("step"), load_file(directory / TENSORS), state)
+    return load_file(directory / TENSORS)

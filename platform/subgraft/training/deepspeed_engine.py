@@ -1,7 +1,8 @@
 """DeepSpeed (ZeRO 0 to 3) under the training loop; the only file that imports it.
 
-Checkpoints hold full parameters and optimizer moments by name, the same as the plain engine's: a training may go on
-under another ZeRO stage, another number of workers, or none of DeepSpeed at all.
+Its state has the names of the plain engine's. Under ZeRO 1 to 3 each worker has the part of every tensor that its
+optimizer steps on, and no more is gathered or copied for a checkpoint; whole tensors are what it is loaded from. So a
+training may go on under another ZeRO stage, another number of workers, or none of DeepSpeed at all.
 """
 
 from __future__ import annotations
@@ -13,12 +14,6 @@ from typing import Any, cast
 import deepspeed
 import torch
 import torch.distributed as dist
-from deepspeed.utils import (
-    safe_get_full_fp32_param,
-    safe_get_full_optimizer_state,
-    safe_set_full_fp32_param,
-    safe_set_full_optimizer_state,
-)
 from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
@@ -27,9 +22,12 @@ from subgraft.models.precision import autocast
 from subgraft.training.engine import Batch
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.parts import Part
 
 # Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
 _BUCKET = 50_000_000
+# What names of parameters in a state begin with; moments' begin with theirs.
+_PARAMETER = "parameter"
 _TO_CPU = {"device": "cpu"}
 _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
     "none": {},
@@ -71,6 +69,7 @@ class DeepSpeedEngine:
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._parts = {name: self._part(parameter) for name, parameter in self._named.items()}
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         self._engine.set_gradient_accumulation_boundary(last)
@@ -97,37 +96,62 @@ class DeepSpeedEngine:
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
         for name, parameter in self._named.items():
-            tensors[f"parameter.{name}"] = _present(safe_get_full_fp32_param(parameter), parameter)
-            for key in self._moments if self._has_moments else ():
-                tensors[f"{key}.{name}"] = self._moment(parameter, key).detach().clone()
+            for key in (_PARAMETER, *(self._moments if self._has_moments else ())):
+                held = self._held(parameter, key)
+                tensors[f"{key}.{name}"] = held if self._splits else held.reshape(self._parts[name].shape)
         return tensors
+
+    def part(self, name: str) -> Part | None:
+        return self._parts.get(name.partition(".")[2]) if self._splits else None
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         if any(name.startswith(self._moments) for name in tensors):
             self._make_moments()
         for name, parameter in self._named.items():
-            self._set_parameter(parameter, tensors[f"parameter.{name}"].to(self.device))
+            value = tensors[f"{_PARAMETER}.{name}"].to(self.device)
+            self._held(parameter, _PARAMETER).copy_(self._parts[name].of(value))
+            self._set_own(parameter, value)
             for key in self._moments:
                 if f"{key}.{name}" in tensors:
-                    self._set_moment(parameter, key, tensors[f"{key}.{name}"].to(self.device))
+                    self._held(parameter, key).copy_(self._parts[name].of(tensors[f"{key}.{name}"]))
         self._set_step(steps)
 
-    def _set_parameter(self, parameter: nn.Parameter, value: Tensor) -> None:
-        safe_set_full_fp32_param(parameter, value)
-        # That was the optimizer's copy; the model's own would follow only at the next step.
+    @property
+    def _splits(self) -> bool:
+        """Whether each worker steps on another part of the parameters."""
+        return self._stage > 0 and self.world > 1
+
+    def _part(self, parameter: nn.Parameter) -> Part:
+        """What of a parameter this worker steps on; DeepSpeed pads what does not go into equal parts."""
+        shape, count = tuple(getattr(parameter, "ds_shape", parameter.shape)), _numel(parameter)
+        if self._stage == 0:
+            return Part(0, count, shape)
+        if self._stage == 3:
+            size = parameter.ds_tensor.ds_numel  # type: ignore[attr-defined]
+            return Part(min(self.rank * size, count), min((self.rank + 1) * size, count), shape)
+        if parameter._hp_mapping is None:  # type: ignore[attr-defined]
+            return Part(0, 0, shape)
+        lies = parameter._hp_mapping.lp_fragment_address  # type: ignore[attr-defined]
+        return Part(lies.start, lies.start + lies.numel, shape)
+
+    def _held(self, parameter: nn.Parameter, key: str) -> Tensor:
+        """This worker's part of what the optimizer steps on, or of a moment: flat, in place."""
+        moment = None if key == _PARAMETER else key
+        if self._stage == 0:
+            whole = parameter if moment is None else self._optimizer.state[parameter][moment]
+            return cast(Tensor, whole.detach().reshape(-1))
+        if self._stage == 3:
+            # What DeepSpeed offers publicly, safe_get_local_*, copies offloaded states to the device.
+            held, _ = self._optimizer._get_fp32_opt_state_partition(parameter, True, moment)
+            part = self._part(parameter)
+            return cast(Tensor, held.detach()[: part.stop - part.start])
+        mapping = parameter._hp_mapping  # type: ignore[attr-defined]
+        return torch.empty(0) if mapping is None else cast(Tensor, mapping.get_hp_fragment(moment).detach())
+
+    def _set_own(self, parameter: nn.Parameter, value: Tensor) -> None:
+        """The model's own copy, which would follow the optimizer's only at the next step."""
         with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
             parameter.data.copy_(value)
-
-    def _moment(self, parameter: nn.Parameter, key: str) -> Tensor:
-        if self._stage == 0:
-            return cast(Tensor, self._optimizer.state[parameter][key])
-        return cast(Tensor, safe_get_full_optimizer_state(parameter, key))
-
-    def _set_moment(self, parameter: nn.Parameter, key: str, value: Tensor) -> None:
-        if self._stage == 0:
-            self._optimizer.state[parameter][key].copy_(value)
-        else:
-            safe_set_full_optimizer_state(parameter, value, key)
 
     def whole(self) -> AbstractContextManager[None]:
         if self._stage < 3:
@@ -164,8 +188,9 @@ class DeepSpeedEngine:
                 state["step"] = torch.tensor(float(steps)) if isinstance(state["step"], Tensor) else steps
 
 
-def _present(value: Tensor | None, parameter: Tensor) -> Tensor:
-    return (parameter if value is None else value).detach().clone()
+def _numel(parameter: nn.Parameter) -> int:
+    """Of the whole one."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from subgraft.models.precision import autocast
 from subgraft.training.gradient_sums import GradientSums
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.parts import Part
 from subgraft.training.row_updates import RowUpdates
 
 
@@ -53,13 +54,20 @@ class Engine(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Trainable parameters and optimizer state (`exp_avg.NAME` and so on), full on rank 0.
+        """Trainable parameters and optimizer state (`exp_avg.NAME` and so on), as the next step changes them in place.
 
-        `updates.NAME`: of a parameter that had fewer updates than there were steps.
+        `updates.NAME`: of a parameter that had fewer updates than there were steps. Where `part` says so, tensors are
+        flat, and of every one each worker has another part.
         """
         ...
 
-    def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None: ...
+    def part(self, name: str) -> Part | None:
+        """Which part of a tensor of the state this worker has; None where every worker has the whole one."""
+        ...
+
+    def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        """tensors: whole ones, of any engine's state; all workers ask for them by the same names in the same order."""
+        ...
 
     def whole(self) -> AbstractContextManager[None]:
         """While open, the module's parameters are whole on every worker."""
@@ -164,6 +172,10 @@ class PlainEngine:
         updates = {name: state[parameter]["step"] for name, parameter in self._named.items() if parameter in state}
         most = max((float(count) for count in updates.values()), default=0.0)
         return {f"updates.{name}": count for name, count in updates.items() if float(count) < most}
+
+    def part(self, name: str) -> Part | None:
+        del name
+        return None
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         with torch.no_grad():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -19,10 +19,12 @@ from torch import Tensor, nn
 from subgraft.config.training import TrainingSettings
 from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
+from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.joint_plan import JointPlan
 from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
+from subgraft.training.parts import Gathered, Part, Selected
 from subgraft.training.preparation import Preparation
 from subgraft.training.progress import CurvePoint, Outcome, Progress
 from subgraft.training.schedule import Data, coming, data_plan, dropout_seed, is_evaluated, steps_of
@@ -68,12 +70,13 @@ class Trainer:
         *,
         seed: int,
         checkpoint_seconds: float = 60.0,
+        background: bool = False,
         hooks: Hooks | None = None,
         width: int = 0,
         preparation: Preparation | None = None,
     ) -> None:
-        """width: of the model's hidden states, for a schedule that goes by it.  preparation: of batches, where they are
-        not computed as the data has them."""
+        """background: checkpoints are written while training goes on.  width: of the model's hidden states, for a
+        schedule that goes by it.  preparation: of batches, where they are not computed as the data has them."""
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
@@ -81,14 +84,13 @@ class Trainer:
         self._engine = engine
         self._checkpoints = checkpoints
         self._seed = seed
-        self._checkpoint_seconds = checkpoint_seconds
+        self._writer = CheckpointWriter(checkpoints, engine, checkpoint_seconds, background)
         self._hooks = hooks or Hooks()
         self._plan = data_plan(data, settings, seed)
         self._width = width
         self._preparation = preparation
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
-        self._saved_at = time.monotonic()
 
     def largest_batch(self) -> Batch:
         """This worker's part of the micro-batch that takes most memory in the first epoch; later ones have others."""
@@ -107,6 +109,8 @@ class Trainer:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             accumulates = self._settings.micro_batch_size is not None or isinstance(self._plan, JointPlan)
             self._engine.dry_run(batch.to(device), list(self._weights), times=2 if accumulates else 1)
+        state = self._engine.state()
+        self._writer.reserve(state, self._parts(state))
 
     def run(self) -> Outcome:
         """Train from the last good checkpoint, or from the start, to the end; leaves the best weights in the module."""
@@ -114,15 +118,16 @@ class Trainer:
         progress = self._progress
         if progress.step == 0 and not progress.curve:
             self._evaluate(0.0)
-        self._saved_at = time.monotonic()
         if self._stops() and not progress.finished:  # by a checkpoint of the training without this end
             per_epoch = len(self._plan.epoch(progress.epoch, progress.step - progress.position))
             if not progress.curve or progress.curve[-1].step < progress.step:
                 self._evaluate(progress.epoch + progress.position / per_epoch)
             progress.finished = True
-        while not progress.finished:
-            self._run_epoch(self._plan.epoch(progress.epoch, progress.step - progress.position))
-        self._use_best()
+        with self._writer:
+            while not progress.finished:
+                self._run_epoch(self._plan.epoch(progress.epoch, progress.step - progress.position))
+            self._use_best()
+            self._writer.finish()
         return Outcome(tuple(progress.curve), progress.step, progress.best_step, progress.seconds)
 
     def _run_epoch(self, batches: Sequence[np.ndarray]) -> None:
@@ -255,38 +260,40 @@ class Trainer:
 
     def _use_best(self) -> None:
         if self._best:
-            self._engine.load_state(self._best, self._progress.best_step)
+            self._engine.load_state(Gathered(self._best, self._engine), self._progress.best_step)
         else:
             self._progress.best_step = self._progress.step
 
     def _save(self, force: bool) -> None:
-        due = time.monotonic() - self._saved_at >= self._checkpoint_seconds
-        if self._engine.world > 1:  # gathering state is collective, so all workers must agree that it is due
-            due = bool(sum_over_workers({"due": float(due)}, ["due"], self._engine)["due"])
-        if not (due or force):
+        if not self._writer.due(force):
             return
         prepared = {} if self._preparation is None else self._preparation.state()
-        tensors = {**self._engine.state(), **_named(_BEST, self._best), **_named(_PREPARATION, prepared)}
-        if self._engine.rank == 0:
-            self._checkpoints.save(self._progress.step, tensors, asdict(self._progress))
-        self._saved_at = time.monotonic()
+        tensors, best = self._engine.state(), _named(_BEST, self._best)
+        parts = self._parts((*tensors, *best))
+        tensors |= _named(_PREPARATION, prepared)
+        self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
+
+    def _parts(self, names: Iterable[str]) -> dict[str, Part]:
+        """Which parts this worker has of what no worker has all of."""
+        found = ((name, self._engine.part(name.removeprefix(_BEST))) for name in names)
+        return {name: part for name, part in found if part is not None}
 
     def _restore(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is None:
             return
         tensors = checkpoint.tensors
-        self._best = _of(_BEST, tensors)
+        best = Selected(tensors, _BEST)
+        self._best = {name: self._own(name, best[name]) for name in best}
         if self._preparation is not None:
-            self._preparation.load_state(_of(_PREPARATION, tensors))
-        own = {name: tensor for name, tensor in tensors.items() if not name.startswith((_BEST, _PREPARATION))}
-        self._engine.load_state(own, checkpoint.step)
+            self._preparation.load_state(dict(Selected(tensors, _PREPARATION)))
+        self._engine.load_state(tensors, checkpoint.step)
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
+
+    def _own(self, name: str, whole: Tensor) -> Tensor:
+        """What this worker keeps of a tensor."""
+        part = self._engine.part(name)
+        return whole if part is None else part.of(whole).clone()
 
 
 def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
-
-
-def _of(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those of a prefix, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

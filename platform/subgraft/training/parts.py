@@ -1,0 +1,93 @@
+"""Which part of a tensor a worker has, where none has all of it, and tensors that are made whole of such parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a tensor of `shape`, laid out flat, the numbers from `start` up to `stop`; none where these are equal."""
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, tensor: Tensor) -> Part:
+        return cls(0, tensor.numel(), tuple(tensor.shape))
+
+    @property
+    def numel(self) -> int:
+        """Of the whole tensor."""
+        return math.prod(self.shape)
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """A view of this part of the whole tensor, flat."""
+        return tensor.reshape(-1)[self.start : self.stop]
+
+
+class Divided(Protocol):
+    """A worker that has a part of some tensors."""
+
+    device: torch.device
+
+    def part(self, name: str) -> Part | None:
+        """Which part of a tensor it has; None where every worker has the whole one."""
+        ...
+
+
+class Gathered(Mapping[str, Tensor]):
+    """Whole tensors of what the workers have in parts.
+
+    One is put together whenever it is asked for, which all workers have to do in the same order.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], worker: Divided) -> None:
+        """tensors: this worker's."""
+        self._tensors, self._worker = tensors, worker
+
+    def __getitem__(self, name: str) -> Tensor:
+        own, part = self._tensors[name], self._worker.part(name)
+        if part is None:
+            return own
+        # Zeros elsewhere, added up as integers: every bit stays as it is.
+        whole = torch.zeros(part.numel, dtype=own.dtype, device=self._worker.device)
+        whole[part.start : part.stop] = own
+        dist.all_reduce(whole.view(torch.int32))
+        return whole.reshape(part.shape)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+class Selected(Mapping[str, Tensor]):
+    """Those of some tensors whose names begin with a prefix, without it; read when they are asked for."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:
+        self._tensors, self._prefix = tensors, prefix
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[self._prefix + name]
+
+    def __contains__(self, name: object) -> bool:
+        return f"{self._prefix}{name}" in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._tensors if name.startswith(self._prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
