@@ -39,8 +39,8 @@ from subgraft.errors import SubgraftError, UserError
 from subgraft.metrics.bits import bits_per_character
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_named
-from subgraft.objectives.causal import CausalScores, Lines, begin_with, padding_of
-from subgraft.objectives.stack import StackBatch, StackLoss, collate
+from subgraft.objectives.causal import CausalScores, Lines, begin_with
+from subgraft.objectives.stack import StackBatch, StackLoss
 from subgraft.sources.places import data_folder
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.reading import lines
@@ -144,14 +144,13 @@ class Sentences:
         self._lines = Lines(text, tokenizer, tokenizer.special["eos"], MAX_LENGTH, "characters")
         if not self._lines.whole.all():
             raise UserError(f"a sentence has more than {MAX_LENGTH} tokens under this vocabulary")
-        self._padding = padding_of(tokenizer)
 
     @property
     def lengths(self) -> np.ndarray:
         return self._lines.lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
+        return self._lines.batch(indices, epoch)
 
 
 def run(name: str, tokenizer: Tokenizer, seed: int, texts: Texts, updates: int, width: int, batch: int) -> Run:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
-import torch
 from transformers import PreTrainedModel
 
 from subgraft.config.base import SideName
@@ -20,12 +19,11 @@ from subgraft.config.training import TrainingSettings
 from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
-from subgraft.models.precision import autocast
 from subgraft.objectives.concatenation import Concatenation
 from subgraft.objectives.lexicon import IGNORED, Lexicon
-from subgraft.objectives.objective import Body, Examples, Request
+from subgraft.objectives.objective import Body, Examples, Request, TokenLoss
 from subgraft.objectives.stack import StackBatch, StackExample, StackLoss, StackStates, collate
-from subgraft.text.batches import BatchPlan
+from subgraft.objectives.whole_examples import Batched, WholeExamples
 from subgraft.text.encoded import encode
 from subgraft.text.sequences import Sequences
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -80,7 +78,7 @@ class Lines:
         encoded = encode(lines, tokenizer)
         self.whole = encoded.sequences.lengths <= max_length - 2
         self._bodies = encoded.sequences.cut(max_length - 2)
-        self._separator = separator
+        self._separator, self._padding = separator, padding_of(tokenizer)
         in_characters: np.ndarray = encoded.characters.astype(np.int64) + 1
         self._lengths: np.ndarray = in_characters if batch_unit == "characters" else self._bodies.lengths + 2
 
@@ -94,6 +92,9 @@ class Lines:
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch
         return shifted([self._separator, *self._bodies[index], self._separator])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self.example(int(index), epoch) for index in indices], self._padding)
 
 
 class Continuations:
@@ -210,33 +211,44 @@ class CausalObjective:
         return CausalScores(request.bundle, lines, self._separator, request.training)
 
 
-class CausalScores:
-    """Bits per character of lines, each by itself, ends of lines included; lines that the model cannot take are left
-    out."""
+class ScoredLines(Batched, Protocol):
+    """Lines in batches. whole: which of them lost nothing [n]."""
+
+    @property
+    def whole(self) -> np.ndarray: ...
+
+
+class LineScores:
+    """Bits per character of lines, their ends included; lines that the model cannot take whole are left out.
+
+    Raises UserError where none is left.
+    """
+
+    def __init__(
+        self, bundle: Bundle, lines: Sequence[str], examples: ScoredLines, loss: TokenLoss, training: TrainingSettings
+    ) -> None:
+        limit = bundle.max_positions
+        self._whole = WholeExamples(examples, examples.whole, max(training.batch_size, limit))
+        if not len(self._whole.places):
+            raise UserError(
+                f"no dev line fits into the {limit} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
+            )
+        self._characters = count_characters(lines[place] for place in self._whole.places.tolist())
+        self._loss, self._precision = loss, training.precision
+
+    def __call__(self) -> dict[str, float]:
+        device = next(self._loss.parameters()).device
+        total = self._whole.total(lambda batch: self._loss(batch)["loss"], device, self._precision)
+        return {"bits_per_character": bits_per_character(total, self._characters)}
+
+
+class CausalScores(LineScores):
+    """Of lines by themselves."""
 
     def __init__(self, bundle: Bundle, lines: Sequence[str], separator: int, training: TrainingSettings) -> None:
         examples = Lines(lines, bundle.decoder, separator, bundle.max_positions)
-        self._whole = np.flatnonzero(examples.whole)
-        if not len(self._whole):
-            raise UserError(
-                f"no dev line fits into the {bundle.max_positions} tokens that the model takes",
-                hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
-            )
-        self._characters = count_characters(lines[place] for place in self._whole.tolist())
-        self._examples, self._padding = examples, padding_of(bundle.decoder)
-        size = max(training.batch_size, bundle.max_positions)
-        self._plan = BatchPlan(examples.lengths[self._whole], size, seed=0)
-        self._loss, self._precision = StackLoss(bundle.model), training.precision
-
-    @torch.no_grad()
-    def __call__(self) -> dict[str, float]:
-        where = next(self._loss.parameters()).device
-        total = 0.0
-        for indices in self._plan.epoch(0):
-            chosen = [self._examples.example(int(index), 0) for index in self._whole[indices]]
-            with autocast(where, self._precision):
-                total += float(self._loss(collate(chosen, self._padding).to(where))["loss"])
-        return {"bits_per_character": bits_per_character(total, self._characters)}
+        super().__init__(bundle, lines, examples, StackLoss(bundle.model), training)
 
 
 def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditionedSettings) -> int:

@@ -8,25 +8,20 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from subgraft.conditioning.copying import Copied, TargetStates
 from subgraft.conditioning.sources import ClassSource, FeatureSource, NoSource, Source, TextSource, padded, row_counts
 from subgraft.config.training import TrainingSettings
-from subgraft.errors import UserError
-from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
-from subgraft.models.precision import autocast
-from subgraft.objectives.causal import Lines, padding_of
+from subgraft.objectives.causal import Lines, LineScores
 from subgraft.objectives.content_selection import selection_loss
 from subgraft.objectives.lexicon import IGNORED, Lexicon, OwnTables
 from subgraft.objectives.objective import TokenLoss
-from subgraft.objectives.reference_nats import BATCH_TOKENS, label_nats
-from subgraft.objectives.stack import StackBatch, StackStates, collate
-from subgraft.text.batches import BatchPlan
+from subgraft.objectives.stack import StackBatch, StackStates
+from subgraft.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class SourcedLines:
         costs: np.ndarray | None = None,
     ) -> None:
         self._lines = Lines(lines, bundle.decoder, separator, max_length, batch_unit)
-        self._sources, self._padding = sources, padding_of(bundle.decoder)
+        self._sources = sources
         self._lengths: np.ndarray = np.maximum(self._lines.lengths, row_counts(sources) if costs is None else costs)
         self.whole = self._lines.whole
 
@@ -73,7 +68,7 @@ class SourcedLines:
         return self._lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
-        text = collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
+        text = self._lines.batch(indices, epoch)
         source, mask = padded([self._sources[int(index)] for index in indices])
         return SourcedBatch(text.input_ids, text.attention_mask, text.labels, source, mask)
 
@@ -137,8 +132,8 @@ def losses_of(bundle: Bundle) -> tuple[str, ...]:
     return ("loss", "selection") if selects else ("loss",)
 
 
-class SourcedScores:
-    """Bits per character of lines given their sources; lines that the model cannot take whole are left out."""
+class SourcedScores(LineScores):
+    """Of lines given their sources."""
 
     def __init__(
         self,
@@ -148,27 +143,8 @@ class SourcedScores:
         separator: int,
         training: TrainingSettings,
     ) -> None:
-        self._lines = SourcedLines(lines, sources, bundle, separator, bundle.max_positions)
-        self._whole = np.flatnonzero(self._lines.whole)
-        if not len(self._whole):
-            raise UserError(
-                f"no dev line fits into the {bundle.max_positions} tokens that the model takes",
-                hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
-            )
-        self._characters = count_characters(lines[place] for place in self._whole.tolist())
-        size = max(training.batch_size, bundle.max_positions)
-        self._plan = BatchPlan(self._lines.lengths[self._whole], size, seed=0)
-        self._loss, self._precision = SourcedLoss(bundle.model), training.precision
-
-    @torch.no_grad()
-    def __call__(self) -> dict[str, float]:
-        where = next(self._loss.parameters()).device
-        total = 0.0
-        for indices in self._plan.epoch(0):
-            batch = self._lines.batch(self._whole[indices], 0).to(where)
-            with autocast(where, self._precision):
-                total += float(self._loss(batch)["loss"])
-        return {"bits_per_character": bits_per_character(total, self._characters)}
+        examples = SourcedLines(lines, sources, bundle, separator, bundle.max_positions)
+        super().__init__(bundle, lines, examples, SourcedLoss(bundle.model), training)
 
 
 def sourced_nats(
@@ -182,20 +158,13 @@ def sourced_nats(
 
     By length, not in order.
     """
-    bundle.model.train(False)
-    limit, where = bundle.max_positions, next(bundle.model.parameters()).device
-    data = SourcedLines(lines, sources, bundle, separator, limit)
-    whole = np.flatnonzero(data.whole)
-    done = 0
-    for chosen in BatchPlan(data.lengths[whole], max(BATCH_TOKENS, limit), seed=0).epoch(0):
-        batch = data.batch(whole[chosen], 0).to(where)
-        with torch.inference_mode():
-            nats = SourcedStates(bundle.model, batch, OwnTables(bundle.model)).nats().double().cpu().numpy()
-        lengths = (batch.labels != IGNORED).sum(dim=1).tolist()
-        yield from zip(whole[chosen].tolist(), np.split(nats, np.cumsum(lengths)[:-1]), strict=True)
-        done += len(chosen)
-        if progress is not None:
-            progress(done, len(whole), "sentences")
+    model, limit = bundle.model, bundle.max_positions
+    examples = SourcedLines(lines, sources, bundle, separator, limit)
+
+    def token_nats(batch: SourcedBatch) -> Tensor:
+        return SourcedStates(model, batch, OwnTables(model)).nats()
+
+    return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
 
 
 def source_read(bundle: Bundle) -> Source[Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-import torch
+from functools import partial
 
 from subgraft.config.corpora import Languages
 from subgraft.config.training import ModelTrainingSettings, TrainingSettings
@@ -15,10 +13,9 @@ from subgraft.inference.translate import Translator
 from subgraft.metrics.bits import LEFT_OUT, bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
-from subgraft.models.precision import autocast
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
-from subgraft.text.batches import BatchPlan
+from subgraft.objectives.whole_examples import WholeExamples
 
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
 DEV_LENGTH_RATIO = 2.5
@@ -45,14 +42,13 @@ class DevScores:
         form = bundle.sequence_format(languages)
         limit = bundle.max_positions
         examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
-        self._data = Seq2SeqData(examples, *bundle.padding)
-        self._whole = np.flatnonzero(examples.whole_targets)
-        if self._pairs and not len(self._whole):
+        data = Seq2SeqData(examples, *bundle.padding)
+        self._whole = WholeExamples(data, examples.whole_targets, max(settings.batch_size, limit))
+        if self._pairs and not len(self._whole.places):
             raise UserError(
                 f"no dev reference fits into the {limit} tokens that the model takes",
                 hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
             )
-        self._plan = BatchPlan(examples.lengths[self._whole], max(settings.batch_size, limit), seed=0)
         self._precision = settings.precision
         self._bundle, self._languages = bundle, languages
         self._in_ctranslate2 = isinstance(settings, ModelTrainingSettings) and settings.dev_engine == "ctranslate2"
@@ -69,9 +65,10 @@ class DevScores:
 
     def __call__(self) -> dict[str, float]:
         references = [target for _, target in self._pairs]
-        characters = count_characters(references[place] for place in self._whole)
-        bits = bits_per_character(self._negative_log_likelihood(), characters)
-        left_out = len(references) - len(self._whole)
+        whole, device = self._whole, next(self._model.parameters()).device
+        characters = count_characters(references[place] for place in whole.places)
+        bits = bits_per_character(whole.total(partial(token_loss, self._model), device, self._precision), characters)
+        left_out = len(references) - len(whole.places)
         hypotheses = self._translator()([source for source, _ in self._pairs])
         scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
         told = {LEFT_OUT: float(left_out)} if left_out else {}
@@ -83,13 +80,3 @@ class DevScores:
             return self._translate
         check, self._checked = not self._checked, True
         return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)
-
-    @torch.no_grad()
-    def _negative_log_likelihood(self) -> float:
-        where = next(self._model.parameters()).device
-        total = 0.0
-        for indices in self._plan.epoch(0):
-            batch = self._data.batch(self._whole[indices], 0).to(where)
-            with autocast(where, self._precision):
-                total += float(token_loss(self._model, batch))
-        return total

@@ -13,13 +13,13 @@ from subgraft.config.base import SideName
 from subgraft.config.objectives import AnyConditionedSettings, CausalSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.models.bundle import Bundle
-from subgraft.objectives.causal import CausalScores, Lines, begin_with, padding_of, separator_of
+from subgraft.objectives.causal import CausalScores, Lines, begin_with, separator_of
 from subgraft.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, source_read
 from subgraft.objectives.dev_scores import DevScores
 from subgraft.objectives.objective import Request
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.objectives.stack import StackBatch, StackLoss, collate
+from subgraft.objectives.stack import StackBatch, StackLoss
 from subgraft.text.batches import evenly_spaced_places
 
 
@@ -113,7 +113,6 @@ class LinesToTrain:
         if places is not None:
             text = text.take(places)
         self._separator, self._training = separator_of(tokenizer, settings), training
-        self._padding = padding_of(tokenizer)
         self._lines = Lines(text, tokenizer, self._separator, training.max_length, training.batch_unit)
         self.cut = int((~self._lines.whole).sum())
         self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
@@ -123,7 +122,7 @@ class LinesToTrain:
         return self._lines.lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return collate([self._lines.example(int(index), epoch) for index in indices], self._padding)
+        return self._lines.batch(indices, epoch)
 
 
 class LinesOfTask(LinesToTrain):

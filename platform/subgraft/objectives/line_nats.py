@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from subgraft.config.objectives import CausalSettings
 from subgraft.models.bundle import Bundle
-from subgraft.objectives.causal import Lines, padding_of, separator_of
-from subgraft.objectives.lexicon import IGNORED, OwnTables
-from subgraft.objectives.reference_nats import BATCH_TOKENS, label_nats
-from subgraft.objectives.stack import StackStates, collate
-from subgraft.text.batches import BatchPlan
+from subgraft.objectives.causal import Lines, separator_of
+from subgraft.objectives.lexicon import OwnTables
+from subgraft.objectives.stack import StackBatch, StackStates
+from subgraft.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 
 
 def line_nats(
@@ -27,20 +26,10 @@ def line_nats(
 
     By length, not in order.
     """
-    bundle.model.eval()  # type: ignore[no-untyped-call]
-    model, where, padding = bundle.model, next(bundle.model.parameters()).device, padding_of(bundle.decoder)
-    limit = bundle.max_positions
+    model, limit = bundle.model, bundle.max_positions
     examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), limit)
-    whole = np.flatnonzero(examples.whole)
-    plan = BatchPlan(examples.lengths[whole], max(BATCH_TOKENS, limit), seed=0)
-    done = 0
-    for chosen in plan.epoch(0):
-        batch = collate([examples.example(int(place), 0) for place in whole[chosen]], padding).to(where)
-        with torch.inference_mode():
-            states = StackStates(model, batch, OwnTables(model)).top
-            nats = label_nats(model, states, batch.labels).double().cpu().numpy()
-        lengths = (batch.labels != IGNORED).sum(dim=1).tolist()
-        yield from zip(whole[chosen].tolist(), np.split(nats, np.cumsum(lengths)[:-1]), strict=True)
-        done += len(chosen)
-        if progress is not None:
-            progress(done, len(whole), "sentences")
+
+    def token_nats(batch: StackBatch) -> Tensor:
+        return label_nats(model, StackStates(model, batch, OwnTables(model)).top, batch.labels)
+
+    return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
