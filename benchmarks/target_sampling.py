@@ -35,7 +35,6 @@ from subgraft.config.models import BertSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.config.training import PretrainSettings
-from subgraft.errors import UserError
 from subgraft.models.families import family_named
 from subgraft.models.sides import side
 from subgraft.objectives.lexicon import OwnTables, counted_states
@@ -43,7 +42,7 @@ from subgraft.objectives.masked import MaskedSentences
 from subgraft.objectives.nearest_tokens import nearest
 from subgraft.objectives.stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.objectives.target_sampling import SampledLoss, target_sampling
-from subgraft.sources.places import data_folder
+from subgraft.sources.places import needed_data_folder
 from subgraft.stages.fitting import held_out_mean
 from subgraft.text.reading import lines
 from subgraft.training.checkpoint import Checkpoints
@@ -275,9 +274,7 @@ def _texts() -> tuple[list[str], list[str]]:
 
     Raises UserError where SUBGRAFT_DATA does not lead to them.
     """
-    folder = data_folder()
-    if folder is None:
-        raise UserError("needs real text", hint="Set SUBGRAFT_DATA to a folder that holds mono/bible-nt.")
+    folder = needed_data_folder("mono/bible-nt")
     found = [list(lines(path)) for path in _files(folder / "mono" / "bible-nt")]
     return [line for text in found for line in text[:-100]], [line for text in found for line in text[-100:]]
 

@@ -22,21 +22,22 @@ Writes models.jsonl and table.md to DIR; models that are there are not trained a
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
 import torch
 
 from declaration import declaration, made, vocabulary
+from kept_runs import KeptRuns, exit_code
+from seeds import band
 from subgraft.config.allocation import Allocation
 from subgraft.config.configfile import load
 from subgraft.config.corpora import Languages
@@ -44,7 +45,6 @@ from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.target_sampling import UniformTargets
 from subgraft.config.training import PretrainSettings
-from subgraft.errors import SubgraftError, UserError
 from subgraft.experiment.allocation import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.bundle import Bundle
@@ -58,10 +58,8 @@ from subgraft.text.batches import BatchPlan, evenly_spaced
 from subgraft.text.corpus import Corpus
 from subgraft.text.languages import repeated, repeated_places
 from subgraft.text.noise import infill
-from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Trainer
 from subgraft.vocabulary.tokenizer import Tokenizer
+from timed_training import plain_trainer
 
 HELD_OUT = ("held out", "Declaration")
 # Classes of training lines begin at so many.
@@ -69,8 +67,6 @@ CLASSES = (0, 1_000, 3_000, 10_000)
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"\s*(?:[{_ALONE}]|[^\s{_ALONE}]+)|\s+")
 _GAP = -1
-# Student's t at 97.5 %, by degrees of freedom.
-_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 @dataclass(frozen=True)
@@ -235,17 +231,8 @@ def train(tokenizer: Tokenizer, given: Texts, design: Design, seed: int) -> tupl
     assert settings.target_sampling is not None
     module = SampledLoss(Seq2SeqLoss(bundle.model))
     with tempfile.TemporaryDirectory() as place:
-        Trainer(
-            module,
-            {"loss": 1.0},
-            data,
-            settings,
-            PlainEngine(module, settings, torch.device("cpu")),
-            Checkpoints(Path(place)),
-            seed=seed,
-            checkpoint_seconds=1e9,
-            preparation=target_sampling(settings.target_sampling, bundle.model, seed),
-        ).run()
+        sampling = target_sampling(settings.target_sampling, bundle.model, seed)
+        plain_trainer(module, data, settings, Path(place), seed=seed, preparation=sampling).run()
     return bundle, data.targets
 
 
@@ -270,12 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--threads", type=int, default=1)
     given = options.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    try:
-        study(load(given.config, Allocation, given.overrides), given)
-    except SubgraftError as error:
-        print(f"allocated_models: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    return 0
+    return exit_code("allocated_models", lambda: study(load(given.config, Allocation, given.overrides), given))
 
 
 def study(settings: Allocation, given: argparse.Namespace) -> None:
@@ -287,18 +269,14 @@ def study(settings: Allocation, given: argparse.Namespace) -> None:
     design = Design(given.steps)
     used = {code: found[code] for codes in of_class.values() for code in codes}
     used_texts = texts(used, spoken, design)
-    given.out.mkdir(parents=True, exist_ok=True)
-    record = given.out / "models.jsonl"
-    done = [Trained(**json.loads(line)) for line in record.read_text().splitlines()] if record.exists() else []
+    models = KeptRuns(given.out / "models.jsonl", Trained)
     for total, seed, name in product(settings.totals, given.seeds, (ALLOCATED, JOINT)):
-        if any((each.total, each.seed, each.vocabulary) == (total, seed, name) for each in done):
+        if any((each.total, each.seed, each.vocabulary) == (total, seed, name) for each in models.done):
             continue
         tokenizer = vocabulary(pipeline, store, name, total)
-        done.append(_trained(total, name, seed, tokenizer, used_texts, design))
-        with record.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(done[-1])) + "\n")
-        (given.out / "table.md").write_text(report(done, of_class, used_texts), encoding="utf-8")
-    print(report(done, of_class, used_texts), end="")
+        models.add(_trained(total, name, seed, tokenizer, used_texts, design))
+        (given.out / "table.md").write_text(report(models.done, of_class, used_texts), encoding="utf-8")
+    print(report(models.done, of_class, used_texts), end="")
 
 
 def _trained(total: int, name: str, seed: int, tokenizer: Tokenizer, given: Texts, design: Design) -> Trained:
@@ -352,10 +330,10 @@ def _table(
             fmean(bits[ALLOCATED][seed][code] for seed in seeds) < fmean(bits[JOINT][seed][code] for seed in seeds)
             for code in codes
         )
-        half = _T[len(seeds) - 1] * stdev(differences) / len(seeds) ** 0.5 if len(seeds) > 1 else float("nan")
+        difference, half = band(differences)
         yield (
             f"| {name} | {fmean(mean[ALLOCATED].values()):.3f} | {fmean(mean[JOINT].values()):.3f} | "
-            f"{', '.join(f'{each:+.3f}' for each in differences)} | {fmean(differences):+.3f} ± {half:.3f} | "
+            f"{', '.join(f'{each:+.3f}' for each in differences)} | {difference:+.3f} ± {half:.3f} | "
             f"{better} of {len(codes)} |"
         )
 

@@ -30,18 +30,19 @@ import numpy as np
 import torch
 
 from alp_report import Run, write
+from kept_runs import KeptRuns, exit_code
 from sentence_classes import Labelled, Scores, classified
 from subgraft.allocation.capacity import capacity
 from subgraft.config.base import VocabularyKind
 from subgraft.config.models import GPT2Settings
 from subgraft.config.training import PretrainSettings
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_named
 from subgraft.objectives.causal import CausalScores, Lines, begin_with
 from subgraft.objectives.stack import StackBatch, StackLoss
-from subgraft.sources.places import data_folder
+from subgraft.sources.places import needed_data_folder
 from subgraft.text.batches import evenly_spaced
 from subgraft.text.reading import lines
 from subgraft.vocabulary.learn import learn
@@ -93,9 +94,7 @@ class Texts:
     @classmethod
     def read(cls) -> Texts:
         """Raises UserError where SUBGRAFT_DATA does not lead to them."""
-        folder = data_folder()
-        if folder is None:
-            raise UserError("needs real text", hint="Set SUBGRAFT_DATA to a folder that holds labels and en-fr/laws.")
+        folder = needed_data_folder("labels and en-fr/laws")
         reviews = folder / "labels" / "movie-reviews"
         train = _sentences(reviews / "train.jsonl.gz")
         return cls(
@@ -204,20 +203,16 @@ def study(out: Path, names: Sequence[str], seeds: Sequence[int], updates: int, w
     """All runs, those that DIR/runs.jsonl has already among them. Raises UserError."""
     vocabularies = {name: Vocabulary.named(name) for name in names}
     texts = Texts.read()
-    out.mkdir(parents=True, exist_ok=True)
-    kept = out / "runs.jsonl"
-    runs = [Run(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
+    runs = KeptRuns(out / "runs.jsonl", Run)
     tokenizers: dict[str, Tokenizer] = {}
     for seed in seeds:
         for name, vocabulary in vocabularies.items():
-            if any((each.vocabulary, each.seed) == (name, seed) for each in runs):
+            if any((each.vocabulary, each.seed) == (name, seed) for each in runs.done):
                 continue
             tokenizers.setdefault(name, vocabulary.learnt(texts))
             of_model = 2 * width if vocabulary.wide else width
-            runs.append(run(name, tokenizers[name], seed, texts, updates, of_model, batch))
-            with kept.open("a") as handle:
-                handle.write(json.dumps(asdict(runs[-1])) + "\n")
-    return runs
+            runs.add(run(name, tokenizers[name], seed, texts, updates, of_model, batch))
+    return runs.done
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -231,13 +226,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--threads", type=int, default=1)
     given = options.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    try:
+
+    def answer() -> None:
         runs = study(given.out, given.vocabularies, given.seeds, given.updates, given.width, given.batch)
-    except SubgraftError as error:
-        print(f"alp_and_quality: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    print(write(runs, given.out), end="")
-    return 0
+        print(write(runs, given.out), end="")
+
+    return exit_code("alp_and_quality", answer)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
+from seeds import grouped, spread
 from subgraft.reporting.drawing import SMALL, drawing, png
 
 # What ALP may go with, of a run.
@@ -90,16 +91,9 @@ def _table(runs: Sequence[Run], measures: Mapping[str, Measured]) -> str:
             f"{one.parameters:,}",
             f"{fmean(run.seconds for run in group):.0f}",
         ]
-        cells += [_spread([measure(run) for run in group]) for measure in measures.values()]
+        cells += [spread([measure(run) for run in group]) for measure in measures.values()]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
-
-
-def _spread(values: Sequence[float]) -> str:
-    """The mean, and how far the seeds lie around it."""
-    digits = 3 if max(values) < 20 else 1
-    around = (max(values) - min(values)) / 2
-    return f"{fmean(values):.{digits}f}" + (f" ± {around:.{digits}f}" if len(values) > 1 else "")
 
 
 def _correlations(runs: Sequence[Run], measures: Mapping[str, Measured]) -> str:
@@ -144,7 +138,6 @@ def _drawn(runs: Sequence[Run], measures: Mapping[str, Measured]) -> bytes:
 
 
 def _grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.vocabulary, []).append(run)
+    """By vocabulary, in the order of ALP."""
+    groups = grouped(runs, lambda run: run.vocabulary)
     return dict(sorted(groups.items(), key=lambda item: item[1][0].alp))

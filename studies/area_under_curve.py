@@ -19,10 +19,11 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 
+from kept_runs import exit_code
 from regime_map import Cell, Measure, write
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.stages.kept_weights import CURVE
 from subgraft.store.store import Store, default_home
@@ -72,13 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--table-rates", type=float, nargs="+", required=True, help="0 is frozen tables")
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
     given = options.parse_args(arguments)
-    try:
+
+    def answer() -> None:
         found = cells(given.config, given.overrides, given.pairs, given.table_rates)
-    except SubgraftError as error:
-        print(f"area_under_curve: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    print(write(found, MEASURES, ", mean over log(1 + updates)", given.out), end="")
-    return 0
+        print(write(found, MEASURES, ", mean over log(1 + updates)", given.out), end="")
+
+    return exit_code("area_under_curve", answer)
 
 
 if __name__ == "__main__":

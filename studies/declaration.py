@@ -15,10 +15,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from kept_runs import exit_code
 from subgraft.allocation.capacity import Capacity, capacity
 from subgraft.config.allocation import Allocation
 from subgraft.config.configfile import load
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.experiment.allocation import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.sources.places import find_file
 from subgraft.store.step import Step
@@ -63,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("config", type=Path, metavar="CONFIG")
     options.add_argument("overrides", nargs="*", metavar="key=value")
     given = options.parse_args(arguments)
-    try:
+
+    def answer() -> None:
         settings, base = load(given.config, Allocation, given.overrides), given.config.absolute().parent
         pipeline, store = AllocationPipeline(settings, base), Store(default_home())
         spoken = declaration(list(settings.sources), base)
@@ -74,10 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for language, lines in spoken.items()
             }
             print("\n".join(report(total, found)), flush=True)
-    except SubgraftError as error:
-        print(f"declaration: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    return 0
+
+    return exit_code("declaration", answer)
 
 
 def report(total: int, found: Mapping[str, Mapping[str, Capacity]]) -> Iterator[str]:

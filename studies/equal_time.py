@@ -17,7 +17,6 @@ then it writes table.md and equal_time.png, and prints the table.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,11 +29,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from equal_time_report import Run, write
+from kept_runs import KeptRuns, exit_code
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.config.training import PretrainSettings
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.metrics.bits import bits_per_character, count_characters
 from subgraft.models.families import family_named
 from subgraft.models.sequence_format import language_code
@@ -44,7 +44,7 @@ from subgraft.objectives.lexicon import OwnTables, counted_states
 from subgraft.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
 from subgraft.objectives.target_sampling import SampledBatch, SampledLoss, TargetSampling, target_sampling
 from subgraft.objectives.workers import Workers
-from subgraft.sources.places import data_folder
+from subgraft.sources.places import needed_data_folder
 from subgraft.text.batches import BatchPlan, evenly_spaced
 from subgraft.text.encoded import encode
 from subgraft.text.noise import infill
@@ -204,9 +204,7 @@ class Texts:
     @classmethod
     def read(cls) -> Texts:
         """Everyday sentences in three languages, New Testaments in seven. Raises UserError where they are not found."""
-        folder = data_folder()
-        if folder is None:
-            raise UserError("needs real text", hint="Set SUBGRAFT_DATA to a folder that holds en-fr, en-de and mono.")
+        folder = needed_data_folder("en-fr, en-de and mono")
         read = {
             code: _short(evenly_spaced(list(lines(folder / name)), EVERYDAY_LINES)) for code, name in EVERYDAY.items()
         }
@@ -274,9 +272,7 @@ def study(given: argparse.Namespace) -> list[Run]:
     """All runs, those that DIR/runs.jsonl has already among them. Raises UserError."""
     chosen = ways(given.neighbours, given.rebuild_every, given.drawn)
     texts = Texts.read()
-    given.out.mkdir(parents=True, exist_ok=True)
-    kept = given.out / "runs.jsonl"
-    runs = [Run(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
+    runs = KeptRuns(given.out / "runs.jsonl", Run)
     together = [line for text in texts.train.values() for line in text]
     codes = list(texts.train)
     small, large = (
@@ -284,12 +280,10 @@ def study(given: argparse.Namespace) -> list[Run]:
     )
     for seed in given.seeds:
         for name in given.ways or chosen:
-            if any((each.way, each.seed) == (name, seed) for each in runs):
+            if any((each.way, each.seed) == (name, seed) for each in runs.done):
                 continue
-            runs.append(run(name, chosen[name], large if chosen[name].large else small, texts, seed, given))
-            with kept.open("a") as handle:
-                handle.write(json.dumps(asdict(runs[-1])) + "\n")
-    return runs
+            runs.add(run(name, chosen[name], large if chosen[name].large else small, texts, seed, given))
+    return runs.done
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -308,13 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--threads", type=int, default=1)
     given = options.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    try:
-        runs = study(given)
-    except SubgraftError as error:
-        print(f"equal_time: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    print(write(runs, given.out), end="")
-    return 0
+    return exit_code("equal_time", lambda: print(write(study(given), given.out), end=""))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
+
+from seeds import grouped, spread
 from subgraft.reporting.drawing import Label, drawing, label_ends, png
 
 # Whoever has the large vocabulary under the full softmax is what sampled ones are faster than.
@@ -49,12 +52,12 @@ def _table(runs: Sequence[Run]) -> str:
         "| never a candidate | their probability |",
         "|---" * 11 + "|",
     ]
-    for way, group in _grouped(runs).items():
+    for way, group in grouped(runs, lambda run: run.way).items():
         one = group[0]
         cells = [way, f"{one.size:,}", f"{one.parameters:,}", f"{fmean(run.candidates for run in group):,.0f}"]
         cells.append(f"{fmean(run.curve[-1]['updates'] for run in group):,.0f}")
-        cells += [_spread([run.curve[part]["value"] for run in group]) for part in parts]
-        cells.append(_spread([_after(run, same) for run in group]))
+        cells += [spread([run.curve[part]["value"] for run in group]) for part in parts]
+        cells.append(spread([_after(run, same) for run in group]))
         cells.append(f"{fmean(run.never for run in group):,.0f}")
         cells.append(f"{100 * fmean(run.share_of_never for run in group):.2f} %")
         rows.append("| " + " | ".join(cells) + " |")
@@ -63,27 +66,15 @@ def _table(runs: Sequence[Run]) -> str:
 
 def _after(run: Run, updates: float) -> float:
     """Between the two points around that update, by a line; the first point where there is none before."""
-    before = run.curve[0]
-    for point in run.curve:
-        if point["updates"] >= updates:
-            width = max(point["updates"] - before["updates"], 1)
-            share = (updates - before["updates"]) / width if point is not before else 1.0
-            return before["value"] + share * (point["value"] - before["value"])
-        before = point
-    return before["value"]
-
-
-def _spread(values: Sequence[float]) -> str:
-    """The mean, and how far the seeds lie around it."""
-    around = (max(values) - min(values)) / 2
-    return f"{fmean(values):.3f}" + (f" ± {around:.3f}" if len(values) > 1 else "")
+    places, values = zip(*((point["updates"], point["value"]) for point in run.curve), strict=True)
+    return float(np.interp(updates, places, values))
 
 
 def _drawn(runs: Sequence[Run]) -> bytes:
     with drawing(10.5, _HEIGHT) as figure:
         for panel, over in zip(figure.subplots(1, 2, sharey=True), ("seconds", "updates"), strict=True):
             labels = []
-            for (way, group), colour in zip(_grouped(runs).items(), COLOURS, strict=False):
+            for (way, group), colour in zip(grouped(runs, lambda run: run.way).items(), COLOURS, strict=False):
                 for run in group:
                     panel.plot(
                         [p[over] for p in run.curve], [p["value"] for p in run.curve], color=colour, linewidth=1.3
@@ -94,10 +85,3 @@ def _drawn(runs: Sequence[Run]) -> bytes:
             if over == "seconds":
                 label_ends(panel, labels, _HEIGHT)
         return png(figure)
-
-
-def _grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.way, []).append(run)
-    return groups

@@ -14,15 +14,13 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
 
-from scipy.stats import t
-
+from kept_runs import exit_code
+from seeds import band
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.reporting.drawing import drawing, png
 from subgraft.stages.kept_weights import kept_weights
@@ -78,13 +76,6 @@ def _measured(evaluation: dict[str, float], measure: str) -> float:
     return evaluation["bits_per_character_of_another_class"] - evaluation["bits_per_character"]
 
 
-def band(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and how far its 95 % interval goes to either side: no number for a single value."""
-    if len(values) < 2:
-        return fmean(values), float("nan")
-    return fmean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
-
-
 def table(found: Sequence[Point]) -> str:
     """Markdown, a row for each system and number of examples."""
     titles = ["examples", "system", "seeds", *MEASURES.values(), "updates kept"]
@@ -126,17 +117,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--examples", type=int, nargs="+", required=True)
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
     given = options.parse_args(arguments)
-    try:
+
+    def answer() -> None:
         found = points(given.config, given.overrides, given.examples)
-    except SubgraftError as error:
-        print(f"few_examples: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "curves.json").write_text(json.dumps([asdict(point) for point in found], indent=1) + "\n")
-    (given.out / "curves.png").write_bytes(draw(found))
-    (given.out / "table.md").write_text(table(found), encoding="utf-8")
-    print(table(found), end="")
-    return 0
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "curves.json").write_text(json.dumps([asdict(point) for point in found], indent=1) + "\n")
+        (given.out / "curves.png").write_bytes(draw(found))
+        (given.out / "table.md").write_text(table(found), encoding="utf-8")
+        print(table(found), end="")
+
+    return exit_code("few_examples", answer)
 
 
 if __name__ == "__main__":

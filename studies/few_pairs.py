@@ -18,10 +18,11 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
+from kept_runs import exit_code
 from regime_map import Cell, Measure, write
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.experiment.system_steps import SystemSteps
 from subgraft.stages.kept_weights import kept_weights
@@ -71,13 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--table-rates", type=float, nargs="+", required=True, help="0 is frozen tables")
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
     given = options.parse_args(arguments)
-    try:
+
+    def answer() -> None:
         found = cells(given.config, given.overrides, given.corpus, given.pairs, given.table_rates)
-    except SubgraftError as error:
-        print(f"few_pairs: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    print(write(found, MEASURES, "", given.out), end="")
-    return 0
+        print(write(found, MEASURES, "", given.out), end="")
+
+    return exit_code("few_pairs", answer)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
+from kept_runs import exit_code
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import FinetuneSettings
-from subgraft.errors import SubgraftError, UserError
+from subgraft.errors import UserError
 from subgraft.experiment.pipeline import Pipeline
 from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
@@ -121,8 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--out", type=Path, required=True, metavar="FILE")
     given = options.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    store, curves = Store(default_home()), dict[str, Any]()
-    try:
+
+    def answer() -> None:
+        store, curves = Store(default_home()), dict[str, Any]()
         experiment = load(given.config, Experiment, given.overrides)
         for steps in Pipeline(experiment, given.config.absolute().parent).systems:
             lacking = [source.name for source in steps.finetune.inputs.values() if store.find(source) is None]
@@ -130,11 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise UserError(f"not in the store: {', '.join(lacking)}", hint="Run the configuration first.")
             curves[f"{steps.system.name} seed {steps.seed}"] = curve(steps.finetune, store, given.test_sentences)
             given.out.write_text(json.dumps(curves, indent=1) + "\n")
-    except SubgraftError as error:
-        print(f"selection: {error}", file=sys.stderr)
-        return error.exit_code
-    print(as_markdown(curves))
-    return 0
+        print(as_markdown(curves))
+
+    return exit_code("selection", answer)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,31 @@ class _Clock:
                 raise _EndedError
 
 
+def plain_trainer(
+    module: nn.Module,
+    data: Data,
+    settings: TrainingSettings,
+    folder: Path,
+    *,
+    seed: int,
+    hooks: Hooks | None = None,
+    preparation: Preparation | None = None,
+) -> Trainer:
+    """Of a module whose loss is called `loss`, on this CPU."""
+    return Trainer(
+        module,
+        {"loss": 1.0},
+        data,
+        settings,
+        PlainEngine(module, settings, torch.device("cpu")),
+        Checkpoints(folder),
+        seed=seed,
+        checkpoint_seconds=NEVER,
+        hooks=hooks,
+        preparation=preparation,
+    )
+
+
 def trained(
     module: nn.Module,
     data: Data,
@@ -80,18 +105,8 @@ def trained(
     """
     clock = _Clock(module, evaluate, marks, unit)
     with tempfile.TemporaryDirectory() as place:
-        trainer = Trainer(
-            module,
-            {"loss": 1.0},
-            data,
-            settings,
-            PlainEngine(module, settings, torch.device("cpu")),
-            Checkpoints(Path(place)),
-            seed=seed,
-            checkpoint_seconds=NEVER,
-            hooks=Hooks(before_update=clock.before_update),
-            preparation=preparation,
-        )
+        hooks = Hooks(before_update=clock.before_update)
+        trainer = plain_trainer(module, data, settings, Path(place), seed=seed, hooks=hooks, preparation=preparation)
         try:
             trainer.run()
         except _EndedError:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from few_examples import MEASURES, band, main
+from few_examples import MEASURES, main
+from seeds import band
 from small_classes import classed
 from small_experiments import finish_steps
 from subgraft.config.configfile import load

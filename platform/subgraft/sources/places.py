@@ -19,6 +19,14 @@ def data_folder() -> Path | None:
     return Path(named) if named else None
 
 
+def needed_data_folder(holding: str) -> Path:
+    """The same. Raises UserError, which says what it must hold, where SUBGRAFT_DATA is not set."""
+    folder = data_folder()
+    if folder is None:
+        raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds {holding}.")
+    return folder
+
+
 def find(name: str, base: Path) -> Path:
     """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError naming the places looked at."""
     places = [base / Path(name).expanduser()]

@@ -1,0 +1,42 @@
+"""Finished runs of a study, which goes on where it stopped, and the exit code of its command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from subgraft.errors import SubgraftError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+R = TypeVar("R", bound="DataclassInstance")
+
+
+class KeptRuns(Generic[R]):
+    """A line of JSON for each. done: those that were there, and those that were added."""
+
+    def __init__(self, path: Path, kind: type[R]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self.done = [kind(**json.loads(line)) for line in lines]
+
+    def add(self, run: R) -> None:
+        self.done.append(run)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(run)) + "\n")
+
+
+def exit_code(name: str, study: Callable[[], None]) -> int:
+    """Of a study's command; a mistake is told on stderr."""
+    try:
+        study()
+    except SubgraftError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0

@@ -1,0 +1,34 @@
+"""What the seeds of a study came to together: groups of runs, spreads and confidence bands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import sqrt
+from statistics import fmean, stdev
+from typing import TypeVar
+
+from scipy.stats import t
+
+R = TypeVar("R")
+
+
+def grouped(runs: Iterable[R], name: Callable[[R], str]) -> dict[str, list[R]]:
+    """Runs by what they are called, in their order."""
+    groups: dict[str, list[R]] = {}
+    for run in runs:
+        groups.setdefault(name(run), []).append(run)
+    return groups
+
+
+def spread(values: Sequence[float]) -> str:
+    """The mean, and how far the seeds lie around it."""
+    digits = 3 if max(values) < 20 else 1
+    around = (max(values) - min(values)) / 2
+    return f"{fmean(values):.{digits}f}" + (f" ± {around:.{digits}f}" if len(values) > 1 else "")
+
+
+def band(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and how far Student's 95 % interval goes to either side: no number for a single value."""
+    if len(values) < 2:
+        return fmean(values), float("nan")
+    return fmean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
