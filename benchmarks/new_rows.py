@@ -1,6 +1,7 @@
 """Rows of 13,000 new tokens from 250,000 upstream ones of 1,024: CPU seconds of each part, from directories on.
 
     SUBGRAFT_DATA=… python benchmarks/new_rows.py [--entries V] [--new N] [--width D] [--cache FOLDER] [--profile]
+    --quick: a fifth of the entries, of the new tokens and of the text.
 
 Both vocabularies are the commonest words of real text and what words begin and end with, as unigram models with a
 SentencePiece model beside: nothing is trained for them. The upstream table is random. All on one thread.
@@ -8,7 +9,6 @@ SentencePiece model beside: nothing is trained for them. The upstream table is r
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import math
 import os
@@ -23,6 +23,7 @@ from typing import TypeVar
 
 import torch
 
+from measurements import Measurements, measurements, options, real_text
 from subgraft.allocation.union import union
 from subgraft.generators.generator import Generator, RaggedSimilar, weighted_sums
 from subgraft.similar_tokens.finder import SimilarTokenFinder
@@ -40,28 +41,30 @@ SUBWORD = 6  # characters of a word's beginning or end that is a piece
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--entries", type=int, default=250_000)
     parser.add_argument("--new", type=int, default=13_000)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--cache", help="folder to keep the vocabularies in (default: a temporary one)")
     parser.add_argument("--profile", action="store_true", help="of reading the upstream vocabulary")
-    arguments = parser.parse_args()
+    given = parser.parse_args()
+    part = 5 if given.quick else 1
+    entries, new = given.entries // part, given.new // part
     os.environ["RAYON_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as temporary:
-        upstream, downstream = (Path(arguments.cache or temporary, name) for name in ("upstream", "downstream"))
+    with tempfile.TemporaryDirectory() as temporary, measurements(__doc__, given) as table:
+        upstream, downstream = (Path(given.cache or temporary, name) for name in ("upstream", "downstream"))
         if not upstream.is_dir():
-            _vocabulary(UPSTREAM, arguments.entries).save(upstream)
-            _vocabulary(DOWNSTREAM, 3 * arguments.new).save(downstream)
-        if arguments.profile:
+            data = real_text()
+            _vocabulary(data, UPSTREAM, entries, LINES // part).save(upstream)
+            _vocabulary(data, DOWNSTREAM, 3 * new, LINES // part).save(downstream)
+        if given.profile:
             _profile(upstream)
-        _measure(upstream, downstream, arguments.new, arguments.width)
+        _measure(table, upstream, downstream, new, given.width)
 
 
-def _vocabulary(patterns: tuple[str, ...], size: int) -> Tokenizer:
-    data = Path(os.environ.get("SUBGRAFT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    words = Counter(word for line in _lines(data, patterns) for word in line.split())
+def _vocabulary(data: Path, patterns: tuple[str, ...], size: int, lines: int) -> Tokenizer:
+    words = Counter(word for line in _lines(data, patterns, lines) for word in line.split())
     counts: Counter[str] = Counter()
     for word, count in words.items():
         pieces = {word[-length:] for length in range(1, min(len(word), SUBWORD))}
@@ -74,20 +77,20 @@ def _vocabulary(patterns: tuple[str, ...], size: int) -> Tokenizer:
     return union({"": steps}, special_tokens(wordpiece=False, mask=True, languages=(), like=None))
 
 
-def _lines(data: Path, patterns: tuple[str, ...]) -> Iterator[str]:
+def _lines(data: Path, patterns: tuple[str, ...], each: int) -> Iterator[str]:
     for pattern in patterns:
         for path in sorted(data.glob(pattern)):
-            yield from islice(reading.lines(path), LINES)
+            yield from islice(reading.lines(path), each)
 
 
-def _measure(upstream: Path, downstream: Path, new: int, width: int) -> None:
+def _measure(shown: Measurements, upstream: Path, downstream: Path, new: int, width: int) -> None:
     parts: list[tuple[str, float]] = []
 
     def told(name: str, work: Callable[[], T]) -> T:
         began = time.process_time()
         found = work()
         parts.append((name, time.process_time() - began))
-        print(f"{name:44} {parts[-1][1]:7.3f} s", flush=True)
+        shown.add(name, CPU_seconds=parts[-1][1])
         return found
 
     source = told("upstream vocabulary read", lambda: Tokenizer.load(upstream))
@@ -116,8 +119,8 @@ def _measure(upstream: Path, downstream: Path, new: int, width: int) -> None:
         told("PATT", lambda: patt(table, ragged))
     seconds = dict(parts)
     read, made = sum(list(seconds.values())[:4]), sum(list(seconds.values())[5:])
-    print(f"mean: {seconds['mean of subwords']:.2f} s, from directories {read + seconds['mean of subwords']:.2f} s")
-    print(f"PATT: {made:.2f} s, from directories {read + made:.2f} s")
+    shown.add("mean, from directories", CPU_seconds=read + seconds["mean of subwords"])
+    shown.add("PATT, from directories", CPU_seconds=read + made)
 
 
 def _profile(place: Path) -> None:

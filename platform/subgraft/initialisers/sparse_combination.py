@@ -60,8 +60,10 @@ def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[T
     unit = F.normalize(dictionary, dim=1)
     chosen = torch.empty(len(targets), 0, dtype=torch.long)
     left, coefficients = targets, torch.empty(len(targets), 0, dtype=torch.double)
+    # In one place for all rounds: to fetch memory for it anew took longer than to compute it.
+    alignment = torch.empty(len(targets), len(dictionary), dtype=torch.double)
     for _ in range(min(atoms, *dictionary.shape)):
-        alignment = (left @ unit.T).abs().scatter(1, chosen, -1.0)
+        torch.mm(left, unit.T, out=alignment).abs_().scatter_(1, chosen, -1.0)
         chosen = torch.cat([chosen, alignment.argmax(dim=1, keepdim=True)], dim=1)
         coefficients = _fitted(unit[chosen], targets)
         left = targets - (coefficients[:, None] @ unit[chosen]).squeeze(1)
