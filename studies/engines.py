@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from subgraft.config.base import DecodingEngine
+from subgraft.config.base import DecodingEngine, MetricName
 from subgraft.inference.fast_search import FastTranslator
 from subgraft.metrics.scores import Score, corpus_scores
 from subgraft.models.bundle import Bundle
@@ -30,7 +30,7 @@ from subgraft.stages.evaluate import searcher
 from subgraft.store.record import Record
 from subgraft.store.store import Store, default_home
 
-METRICS = ("BLEU", "chrF")
+METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 OTHER: dict[DecodingEngine, DecodingEngine] = {"transformers": "ctranslate2", "ctranslate2": "transformers"}
 
 
