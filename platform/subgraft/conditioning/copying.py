@@ -20,6 +20,8 @@ from subgraft.conditioning.variant import Memory
 NOTHING = -1e30
 # g begins at 0.88: the language model begins nearly as it was pretrained, and rare tokens can be copied all the same.
 GENERATES = 2.0
+# A selector begins with one token in twenty: of a text that is much longer than its target, few are copied.
+SELECTED = -3.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ class CopyHead(nn.Module):
         nn.init.constant_(self.gate.bias, GENERATES)
         self.threshold = threshold
         self.selector = None if threshold is None else nn.Linear(width, 1)
+        if self.selector is not None:
+            nn.init.zeros_(self.selector.weight)
+            nn.init.constant_(self.selector.bias, SELECTED)
 
     def forward(self, top: Tensor, memory: Memory, selected: bool = False) -> Copied:
         """top: [B, T, d].  selected: whether only what is selected can be copied, where something selects.
