@@ -29,36 +29,16 @@ _BILLED = ("training_seconds", "translation_seconds")
 
 def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
     """inputs: of the report, by the keys that the system names."""
-    keys, design = system.inputs, system.design
-    evaluated, finetuned = inputs[keys.evaluate], inputs[keys.finetune]
-    evaluation = json.loads((evaluated / "evaluation.json").read_text())
-    statistics = load_file(evaluated / STATISTICS)
+    keys, evaluated = system.inputs, inputs[system.inputs.evaluate]
+    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     return SystemResult(
-        name=system.name,
-        seed=system.seed,
+        **_of_any_task(system, inputs, evaluation),
         hypotheses=read_lines(evaluated / "hypotheses.txt"),
         scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
-        curve=_curve(finetuned / CURVE),
-        kept_step=kept_weights(finetuned, design.select).step,
-        tokens_per_sentence=evaluation["tokens_per_sentence"],
-        characters_per_token=evaluation["characters_per_token"],
-        sentences_per_second=evaluation["speed"]["median"],
-        load=evaluation["speed"].get("load"),
-        cores=evaluation["speed"].get("cores"),
-        parameters=evaluation["parameters"],
-        bill=_bill(system, inputs),
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
         bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
-        cut_outputs=evaluation["cut_outputs"],
-        **_trained(finetuned),
-        transfer=_transfer(_given(keys.transfer, inputs)),
-        family=design.family,
-        variant=design.variant,
-        vocabulary_size=_vocabulary_size(finetuned),
-        generator_steps=design.generator_steps,
         forgetting=_forgetting(_given(keys.upstream_before, inputs), _given(keys.upstream_after, inputs)),
-        intrinsic=_intrinsic(_given(keys.intrinsic, inputs)),
         likelihood=_likelihood(_given(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
     )
@@ -66,37 +46,48 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
 
 def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
     """The same of a model that continues text, or writes for a source."""
-    keys, design = system.inputs, system.design
-    evaluated, finetuned = inputs[keys.evaluate], inputs[keys.finetune]
-    evaluation = json.loads((evaluated / "evaluation.json").read_text())
-    statistics = load_file(evaluated / STATISTICS)
+    evaluated = inputs[system.inputs.evaluate]
+    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
     return SystemResult(
-        name=system.name,
-        seed=system.seed,
+        **_of_any_task(system, inputs, evaluation),
         hypotheses=(),
         scores=scores,
         statistics={name: counts for name, counts in statistics.items() if name in scores},
-        curve=_curve(finetuned / CURVE),
-        kept_step=kept_weights(finetuned, design.select).step,
-        tokens_per_sentence=evaluation["tokens_per_sentence"],
-        characters_per_token=evaluation["characters_per_token"],
-        sentences_per_second=evaluation["speed"]["median"],
-        load=evaluation["speed"].get("load"),
-        cores=evaluation["speed"].get("cores"),
-        parameters=evaluation["parameters"],
-        bill=_bill(system, inputs),
-        cut_outputs=evaluation["cut_outputs"],
-        **_trained(finetuned),
-        transfer=_transfer(_given(keys.transfer, inputs)),
-        family=design.family,
-        variant=design.variant,
-        vocabulary_size=_vocabulary_size(finetuned),
-        generator_steps=design.generator_steps,
-        intrinsic=_intrinsic(_given(keys.intrinsic, inputs)),
         line_bits=np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1),
         continuations=read_lines(evaluated / "continuations.txt"),
     )
+
+
+def _evaluation(evaluated: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
+    return found
+
+
+def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a `SystemResult` that do not depend on what the model was finetuned for."""
+    keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
+    return {
+        "name": system.name,
+        "seed": system.seed,
+        "curve": _curve(finetuned / CURVE),
+        "kept_step": kept_weights(finetuned, design.select).step,
+        "tokens_per_sentence": evaluation["tokens_per_sentence"],
+        "characters_per_token": evaluation["characters_per_token"],
+        "sentences_per_second": evaluation["speed"]["median"],
+        "load": evaluation["speed"].get("load"),
+        "cores": evaluation["speed"].get("cores"),
+        "parameters": evaluation["parameters"],
+        "bill": _bill(system, inputs),
+        "cut_outputs": evaluation["cut_outputs"],
+        **_trained(finetuned),
+        "transfer": _transfer(_given(keys.transfer, inputs)),
+        "family": design.family,
+        "variant": design.variant,
+        "vocabulary_size": _vocabulary_size(finetuned),
+        "generator_steps": design.generator_steps,
+        "intrinsic": _intrinsic(_given(keys.intrinsic, inputs)),
+    }
 
 
 def _trained(finetuned: Path) -> dict[str, Any]:
