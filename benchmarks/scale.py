@@ -27,6 +27,7 @@ import numpy as np
 from measurements import Measurements, measurements, options
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.sources.building import build
+from subgraft.text.batch_files import BatchFiles
 from subgraft.text.batches import BatchPlan
 from subgraft.text.corpus import Corpus
 from subgraft.text.encoded import Encoded, encode
@@ -126,6 +127,14 @@ def planning(place: Path) -> str:
     return f"{len(_plan(*encoded(place)).epoch(0)):,} batches"
 
 
+def planning_in_files(place: Path) -> str:
+    """By whoever comes first with an epoch, and by all others."""
+    plan = _plan(*encoded(place))
+    batches = BatchFiles(place / "batches", least=1).epoch(plan, 0)
+    size = sum(path.stat().st_size for path in (place / "batches").rglob("*.bin"))
+    return f"{len(batches):,} batches, {size / len(plan.lengths):.1f} bytes of files a pair"
+
+
 def epoch(place: Path) -> str:
     source, target = encoded(place)
     tokens = 0
@@ -143,6 +152,8 @@ WORK: dict[str, Callable[[Path], str]] = {
     "encode": encoding,
     "open": opening,
     "plan": planning,
+    "plan in files": planning_in_files,
+    "find the plan": planning_in_files,
     "epoch": epoch,
 }
 

@@ -18,6 +18,8 @@ from subgraft.models.sequence_format import SequenceFormat
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Progress = Callable[[int, int, str], None]
+# Sentences that are searched together, where nothing else is said.
+AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Translator:
         self._lengths = piece_bytes(target)
         self._begin()
 
-    def __call__(self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+    def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
         """Translations of `texts`. The model is left in evaluation mode."""
         outputs = [""] * len(texts)
         for chosen, _, _, generated in self._batches(texts, batch_size, progress):
@@ -68,7 +70,7 @@ class Translator:
         return outputs
 
     def with_probabilities(
-        self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None
+        self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None
     ) -> list[Output]:
         """The same translations with their tokens and probabilities, for one more pass over each output."""
         outputs = [Output("", (), ())] * len(texts)

@@ -9,10 +9,11 @@ from subgraft.config.corpora import Languages
 from subgraft.config.training import ModelTrainingSettings, TrainingSettings
 from subgraft.errors import UserError
 from subgraft.exporting.in_memory import fast_translator
-from subgraft.inference.translate import Translator
+from subgraft.inference.translate import AT_ONCE, Translator
 from subgraft.metrics.bits import LEFT_OUT, bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.objectives.dev_shares import texts_by_worker
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.objectives.whole_examples import WholeExamples
@@ -49,6 +50,8 @@ class DevScores:
                 f"no dev reference fits into the {limit} tokens that the model takes",
                 hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
             )
+        sources = bundle.encoder.encode_batch([source for source, _ in self._pairs])
+        self._source_lengths = [min(len(tokens), limit) for tokens in sources]
         self._precision = settings.precision
         self._bundle, self._languages = bundle, languages
         self._in_ctranslate2 = isinstance(settings, ModelTrainingSettings) and settings.dev_engine == "ctranslate2"
@@ -69,7 +72,8 @@ class DevScores:
         characters = count_characters(references[place] for place in whole.places)
         bits = bits_per_character(whole.total(partial(token_loss, self._model), device, self._precision), characters)
         left_out = len(references) - len(whole.places)
-        hypotheses = self._translator()([source for source, _ in self._pairs])
+        sources = [source for source, _ in self._pairs]
+        hypotheses = texts_by_worker(sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
         scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
         told = {LEFT_OUT: float(left_out)} if left_out else {}
         return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **told}

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.config.training import Precision
 from subgraft.models.precision import autocast
 from subgraft.models.sides import side
+from subgraft.objectives.dev_shares import sums_over_batches
 from subgraft.objectives.lexicon import IGNORED
 from subgraft.objectives.log_likelihood import linear_log_likelihood
 from subgraft.text.batches import BatchPlan
@@ -51,12 +52,14 @@ class WholeExamples:
 
     @torch.no_grad()
     def total(self, loss: Callable[[Any], Tensor], device: torch.device, precision: Precision) -> float:
-        """The sum of a batch's loss over all batches."""
-        total = 0.0
-        for _, batch in self.batches(device):
+        """The sum of a batch's loss over all batches, of which each worker computes its share."""
+
+        def value(chosen: np.ndarray) -> tuple[float]:
+            batch = self._examples.batch(self.places[chosen], 0).to(device)
             with autocast(device, precision):
-                total += float(loss(batch))
-        return total
+                return (float(loss(batch)),)
+
+        return sums_over_batches(self._plan.epoch(0), value, device)[0]
 
     def nats(
         self,

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -19,9 +20,11 @@ from subgraft.errors import UserError
 from subgraft.models.dropout import set_hidden_dropout
 from subgraft.models.families import family_of
 from subgraft.models.precision import autocast, fuses_attention
+from subgraft.objectives.dev_shares import sums_over_batches
 from subgraft.stages.context import Context, Json
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.settled_precision import told_precision
+from subgraft.text.batch_files import BatchFiles
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
@@ -91,6 +94,7 @@ def fit(
         ),
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
         preparation=preparation,
+        batch_files=BatchFiles(context.work / "batches"),
     )
     batch = trainer.largest_batch()
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
@@ -175,13 +179,14 @@ def held_out_mean(
     @torch.no_grad()
     def mean() -> dict[str, float]:
         where = next(module.parameters()).device
-        total, count = 0.0, 0
-        for indices in plan.epoch(0):
+
+        def loss_and_count(indices: np.ndarray) -> tuple[float, float]:
             batch = data.batch(indices, 0)
             ((loss, counted),) = batch.counts.items()
             with autocast(where, settings.precision):
-                total += float(module(batch.to(where))[loss])
-            count += counted
+                return float(module(batch.to(where))[loss]), float(counted)
+
+        total, count = sums_over_batches(plan.epoch(0), loss_and_count, where, count=2)
         return {name: total / max(count, 1)}
 
     return mean

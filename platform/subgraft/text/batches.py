@@ -26,16 +26,16 @@ def evenly_spaced_places(whole: int, count: int) -> np.ndarray:
 
 
 class Batches(Sequence[np.ndarray]):
-    """Arrays of example indices that lie in one: eight bytes an example, and sixteen a batch.
+    """Arrays of example indices that lie in one: four or eight bytes an example, and sixteen a batch.
 
     order: [n] the examples.  starts, ends: [b] where each batch lies among them.
     """
 
     def __init__(self, order: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
-        self._order, self._starts, self._ends = order, starts, ends
+        self._order, self.starts, self.ends = order, starts, ends
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts)
 
     @overload
     def __getitem__(self, index: int) -> np.ndarray: ...
@@ -43,13 +43,12 @@ class Batches(Sequence[np.ndarray]):
     def __getitem__(self, index: slice) -> Batches: ...
     def __getitem__(self, index: int | slice) -> np.ndarray | Batches:
         if isinstance(index, slice):
-            return Batches(self._order, self._starts[index], self._ends[index])
-        found: np.ndarray = self._order[self._starts[index] : self._ends[index]]
-        return found
+            return Batches(self._order, self.starts[index], self.ends[index])
+        return self._order[self.starts[index] : self.ends[index]].astype(np.int64, copy=False)
 
     def take(self, places: np.ndarray) -> Batches:
         """The batches at these places [m]."""
-        return Batches(self._order, self._starts[places], self._ends[places])
+        return Batches(self._order, self.starts[places], self.ends[places])
 
 
 @dataclass(frozen=True)
@@ -66,20 +65,26 @@ class BatchPlan:
 
     def epoch(self, epoch: int) -> Batches:
         """The batches of an epoch: arrays of example indices, each example exactly once."""
-        generator = np.random.default_rng([self.seed, epoch])
-        order = generator.permutation(len(self.lengths))
-        mean = float(self.lengths.mean()) if len(self.lengths) else 1.0
-        pool = max(1, int(POOL_BATCHES * self.size / max(mean, 1.0)))
-        ends = [np.zeros(0, dtype=np.int64)]
-        for start in range(0, len(order), pool):
-            indices = order[start : start + pool]
-            lengths = self.lengths[indices]
-            by_length = np.argsort(lengths, kind="stable")
-            order[start : start + pool] = indices[by_length]
-            ends.append(np.array(list(_ends(lengths[by_length].tolist(), self.size)), dtype=np.int64) + start)
-        end = np.concatenate(ends)
-        batches = Batches(order, np.concatenate([np.zeros(1, dtype=np.int64), end])[:-1], end)
-        return batches.take(generator.permutation(len(batches)))
+        return compose(self, epoch, np.empty(len(self.lengths), dtype=np.int64))
+
+
+def compose(plan: BatchPlan, epoch: int, order: np.ndarray) -> Batches:
+    """The batches of an epoch. order: where the examples' indices are to lie [n]; its type changes nothing."""
+    generator, lengths = np.random.default_rng([plan.seed, epoch]), plan.lengths
+    order[:] = np.arange(len(order), dtype=order.dtype)
+    generator.shuffle(order)
+    mean = float(lengths.mean()) if len(lengths) else 1.0
+    pool = max(1, int(POOL_BATCHES * plan.size / max(mean, 1.0)))
+    ends = [np.zeros(0, dtype=np.int64)]
+    for start in range(0, len(order), pool):
+        indices = order[start : start + pool]
+        by_length = np.argsort(lengths[indices], kind="stable")
+        order[start : start + pool] = indices[by_length]
+        sorted_lengths = lengths[order[start : start + pool]]
+        ends.append(np.array(list(_ends(sorted_lengths.tolist(), plan.size)), dtype=np.int64) + start)
+    end = np.concatenate(ends)
+    batches = Batches(order, np.concatenate([np.zeros(1, dtype=np.int64), end])[:-1], end)
+    return batches.take(generator.permutation(len(batches)))
 
 
 def cut_by_size(indices: np.ndarray, lengths: np.ndarray, size: int) -> Iterator[np.ndarray]:

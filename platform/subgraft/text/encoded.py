@@ -5,23 +5,18 @@
     <cache>/<key>/characters.bin   int32 [segments]
     <cache>/<key>/record.json      what it was made of, and the digests of those files
 
-The key is made of the text's digest and the vocabulary's, so nothing about it can be out of date; what does not verify
-is made again; a large file is read for that once, and again when it has changed (see `noted_digests`). Whoever needs it
-first makes it, beside, and renames it; others wait. Files are mapped, not read: all
-processes of a machine share one copy of what they use.
+The key is made of the text's digest and the vocabulary's, so nothing about it can be out of date. Whoever needs it
+first makes it (see `mapped_arrays`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -29,16 +24,15 @@ import numpy as np
 import tokenizers
 
 from subgraft import jsontext
-from subgraft.files import file_digest, sync_tree
-from subgraft.locks import Lock
 from subgraft.noted_digests import NotedDigests
+from subgraft.text.mapped_arrays import RECORD, MappedArrays
 from subgraft.text.segments import Text
 from subgraft.text.sequences import Sequences, offsets
 
-RECORD = "record.json"
 _FORMAT = 1
 _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
-_AT_ONCE = 8192
+# Segments are encoded in chunks of so many, or of so many characters where they are long.
+_AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
 # Less than this share of a text is encoded for itself: to encode all of it would take longer than it ever saves.
 _WORTH_THE_WHOLE = 0.1
 
@@ -114,65 +108,20 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     digests = NotedDigests(cache.parent)
     source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
     # The library cuts text too, and its next version may do it otherwise.
-    made_by = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
-    directory = cache / hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:40]
-    found = _opened(directory, digests)
-    if found is None:
-        cache.mkdir(parents=True, exist_ok=True)
-        with Lock.wait(directory.with_suffix(".lock"), "encodes the same text"):
-            found = _opened(directory, digests)
-            if found is None:
-                _make(directory, text, encoder, made_by)
-                found = _opened(directory, digests)
-    assert found is not None, f"{directory} was made and does not verify"
-    return found
+    made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
+    directory = cache / hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
+    arrays = MappedArrays(directory, _ARRAYS, digests, "encodes the same text")
+    found = arrays.made_by(lambda files: _write(files, Text(text.path), encoder), made_of)
+    return Encoded(Sequences.within(found["ids"], found["bounds"]), found["characters"])
 
 
-def _opened(directory: Path, digests: NotedDigests) -> Encoded | None:
-    """What lies there, if its files' digests are right; otherwise None."""
-    try:
-        told = jsontext.object_in(directory / RECORD)
-        for name in _ARRAYS:
-            file, expected = _file(directory, name), told["files"][name]
-            if digests.of(file) != expected and file_digest(file) != expected:
-                return None
-        os.utime(directory / RECORD)
-        arrays = {name: _mapped(_file(directory, name), dtype) for name, dtype in _ARRAYS.items()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return Encoded(Sequences.within(arrays["ids"], arrays["bounds"]), arrays["characters"])
-
-
-def _mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
-    if path.stat().st_size == 0:
-        return np.zeros(0, dtype=dtype)
-    return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)
-
-
-def _make(directory: Path, text: Text, encoder: Encoder, made_by: dict[str, object]) -> None:
-    for left in directory.parent.glob(f"{directory.name}.partial-*"):  # by one that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    beside = directory.with_name(f"{directory.name}.partial-{secrets.token_hex(4)}")
-    beside.mkdir()
-    try:
-        _write(beside, Text(text.path), encoder)
-        files = {name: file_digest(_file(beside, name)) for name in _ARRAYS}
-        (beside / RECORD).write_text(json.dumps({**made_by, "files": files}, indent=1) + "\n", encoding="utf-8")
-        sync_tree(beside)
-        shutil.rmtree(directory, ignore_errors=True)  # what is there does not verify
-        with suppress(OSError, KeyError):  # another machine was quicker, where locks do not reach
-            beside.rename(directory)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _write(directory: Path, text: Text, encoder: Encoder) -> None:
+def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
     """A chunk at a time: nothing grows with the text."""
     end = 0
     with (
-        _file(directory, "ids").open("wb") as ids,
-        _file(directory, "bounds").open("wb") as bounds,
-        _file(directory, "characters").open("wb") as characters,
+        files["ids"].open("wb") as ids,
+        files["bounds"].open("wb") as bounds,
+        files["characters"].open("wb") as characters,
     ):
         bounds.write(np.zeros(1, dtype=np.int64).tobytes())
         for chunk in _chunks(text):
@@ -188,11 +137,13 @@ def _flat(found: Sequence[Sequence[int]]) -> np.ndarray:
     return np.fromiter(chain.from_iterable(found), dtype=np.int32, count=sum(map(len, found)))
 
 
-def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    left = iter(texts)
-    while chunk := list(islice(left, _AT_ONCE)):
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    chunk, characters = list[str](), 0
+    for text in texts:
+        chunk.append(text)
+        characters += len(text)
+        if len(chunk) == _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
         yield chunk
-
-
-def _file(directory: Path, name: str) -> Path:
-    return directory / f"{name}.bin"

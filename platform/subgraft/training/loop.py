@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
+from subgraft.text.batch_files import BatchFiles
 from subgraft.text.batches import cut_by_size, share_of_worker
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
@@ -74,9 +75,11 @@ class Trainer:
         hooks: Hooks | None = None,
         width: int = 0,
         preparation: Preparation | None = None,
+        batch_files: BatchFiles | None = None,
     ) -> None:
         """background: checkpoints are written while training goes on.  width: of the model's hidden states, for a
-        schedule that goes by it.  preparation: of batches, where they are not computed as the data has them."""
+        schedule that goes by it.  preparation: of batches, where they are not computed as the data has them.
+        batch_files: where all workers find the batches of many examples."""
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
@@ -86,7 +89,7 @@ class Trainer:
         self._seed = seed
         self._writer = CheckpointWriter(checkpoints, engine, checkpoint_seconds, background)
         self._hooks = hooks or Hooks()
-        self._plan = data_plan(data, settings, seed)
+        self._plan = data_plan(data, settings, seed, batch_files)
         self._width = width
         self._preparation = preparation
         self._best: dict[str, Tensor] = {}

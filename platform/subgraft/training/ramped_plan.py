@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from subgraft.text.batches import BatchPlan
+from subgraft.text.batch_files import BatchFiles
+from subgraft.text.batches import Batches, BatchPlan
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,14 @@ class RampedPlan:
 
     costs: [n] of the examples, as `BatchPlan` has them.  sizes: pairs (step, size), the first of step 0, steps going
     up; a size holds from the update that comes after so many others.  most: what one example costs at most, which is
-    the size of its batch where None.
+    the size of its batch where None.  files: where the batches of many examples lie for all workers; None: nowhere.
     """
 
     costs: np.ndarray
     sizes: Sequence[tuple[int, int]]
     most: int | None
     seed: int
+    files: BatchFiles | None = None
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -32,7 +34,7 @@ class RampedPlan:
 
     def largest(self) -> Sequence[np.ndarray]:
         """The batches of a first epoch that has the largest size throughout: memory must suffice for these."""
-        return self._plan(max(size for _, size in self.sizes)).epoch(0)
+        return self._epoch(max(size for _, size in self.sizes), 0)
 
     def epoch(self, epoch: int, first_step: int = 0) -> Sequence[np.ndarray]:
         """The batches of an epoch: arrays of example indices, each example exactly once.
@@ -40,7 +42,7 @@ class RampedPlan:
         Where another size begins within the epoch, what is left of it is composed anew.
         """
         begins = [size for step, size in self.sizes if step <= first_step]
-        batches: Sequence[np.ndarray] = self._plan(begins[-1]).epoch(epoch)
+        batches: Sequence[np.ndarray] = self._epoch(begins[-1], epoch)
         for step, size in self.sizes[len(begins) :]:
             before = batches[: step - first_step]
             if len(before) == len(batches):
@@ -53,6 +55,10 @@ class RampedPlan:
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
         """What of a batch is computed at once, where memory sets no limit: all of it."""
         return [batch]
+
+    def _epoch(self, size: int, epoch: int) -> Batches:
+        plan = self._plan(size)
+        return plan.epoch(epoch) if self.files is None else self.files.epoch(plan, epoch)
 
     def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
         costs = self.costs if chosen is None else self.costs[chosen]

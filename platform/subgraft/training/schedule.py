@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
+from subgraft.text.batch_files import BatchFiles
 from subgraft.training.joint_plan import JointPlan
 from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.ramped_plan import RampedPlan
@@ -56,26 +57,32 @@ class JointData(Data, Protocol):
     def second_share(self) -> float: ...
 
 
-def batch_plan(lengths: np.ndarray, settings: TrainingSettings, seed: int, share: float = 1.0) -> RampedPlan:
+def batch_plan(
+    lengths: np.ndarray, settings: TrainingSettings, seed: int, share: float = 1.0, files: BatchFiles | None = None
+) -> RampedPlan:
     """The batches of a training, epoch by epoch, by the lengths of its examples [n].
 
-    share: of each batch's size, what these examples have.
+    share: of each batch's size, what these examples have.  files: where the batches of many examples may lie.
     """
     given = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in given]
     # Sequences are cut at max_length tokens.
-    return RampedPlan(lengths, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed)
+    return RampedPlan(lengths, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed, files)
 
 
-def data_plan(data: Data, settings: TrainingSettings, seed: int) -> Plan:
-    """The batches of a training on some data; of mixed data each is of one part, of joint data of both."""
+def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
+    """The batches of a training on some data; of mixed data each is of one part, of joint data of both.
+
+    files: where those of many examples may lie.
+    """
     if isinstance(data, JointData):
         share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
-        first = batch_plan(data.first.lengths, settings, seed, 1.0 - share)
-        return JointPlan(first, batch_plan(data.second.lengths, settings, own, share))
+        first = batch_plan(data.first.lengths, settings, seed, 1.0 - share, files)
+        return JointPlan(first, batch_plan(data.second.lengths, settings, own, share, files))
     if not isinstance(data, MixedData):
-        return batch_plan(data.lengths, settings, seed)
-    return MixedPlan([batch_plan(part.lengths, settings, seed) for part in data.parts], data.weights, seed)
+        return batch_plan(data.lengths, settings, seed, files=files)
+    plans = [batch_plan(part.lengths, settings, seed, files=files) for part in data.parts]
+    return MixedPlan(plans, data.weights, seed)
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:

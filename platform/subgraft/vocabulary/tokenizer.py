@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # The end of a token that is no part of the text.
 NOWHERE = -1
-# So many texts at once are worth looking for a quicker way.
-MANY = 1000
+# So many texts at once, or so many characters in them, are worth looking for a quicker way.
+MANY, _MANY_CHARACTERS = 1000, 1 << 19
 _CUT = "this vocabulary cannot cut the text"
 
 
@@ -162,7 +162,8 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens."""
-        if len(texts) >= MANY and self._by_sentencepiece is not None:
+        many = len(texts) >= MANY or sum(map(len, texts)) >= _MANY_CHARACTERS
+        if many and self._by_sentencepiece is not None:
             return self._by_sentencepiece(texts)
         return self._by_tokenizers(texts)
 

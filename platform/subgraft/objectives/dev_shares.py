@@ -1,0 +1,85 @@
+"""Dev sets divided among the workers of a training, each of whom computes whole batches.
+
+All get the same figures, and those of one worker to the bit: no batch is composed anew, and what batches come to is
+added up in their order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def workers() -> tuple[int, int]:
+    """Which of how many this one is."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+
+def sums_over_batches(
+    batches: Sequence[np.ndarray],
+    values: Callable[[np.ndarray], Sequence[float]],
+    device: torch.device,
+    count: int = 1,
+) -> list[float]:
+    """Sums of the `count` values of each batch, of which this worker computes its share."""
+    (rank, world), found = workers(), list[Sequence[float]]()
+    for first in range(0, len(batches), world):
+        # Of a model in parts all workers compute in step: one without a batch of its own takes the last, for nothing.
+        found.append(values(batches[min(first + rank, len(batches) - 1)]))
+    own = torch.tensor(found, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
+    totals = [0.0] * count
+    for of_batch in _gathered(own, len(batches), device).tolist():
+        totals = [total + value for total, value in zip(totals, of_batch, strict=True)]
+    return totals
+
+
+def texts_by_worker(
+    texts: Sequence[str],
+    lengths: Sequence[int],
+    at_once: int,
+    write: Callable[[Sequence[str]], list[str]],
+    model: nn.Module,
+) -> list[str]:
+    """What `write` makes of texts, which it takes by falling length [n], so many at once; this worker its share.
+
+    Of a model whose parameters lie in parts each worker writes all: forward passes are of all workers together, and
+    outputs differ in length.
+    """
+    (rank, world), parameters = workers(), list(model.parameters())
+    if world == 1 or any(hasattr(parameter, "ds_id") for parameter in parameters):
+        return write(texts)
+    order = sorted(range(len(texts)), key=lambda place: -lengths[place])
+    chunks = [order[start : start + at_once] for start in range(0, len(order), at_once)]
+    own = list(chain.from_iterable(chunks[rank::world]))
+    written = dict(zip(own, write([texts[place] for place in own]) if own else [], strict=True))
+    for other in _exchanged(json.dumps(written).encode(), parameters[0].device):
+        written |= {int(place): text for place, text in json.loads(other).items()}
+    return [written[place] for place in range(len(texts))]
+
+
+def _gathered(own: Tensor, count: int, device: torch.device) -> Tensor:
+    """All rows [count, k] of which each worker has every world-th one."""
+    rank, world = workers()
+    if world == 1:
+        return own
+    rows = torch.zeros(count, own.shape[1], dtype=own.dtype, device=device)
+    rows[rank::world] = own.to(device)
+    dist.all_reduce(rows)  # adds zeros, which is exact
+    return rows
+
+
+def _exchanged(message: bytes, device: torch.device) -> list[bytes]:
+    """The messages of all workers."""
+    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(workers()[1])]
+    dist.all_gather(sizes, torch.tensor([len(message)], device=device))
+    longest = max(int(size) for size in sizes)
+    padded = torch.frombuffer(bytearray(message.ljust(longest)), dtype=torch.uint8).to(device)
+    found = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(found, padded)
+    return [each[: int(size)].cpu().numpy().tobytes() for each, size in zip(found, sizes, strict=True)]

@@ -1,0 +1,54 @@
+"""Batches of an epoch in files, composed once for all workers of a training: mapped, not held.
+
+    <folder>/<key>/order.bin     int32 or int64 [n], the examples, batch after batch
+    <folder>/<key>/starts.bin    int64 [b], where each batch begins among them, in the order of the epoch
+    <folder>/<key>/ends.bin      int64 [b]
+
+The key is made of all that composing depends on, the examples' lengths included. See `mapped_arrays`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from subgraft.noted_digests import NotedDigests
+from subgraft.text.batches import Batches, BatchPlan, compose
+from subgraft.text.mapped_arrays import MappedArrays
+
+# Of fewer examples it takes less time to compose batches than to find them.
+LEAST = 1_000_000
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class BatchFiles:
+    """Where the batches of a training lie that has so many examples at least."""
+
+    folder: Path
+    least: int = LEAST
+
+    def epoch(self, plan: BatchPlan, epoch: int) -> Batches:
+        """The batches of an epoch: those that the plan has, from files where examples are many."""
+        if len(plan.lengths) < self.least:
+            return plan.epoch(epoch)
+        lengths = hashlib.sha256(np.ascontiguousarray(plan.lengths).data).hexdigest()
+        made_of = {"format": _FORMAT, "numpy": np.__version__, "lengths": lengths, "size": plan.size}
+        made_of |= {"seed": plan.seed, "epoch": epoch}
+        directory = self.folder / hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
+        number = np.int32 if len(plan.lengths) <= np.iinfo(np.int32).max else np.int64
+        types = {"order": number, "starts": np.int64, "ends": np.int64}
+        arrays = MappedArrays(directory, types, NotedDigests(self.folder), "composes the same batches")
+        return Batches(**arrays.made_by(lambda files: _write(files, plan, epoch, number), made_of))
+
+
+def _write(files: Mapping[str, Path], plan: BatchPlan, epoch: int, number: type[np.generic]) -> None:
+    order = np.memmap(files["order"], dtype=number, mode="w+", shape=len(plan.lengths)).view(np.ndarray)
+    batches = compose(plan, epoch, order)
+    batches.starts.tofile(files["starts"])
+    batches.ends.tofile(files["ends"])
