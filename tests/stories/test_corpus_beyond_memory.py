@@ -143,7 +143,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     nodes.shutdown()
 
 
-def ports() -> dict[str, int]:
+def ports() -> dict[str, Any]:
     """A node's own: where it is to choose them, it gives up on a busy machine before its agent has told it which."""
     return dict(zip(AGENT_PORTS, free_ports(len(AGENT_PORTS)), strict=True))
 
