@@ -79,8 +79,10 @@ def _records(home: Path, stage: str) -> list[dict[str, object]]:
 
 
 def _checkpoints(home: Path) -> list[Path]:
-    """Those of the training that runs, or was killed, oldest first: a finished one has none."""
-    return sorted(home.glob("work/*/checkpoints/*/step-*"))
+    """Those of the training that runs, or was killed, oldest first; one that has just ended may still have its own."""
+    finished = {record.parent.name for record in home.glob("store/*/*/record.json")}
+    found = sorted(home.glob("work/*/checkpoints/*/step-*"))
+    return [path for path in found if path.relative_to(home / "work").parts[0] not in finished]
 
 
 def _kill_in(repository: Path, home: Path, stage: str) -> str:
