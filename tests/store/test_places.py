@@ -39,6 +39,7 @@ def test_a_store_elsewhere_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_store_with_something_in_it_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where the tests are run there may be a store, which would be told
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
     assert empty_store_told(default_home()).endswith("is empty: SUBGRAFT_HOME says so")
     (tmp_path / "home" / "store" / ".partial" / "a").mkdir(parents=True)
