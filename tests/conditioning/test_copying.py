@@ -12,7 +12,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from sourced import VOCABULARY, language_model, settings
+from sourced import VOCABULARY, language_model, settings, trained_a_little
 from subgraft.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.models.bundle import Bundle
@@ -37,14 +37,8 @@ def _settings(variant: str = "pseudo-self", kind: str | None = "pointer-generato
 
 
 def _model(family: str = "gpt2", variant: str = "pseudo-self", kind: str | None = "pointer-generator") -> Any:
-    """In float64, and trained a little: what begins as nothing is something. Copying or not, the rest is the same."""
-    model = conditioned(language_model(family), _settings(variant, kind), seed=1).double()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn_like(parameter) * 0.2)
-    return model
+    """In float64, and trained a little. Copying or not, the rest is the same."""
+    return trained_a_little(conditioned(language_model(family), _settings(variant, kind), seed=1).double())
 
 
 def _batch() -> SourcedBatch:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sourced import VOCABULARY, language_model, settings, some_features
+from sourced import VOCABULARY, language_model, settings, some_features, trained_a_little
 from subgraft.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.conditioning.context_attention import blocks
 from subgraft.conditioning.variants import VARIANTS
@@ -27,14 +27,7 @@ FAMILIES = [("gpt2", name) for name in NAMES] + [
 
 
 def _trained_a_little(family: str, name: str) -> ConditionalModel:
-    """What begins as nothing, such as biases and a fusion's scores, is something; frozen parts stay as they were."""
-    model = conditioned(language_model(family), settings(name), seed=1)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn_like(parameter) * 0.2)
-    return model
+    return trained_a_little(conditioned(language_model(family), settings(name), seed=1))
 
 
 def _logits(model: ConditionalModel, ids: Tensor, features: Tensor, mask: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ def worker(rank: int, world: int, place: str) -> None:
     assert sums_over_batches(batches[:1], lambda some: (0.1,), torch.device("cpu")) == [0.1]
     assert sums_over_batches([], lambda some: (0.1,), torch.device("cpu")) == [0.0]
     one = texts_by_worker(
-        ["a ü", "b"], [1, 2], 32, lambda texts: [text.upper() for text in texts], torch.nn.Linear(1, 1)
+        ["a ü", "b"], lambda: [1, 2], 32, lambda texts: [text.upper() for text in texts], torch.nn.Linear(1, 1)
     )
     assert one == ["A Ü", "B"]
     dist.destroy_process_group()

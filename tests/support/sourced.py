@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from subgraft.config.conditioning import ConditioningSettings
 
+Model = TypeVar("Model", bound=nn.Module)
 FEATURES = 5
 VOCABULARY = 50
 _IDS: dict[str, Any] = {"vocab_size": VOCABULARY, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
@@ -34,6 +35,16 @@ def language_model(family: str = "gpt2") -> PreTrainedModel:
                 if parameter.ndim > 1:
                     parameter.mul_(8)
     model.train(False)
+    return model
+
+
+def trained_a_little(model: Model) -> Model:
+    """What begins as nothing, such as biases and a fusion's scores, is something; frozen parts stay as they were."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
     return model
 
 

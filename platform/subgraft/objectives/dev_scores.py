@@ -50,8 +50,7 @@ class DevScores:
                 f"no dev reference fits into the {limit} tokens that the model takes",
                 hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
             )
-        sources = bundle.encoder.encode_batch([source for source, _ in self._pairs])
-        self._source_lengths = [min(len(tokens), limit) for tokens in sources]
+        self._sources = [source for source, _ in self._pairs]
         self._precision = settings.precision
         self._bundle, self._languages = bundle, languages
         self._in_ctranslate2 = isinstance(settings, ModelTrainingSettings) and settings.dev_engine == "ctranslate2"
@@ -72,11 +71,14 @@ class DevScores:
         characters = count_characters(references[place] for place in whole.places)
         bits = bits_per_character(whole.total(partial(token_loss, self._model), device, self._precision), characters)
         left_out = len(references) - len(whole.places)
-        sources = [source for source, _ in self._pairs]
-        hypotheses = texts_by_worker(sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
+        hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
         scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
         told = {LEFT_OUT: float(left_out)} if left_out else {}
         return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **told}
+
+    def _source_lengths(self) -> list[int]:
+        tokens = self._bundle.encoder.encode_batch(self._sources)
+        return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
 
     def _translator(self) -> Translator:
         """Of the weights as they are now, which CTranslate2 holds a copy of. It is compared with the model once."""

@@ -35,7 +35,7 @@ class NearestTokens:
         All workers get the same, to the bit, whatever devices they are on.
         """
         own = tokens[workers.rank :: workers.world].to(table.device)
-        found = gathered(nearest(table, own, count).int(), len(tokens), workers)
+        found = gathered(nearest(table, own, count).int(), len(tokens), workers.device)
         return cls(tokens.int(), found.cpu())
 
     @property

@@ -48,14 +48,14 @@ class WholeExamples:
         """By length, not in order: places among all examples, and the batch of these."""
         for chosen in self._plan.epoch(0):
             places = self.places[chosen]
-            yield places, self._examples.batch(places, 0).to(device)
+            yield places, self._batch(places, device)
 
     @torch.no_grad()
     def total(self, loss: Callable[[Any], Tensor], device: torch.device, precision: Precision) -> float:
         """The sum of a batch's loss over all batches, of which each worker computes its share."""
 
         def value(chosen: np.ndarray) -> tuple[float]:
-            batch = self._examples.batch(self.places[chosen], 0).to(device)
+            batch = self._batch(self.places[chosen], device)
             with autocast(device, precision):
                 return (float(loss(batch)),)
 
@@ -81,6 +81,9 @@ class WholeExamples:
             done += len(places)
             if progress is not None:
                 progress(done, len(self.places), "sentences")
+
+    def _batch(self, places: np.ndarray, device: torch.device) -> Any:
+        return self._examples.batch(places, 0).to(device)
 
 
 def label_nats(model: PreTrainedModel, top: Tensor, labels: Tensor) -> Tensor:

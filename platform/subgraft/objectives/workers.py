@@ -22,6 +22,11 @@ class Workers(Protocol):
         ...
 
 
+def rank_and_world() -> tuple[int, int]:
+    """Which of how many workers this one is."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+
+
 def marked_anywhere(marks: Tensor, workers: Workers) -> Tensor:
     """Of a tensor of bools, which any worker has set."""
     if workers.world == 1:
@@ -31,11 +36,15 @@ def marked_anywhere(marks: Tensor, workers: Workers) -> Tensor:
     return flags.bool().to(marks.device)
 
 
-def gathered(share: Tensor, count: int, workers: Workers) -> Tensor:
-    """All `count` rows of which each worker has every world-th one, beginning with the one of its rank: its share."""
-    if workers.world == 1:
+def gathered(share: Tensor, count: int, device: torch.device) -> Tensor:
+    """All `count` rows of which each worker has every world-th one, beginning with the one of its rank: its share.
+
+    device: where workers send from.
+    """
+    rank, world = rank_and_world()
+    if world == 1:
         return share
-    rows = torch.zeros(count, *share.shape[1:], dtype=share.dtype, device=workers.device)
-    rows[workers.rank :: workers.world] = share.to(workers.device)
-    dist.all_reduce(rows)
+    rows = torch.zeros(count, *share.shape[1:], dtype=share.dtype, device=device)
+    rows[rank::world] = share.to(device)
+    dist.all_reduce(rows)  # adds zeros, which is exact
     return rows.to(share.device)

@@ -21,7 +21,6 @@ class ConditionRecipe(Recipe):
     seed: int
     source: SourceName = Field(default="class", exclude_if=lambda given: given == "class")
     copying: CopyingName | None = Field(default=None, exclude_if=lambda given: given is None)
-
     language: str | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @property

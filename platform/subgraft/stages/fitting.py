@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
@@ -21,6 +20,7 @@ from subgraft.models.dropout import set_hidden_dropout
 from subgraft.models.families import family_of
 from subgraft.models.precision import autocast, fuses_attention
 from subgraft.objectives.dev_shares import sums_over_batches
+from subgraft.objectives.workers import rank_and_world
 from subgraft.stages.context import Context, Json
 from subgraft.stages.kept_weights import CURVE
 from subgraft.stages.settled_precision import told_precision
@@ -158,7 +158,7 @@ def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[
 
 def is_writer() -> bool:
     """Whether this worker writes the step's output: rank 0 does."""
-    return not dist.is_initialized() or dist.get_rank() == 0
+    return rank_and_world()[0] == 0
 
 
 def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Json]:

@@ -17,6 +17,7 @@ from subgraft.files import sync
 from subgraft.inference.translate import Translator
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.dev_scores import DEV_LENGTH_RATIO
+from subgraft.objectives.workers import rank_and_world
 from subgraft.stages.context import Context
 from subgraft.stages.fitting import device
 
@@ -57,7 +58,7 @@ def own_translations(
     folder.mkdir(parents=True, exist_ok=True)
     chunks = [sources[start : start + CHUNK] for start in range(0, len(sources), CHUNK)]
     files = [folder / f"{number:06d}.json" for number in range(len(chunks))]
-    rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    rank, world = rank_and_world()
     translate = _translator(bundle, languages, beam, max_length_ratio)
     for number in range(rank, len(chunks), world):
         if not files[number].exists():

@@ -18,6 +18,7 @@ from subgraft import jsontext
 from subgraft.config.training import NamedPrecision
 from subgraft.files import make_private
 from subgraft.models.precision import LayerShape, MeasuredPrecision, device_name, faster_precision
+from subgraft.objectives.workers import rank_and_world
 from subgraft.recipes.trained import TrainedRecipe
 from subgraft.stages.context import Context, Json
 
@@ -33,9 +34,9 @@ def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) ->
     if recipe.training.precision != "auto":
         return recipe
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    rank = dist.get_rank() if dist.is_initialized() else 0
+    rank, world = rank_and_world()
     decided = _NAMES.index(_settled(model, device, context).precision) if rank == 0 else 0
-    if dist.is_initialized():
+    if world > 1:
         told = torch.tensor(decided, device=device)
         dist.broadcast(told, src=0)
         decided = int(told)

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import deepspeed
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
 from subgraft.models.precision import autocast
+from subgraft.objectives.workers import rank_and_world
 from subgraft.training.engine import Batch
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
@@ -55,7 +55,7 @@ class DeepSpeedEngine:
         deepspeed.init_distributed(
             dist_backend="nccl" if device.type == "cuda" else "gloo", auto_mpi_discovery=False, verbose=False
         )
-        self.rank, self.world, self.device = dist.get_rank(), dist.get_world_size(), device
+        self.rank, self.world, self.device = *rank_and_world(), device
         self._stage = zero_stage
         self._module = module
         self._settings = settings

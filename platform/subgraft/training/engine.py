@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
 from subgraft.models.precision import autocast
+from subgraft.objectives.workers import rank_and_world
 from subgraft.training.gradient_sums import GradientSums
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
@@ -112,8 +113,7 @@ class PlainEngine:
         rates: ParameterRates | None = None,
         row_updates: Sequence[RowUpdates] = (),
     ) -> None:
-        self.rank = dist.get_rank() if dist.is_initialized() else 0
-        self.world = dist.get_world_size() if dist.is_initialized() else 1
+        self.rank, self.world = rank_and_world()
         self.device = device
         self._module = module
         self._settings = settings
