@@ -48,7 +48,7 @@ def main() -> None:
             )
 
 
-def model(width: int, layers: int) -> MarianMTModel:
+def model(width: int, layers: int, tokens: int = LENGTH) -> MarianMTModel:
     torch.manual_seed(1)
     config = MarianConfig(
         vocab_size=VOCABULARY,
@@ -59,7 +59,7 @@ def model(width: int, layers: int) -> MarianMTModel:
         decoder_attention_heads=width // 64,
         encoder_ffn_dim=4 * width,
         decoder_ffn_dim=4 * width,
-        max_position_embeddings=LENGTH,
+        max_position_embeddings=tokens,
         pad_token_id=0,
         eos_token_id=1,
         decoder_start_token_id=0,
@@ -68,20 +68,20 @@ def model(width: int, layers: int) -> MarianMTModel:
     return MarianMTModel(config)
 
 
-def _batch(sentences: int) -> Seq2SeqBatch:
-    ids = torch.randint(2, VOCABULARY, (sentences, LENGTH))
+def batch_of(sentences: int, tokens: int = LENGTH) -> Seq2SeqBatch:
+    ids = torch.randint(2, VOCABULARY, (sentences, tokens))
     return Seq2SeqBatch(ids, torch.ones_like(ids), ids, ids)
 
 
 def pass_both_ways(network: MarianMTModel, sentences: int) -> None:
     """Forward and back in fp32, without an update."""
-    torch.autograd.backward(Seq2SeqLoss(network, 0.1)(_batch(sentences))["loss"])
+    torch.autograd.backward(Seq2SeqLoss(network, 0.1)(batch_of(sentences))["loss"])
     network.zero_grad()
 
 
 def _steps(network: MarianMTModel, count: int) -> dict[NamedPrecision, float]:
     """Median seconds of an update, after one that warms up."""
-    batch = _batch(SENTENCES)
+    batch = batch_of(SENTENCES)
     names = cast(tuple[NamedPrecision, ...], get_args(NamedPrecision))
     engines = {}
     for name in names:

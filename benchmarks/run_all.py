@@ -43,6 +43,7 @@ BENCHMARKS = (
     Benchmark("preparation", "what a generator's step spends on data"),
     Benchmark("training_step", "attention and logits of a step"),
     Benchmark("precision", "fp32 or bf16 on this machine"),
+    Benchmark("products", "fp32 by MKL or by oneDNN"),
     Benchmark("large_softmax", "the loss over a large vocabulary"),
     Benchmark("checkpoints", "how long training waits for checkpoints"),
     Benchmark("transfer_memory", "memory of a transfer"),

@@ -49,6 +49,7 @@ def _timed_update(
 
     from subgraft.models.bundle import Bundle
     from subgraft.models.precision import LayerShape, autocast, faster_precision
+    from subgraft.models.products import faster_products
 
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
     network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]
@@ -65,9 +66,10 @@ def _timed_update(
             precision = faster_precision(LayerShape.of(network), device).precision
         for _ in range(2):
             begun = time.perf_counter()
-            with autocast(device, precision):
-                loss = network(input_ids=ids, labels=ids).loss
-            loss.backward()
+            with faster_products(device, precision, LENGTH):
+                with autocast(device, precision):
+                    loss = network(input_ids=ids, labels=ids).loss
+                loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             float(loss.detach())  # waits for a GPU

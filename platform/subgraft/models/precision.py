@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.training import NamedPrecision, Precision
 from subgraft.models.families import family_of
+from subgraft.models.products import faster_products
 
 # bf16 is taken where it needs at most this part of the time of fp32: for less, nobody wants other roundings.
 WORTHWHILE = 0.9
@@ -125,9 +126,10 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
     """Seconds of a pass forward and back."""
     begun = time.perf_counter()
-    with autocast(states.device, precision):
-        loss = layer(states, fuses_attention(states.device, precision))
-    loss.backward()
+    with faster_products(states.device, precision, LENGTH):
+        with autocast(states.device, precision):
+            loss = layer(states, fuses_attention(states.device, precision))
+        loss.backward()
     layer.zero_grad()
     float(loss.detach())
     if states.device.type == "cuda":

@@ -19,6 +19,7 @@ from subgraft.errors import UserError
 from subgraft.models.dropout import set_hidden_dropout
 from subgraft.models.families import family_of
 from subgraft.models.precision import autocast, fuses_attention
+from subgraft.models.products import products_by
 from subgraft.objectives.dev_shares import sums_over_batches
 from subgraft.objectives.workers import rank_and_world
 from subgraft.stages.context import Context, Json
@@ -100,7 +101,12 @@ def fit(
     with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
         trainer.dry_run(batch)
     outcome = trainer.run()
-    return replace(outcome, trained_parameters=trained_parameters(module), precision=told_precision(context))
+    return replace(
+        outcome,
+        trained_parameters=trained_parameters(module),
+        precision=told_precision(context),
+        products=products_by(device(), settings.precision),
+    )
 
 
 def trained_parameters(module: nn.Module) -> int:
@@ -165,7 +171,8 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
     """Keep a training's curve beside its weights; returns what the record says of it."""
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
-    told: dict[str, Json] = {} if outcome.precision is None else {"precision": outcome.precision}
+    chosen: dict[str, Json] = {"precision": outcome.precision, "products": outcome.products}
+    told = {name: value for name, value in chosen.items() if value is not None}
     seconds = round(outcome.seconds, 1)
     return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": seconds, **told}
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
 from subgraft.models.precision import autocast
+from subgraft.models.products import faster_products
 from subgraft.objectives.workers import rank_and_world
 from subgraft.training.engine import Batch
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
@@ -73,11 +74,13 @@ class DeepSpeedEngine:
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         self._engine.set_gradient_accumulation_boundary(last)
-        with autocast(self.device, self._settings.precision):
-            sums = self._engine(batch)
-        # DeepSpeed averages gradients over workers; the loss is normalised by global counts, so it wants the sum.
-        loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world
-        self._engine.backward(loss)
+        device, precision = self.device, self._settings.precision
+        with faster_products(device, precision, batch.shape[1]):
+            with autocast(device, precision):
+                sums = self._engine(batch)
+            # DeepSpeed averages gradients over workers; the loss is normalised by global counts, so it wants the sum.
+            loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world
+            self._engine.backward(loss)
         return {name: float(value.detach()) for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
 from subgraft.models.precision import autocast
+from subgraft.models.products import faster_products
 from subgraft.objectives.workers import rank_and_world
 from subgraft.training.gradient_sums import GradientSums
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
@@ -126,10 +127,12 @@ class PlainEngine:
         self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
-        with autocast(self.device, self._settings.precision):
-            sums = self._module(batch)
-        with self._sums.sending() if last and self._sums else nullcontext():
-            torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
+        device, precision = self.device, self._settings.precision
+        with faster_products(device, precision, batch.shape[1]):
+            with autocast(device, precision):
+                sums = self._module(batch)
+            with self._sums.sending() if last and self._sums else nullcontext():
+                torch.autograd.backward(torch.stack([scale[name] * value for name, value in sums.items()]).sum())
         return {name: float(value.detach()) for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:

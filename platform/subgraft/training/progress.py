@@ -41,6 +41,7 @@ class Outcome:
     """A finished training: the curve, the step of the weights the module now has, and seconds of training.
 
     trained_parameters: how many numbers were trained.  precision: what `auto` came to; None where it was given.
+    products: the library of its products, where PyTorch would have chosen another.
     """
 
     curve: tuple[CurvePoint, ...]
@@ -49,3 +50,4 @@ class Outcome:
     seconds: float
     trained_parameters: int = 0
     precision: Mapping[str, Any] | None = None
+    products: str | None = None
