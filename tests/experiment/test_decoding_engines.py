@@ -21,6 +21,7 @@ from subgraft.stages.kept_weights import CURVE
 from subgraft.store.step import in_order, made_by
 
 FAST = ("evaluation.engine=ctranslate2", "pretrain.dev_engine=ctranslate2", "finetune.dev_engine=ctranslate2")
+SLOW = tuple(change.replace("ctranslate2", "transformers") for change in FAST)
 SHORT = ("pretrain.epochs=8", "evaluation.beam=2", "evaluation.by_token_count=false")
 MASKED = (
     "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
@@ -36,12 +37,16 @@ def planned(place: Path, *changes: str) -> Pipeline:
 
 def test_both_engines_come_to_the_same_results(tmp_path: Path) -> None:
     made = {}
-    for name, changes in (("transformers", ()), ("ctranslate2", FAST)):
+    for name, changes in (("transformers", SLOW), ("ctranslate2", ())):
         folder = tmp_path / name
         folder.mkdir()
         made[name] = finish(written(folder, TINY), *SHORT, *changes)
     (slow, slow_store), (fast, fast_store) = made["transformers"], made["ctranslate2"]
     for one, other in zip(slow.systems, fast.systems, strict=True):
+        assert one.finetune.fingerprint == other.finetune.fingerprint, "dev scores of either engine end as the same"
+        told, untold = fast_store.find(other.finetune), slow_store.find(one.finetune)
+        assert told is not None and told.summary["dev_engine"] == "ctranslate2"
+        assert untold is not None and "dev_engine" not in untold.summary
         for stage in ("pretrained", "finetune"):
             curves = [
                 json.loads((store.path(getattr(steps, stage)) / CURVE).read_text())
@@ -69,10 +74,24 @@ def test_both_engines_come_to_the_same_results(tmp_path: Path) -> None:
     assert left_to_transformers(True, in_order([fast.report])) == []
 
 
-def test_recipes_say_nothing_of_engines_unless_they_are_asked_for(tmp_path: Path) -> None:
+def test_recipes_say_nothing_of_transformers_which_all_was_once_written_by(tmp_path: Path) -> None:
     written(tmp_path, TINY)
-    for step in in_order([planned(tmp_path).report]):
-        assert "engine" not in json.dumps(step.recipe.model_dump(mode="json"))
+    slow = planned(tmp_path, *SLOW).report
+    for step in in_order([slow]):
+        assert "engine" not in json.dumps(step.recipe.model_dump(mode="json")) or step is slow
+
+
+def test_evaluations_are_those_of_ctranslate2_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, TINY)
+
+    def evaluations(*changes: str) -> list[str]:
+        return [step.fingerprint for step in made_by(EvaluateRecipe, in_order([planned(tmp_path, *changes).report]))]
+
+    assert evaluations() == evaluations(FAST[0]) != evaluations(SLOW[0])
+    monkeypatch.setattr("subgraft.config.evaluation.find_spec", lambda name: None)
+    assert evaluations() == evaluations(SLOW[0])
 
 
 def test_models_that_ctranslate2_has_not_are_left_to_transformers(tmp_path: Path) -> None:
@@ -119,7 +138,7 @@ def test_continuations_are_the_same_too_and_timed_as_they_are_made(tmp_path: Pat
         systems="[{name: plain, vocabulary: upstream}]",
     )
     found = []
-    for name, changes in (("transformers", ()), ("ctranslate2", (FAST[0], "evaluation.speed_measured=in-translation"))):
+    for name, changes in (("transformers", SLOW[:1]), ("ctranslate2", ("evaluation.speed_measured=in-translation",))):
         folder = tmp_path / name
         folder.mkdir()
         pipeline, store = finish(written(folder, config), *changes)

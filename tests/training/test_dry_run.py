@@ -33,7 +33,7 @@ model: {d_model: 16, encoder_layers: 1, decoder_layers: 2, attention_heads: 2, f
 pretrain: {max_steps: 1, epochs: 1, batch_size: 100000, precision: fp32, dev_sentences: 2, max_length: 64}
 systems: [{name: mean, initialiser: mean}]
 """
-HEADROOM = 250 * 2**20
+HEADROOM = 400 * 2**20
 
 
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:

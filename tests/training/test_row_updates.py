@@ -34,7 +34,7 @@ class Squares(nn.Module):
 
 
 def batches() -> Tensor:
-    return torch.randn(STEPS, 4, generator=torch.Generator().manual_seed(2))
+    return torch.randn(STEPS, 1, 4, generator=torch.Generator().manual_seed(2))
 
 
 def trained(factor: float, pull: list[float] | None, steps: int = STEPS) -> tuple[Squares, PlainEngine]:

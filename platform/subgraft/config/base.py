@@ -22,6 +22,7 @@ MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
 FurtherMetricName = Literal["ROUGE-1", "ROUGE-2", "CIDEr"]
 # What runs the search that writes texts.
 DecodingEngine = Literal["transformers", "ctranslate2"]
+EngineSetting = Literal["auto", "transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # Of as many bits as everything that draws from one takes.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]

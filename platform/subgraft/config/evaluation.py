@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from subgraft.config.base import Count, DecodingEngine, FurtherMetricName, MetricName, Seed, Settings
+from subgraft.config.base import Count, DecodingEngine, EngineSetting, FurtherMetricName, MetricName, Seed, Settings
 from subgraft.config.plugins import METRICS, require_offered
 from subgraft.limits import LARGEST_BEAM
 
@@ -95,11 +96,13 @@ class EvaluationSettings(MeasurementSettings):
     bootstrap_samples: resamples behind an interval or a p-value.
     by_token_count: whether the bits of the test references are broken down by how often the new tokens in them occur in
     the training text; costs one more pass over the test set, by a stage of its own.
+    engine: as above; auto is CTranslate2 where it is installed.
     upstream_sentences: how many sentences of the upstream corpus's test split are translated as well, before and after
     finetuning, to measure what was forgotten; none where not given.
     ranking: of models that write for a source.
     """
 
+    engine: EngineSetting = Field(default="auto", exclude_if=lambda given: given == "auto")  # type: ignore[assignment]
     bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     by_token_count: bool = True
     upstream_sentences: Count | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -108,7 +111,15 @@ class EvaluationSettings(MeasurementSettings):
     @property
     def measurement(self) -> MeasurementSettings:
         """The settings that decide how one model is measured, without those of comparisons."""
-        return MeasurementSettings(**self.model_dump(include=set(MeasurementSettings.model_fields)))
+        given = self.model_dump(include=set(MeasurementSettings.model_fields))
+        return MeasurementSettings(**given | {"engine": self.named_engine})
+
+    @property
+    def named_engine(self) -> DecodingEngine:
+        """The engine, which `auto` is not."""
+        if self.engine != "auto":
+            return self.engine
+        return "transformers" if find_spec("ctranslate2") is None else "ctranslate2"
 
 
 class IntrinsicSettings(Settings):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Count, DecodingEngine, Settings, Share
+from subgraft.config.base import Count, EngineSetting, Settings, Share
 from subgraft.config.target_sampling import TargetSamplingSettings
 from subgraft.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 
@@ -157,7 +157,8 @@ class ModelTrainingSettings(TrainingSettings):
     select: what decides which weights are kept: dev BLEU, dev chrF, the least dev bits per character, or nothing, which
     keeps the last; where not given, BLEU if there are dev scores.
     dev_engine: what writes the translations of the dev scores: transformers, or CTranslate2, which is given the weights
-    anew for each of them; models that CTranslate2 has not, and `train: adapters`, are left to transformers.
+    anew for each of them; models that CTranslate2 has not, and `train: adapters`, are left to transformers. Auto is
+    CTranslate2 where it is installed, on a CPU, for up to 250 million parameters, and says nothing of the fingerprint.
     """
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -165,7 +166,7 @@ class ModelTrainingSettings(TrainingSettings):
     )
     dropout_schedule: tuple[DropoutFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
     select: SelectName | None = Field(default=None, exclude_if=lambda given: given is None)
-    dev_engine: DecodingEngine = Field(default="transformers", exclude_if=lambda given: given == "transformers")
+    dev_engine: EngineSetting = Field(default="auto", exclude_if=lambda given: given != "ctranslate2")
 
     def dropout_at(self, step: int) -> float | None:
         """The dropout of the update that comes after `step` others; None for the model's own."""

@@ -44,7 +44,7 @@ class Measurements(MadeText):
             max_length_ratio=settings.max_length_ratio,
             test_sentences=settings.upstream_sentences,
             calibration=False,
-            engine=settings.engine,
+            engine=settings.named_engine,
         )
         recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
 

@@ -8,6 +8,7 @@ hold tells.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -22,6 +23,9 @@ ONEDNN = "oneDNN"
 # Fused attention is many small products, each with a start in oneDNN that costs more than itself; plain attention is
 # few large ones, and takes memory by the square of the length. From here on the fused one is as fast.
 LONGEST_PLAIN = 256
+# oneDNN keeps the code that it makes for each shape of a product, 1,024 of them: hundreds of MiB where every batch has
+# another shape. Those of one layer are enough for the others, and no slower.
+_KEPT_SHAPES = "64"
 
 
 def products_by(device: torch.device, precision: Precision) -> str | None:
@@ -58,8 +62,10 @@ def _given_to_onednn() -> Iterator[None]:
 def _onednn_is_faster() -> bool:
     """By what the processor is, not by a clock: the same machine always computes the same bytes."""
     there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    fitting = there and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return fitting and _made_by_amd() and _keeps_fp32()
+    fitting = there and torch.backends.cpu.get_cpu_capability() == "AVX512" and _made_by_amd()
+    if fitting:
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KEPT_SHAPES)  # read when oneDNN is first used
+    return fitting and _keeps_fp32()
 
 
 def _made_by_amd() -> bool:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.config.base import DecodingEngine
 from subgraft.config.corpora import Languages
-from subgraft.config.training import ModelTrainingSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
 from subgraft.errors import UserError
 from subgraft.exporting.in_memory import fast_translator
 from subgraft.inference.translate import AT_ONCE, Translator
 from subgraft.metrics.bits import LEFT_OUT, bits_per_character, count_characters
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
 from subgraft.objectives.dev_shares import texts_by_worker
 from subgraft.objectives.parallel_text import Translation
 from subgraft.objectives.seq2seq import Seq2SeqData, token_loss
@@ -20,6 +26,30 @@ from subgraft.objectives.whole_examples import WholeExamples
 
 # Greedy output of more than this many times the bytes of its source is cut while training is watched.
 DEV_LENGTH_RATIO = 2.5
+
+
+# Larger models leave no room for CTranslate2's copy of their weights beside what their training holds.
+LARGEST_COPIED = 250_000_000
+
+
+def told_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> dict[str, str]:
+    """What a record says of it, where the settings do not."""
+    named = isinstance(settings, ModelTrainingSettings) and settings.dev_engine != "auto"
+    return {} if named else {"dev_engine": dev_engine(settings, model)}
+
+
+def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEngine:
+    """What writes the translations of a training's dev scores; `auto` is the faster one where that is plain sailing."""
+    named = settings.dev_engine if isinstance(settings, ModelTrainingSettings) else "transformers"
+    if named != "auto":
+        return named
+    adapted = isinstance(settings, FinetuneSettings) and settings.train == "adapters"
+    parameters = list(model.parameters())
+    in_parts = any(hasattr(parameter, "ds_id") for parameter in parameters)
+    if adapted or in_parts or torch.cuda.is_available() or find_spec("ctranslate2") is None:
+        return "transformers"
+    small = sum(parameter.numel() for parameter in parameters) <= LARGEST_COPIED
+    return "ctranslate2" if small and family_of(model).runs_in_ctranslate2(model.config.to_dict()) else "transformers"
 
 
 class DevScores:
@@ -51,9 +81,7 @@ class DevScores:
                 hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
             )
         self._sources = [source for source, _ in self._pairs]
-        self._precision = settings.precision
-        self._bundle, self._languages = bundle, languages
-        self._in_ctranslate2 = isinstance(settings, ModelTrainingSettings) and settings.dev_engine == "ctranslate2"
+        self._settings, self._bundle, self._languages = settings, bundle, languages
         self._checked = False
         self._translate = Translator(
             bundle.model,
@@ -69,12 +97,17 @@ class DevScores:
         references = [target for _, target in self._pairs]
         whole, device = self._whole, next(self._model.parameters()).device
         characters = count_characters(references[place] for place in whole.places)
-        bits = bits_per_character(whole.total(partial(token_loss, self._model), device, self._precision), characters)
+        nats = whole.total(partial(token_loss, self._model), device, self._settings.precision)
         left_out = len(references) - len(whole.places)
         hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
         scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
         told = {LEFT_OUT: float(left_out)} if left_out else {}
-        return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **told}
+        return {
+            "bits_per_character": bits_per_character(nats, characters),
+            "bleu": scores["BLEU"].value,
+            "chrf": scores["chrF"].value,
+            **told,
+        }
 
     def _source_lengths(self) -> list[int]:
         tokens = self._bundle.encoder.encode_batch(self._sources)
@@ -82,7 +115,7 @@ class DevScores:
 
     def _translator(self) -> Translator:
         """Of the weights as they are now, which CTranslate2 holds a copy of. It is compared with the model once."""
-        if not self._in_ctranslate2:
+        if dev_engine(self._settings, self._model) == "transformers":
             return self._translate
         check, self._checked = not self._checked, True
         return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)

@@ -142,7 +142,7 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
         speed_sentences=settings.speed_sentences,
         speed_repeats=settings.speed_repeats,
         calibration=False,
-        engine=settings.engine,
+        engine=settings.named_engine,
         speed_measured=settings.speed_measured,
     )
     recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")

@@ -16,6 +16,7 @@ from subgraft.models.bundle import Bundle
 from subgraft.models.sides import tables_of
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.objectives.conditioned import losses_of
+from subgraft.objectives.dev_scores import told_dev_engine
 from subgraft.objectives.drift import with_drift
 from subgraft.objectives.finetuning import TaskText, task_text
 from subgraft.objectives.objective import Request
@@ -68,6 +69,7 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         bundle.save(out)
     return {
         **write_curve(outcome, out),
+        **(told_dev_engine(settings, bundle.model) if recipe.objective.needs_pairs else {}),
         "cut_pairs": text.cut,
         **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from subgraft.config.training import SelectName
 from subgraft.models.bundle import Bundle
+from subgraft.objectives.dev_scores import told_dev_engine
 from subgraft.objectives.mixture import MixedLoss, Mixture
 from subgraft.objectives.objective import HeldOut, Objective, Request
 from subgraft.objectives.table import objectives_of
@@ -55,7 +56,9 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     )
     if is_writer():
         bundle.save(out)
-    return {**write_curve(outcome, out), "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+    translated = any(objective.needs_pairs for objective in recipe.objectives)
+    told = told_dev_engine(recipe.training, bundle.model) if translated else {}
+    return {**write_curve(outcome, out), **told, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
 
 
 def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:

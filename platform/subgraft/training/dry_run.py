@@ -16,6 +16,7 @@ from subgraft.errors import OperationalError
 # In a layer, a token takes 34 d bytes, and 5 bytes for each head and each token that it may look at (Korthikanti et
 # al. 2022, section 4.1). For heads of 64 dimensions these are equal at this many tokens.
 _TOKENS_OF_ATTENTION = 435
+_OUT_OF_MEMORY = ("can't allocate memory", "could not create a primitive")
 _TRIED_TO_ALLOCATE = re.compile(r"tried to allocate ([\d.]+) ?(\w+)", re.IGNORECASE)
 
 
@@ -54,8 +55,9 @@ def out_of_memory_told(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: a GPU's, or the machine's, whose allocator has no exception of its own."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    """Whether memory ran out: a GPU's, or the machine's, of which PyTorch and oneDNN tell in a message alone."""
+    told = str(error)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(line in told for line in _OUT_OF_MEMORY)
 
 
 def what_helps(
