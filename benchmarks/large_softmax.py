@@ -22,6 +22,9 @@ from torch import Tensor
 from torch.nn import LinearCrossEntropyOptions, functional
 
 from measurements import measurements, options
+from subgraft.config.training import NamedPrecision
+from subgraft.models.precision import autocast
+from subgraft.models.products import faster_products
 from subgraft.objectives import cross_entropy
 from subgraft.objectives.logit_slices import loss_slice_rows, slice_rows
 
@@ -73,7 +76,7 @@ def main() -> None:
             table.add(name, GiB=peak / 2**30, CPU_seconds=seconds, beside_whole=seconds / first, loss=f"{loss:.7g}")
 
 
-def _measured(way: str, shape: tuple[int, int, int], precision: str) -> tuple[int, float, float]:
+def _measured(way: str, shape: tuple[int, int, int], precision: NamedPrecision) -> tuple[int, float, float]:
     """Bytes at the peak, seconds and the loss, in a process of its own."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -85,7 +88,7 @@ def _measured(way: str, shape: tuple[int, int, int], precision: str) -> tuple[in
     return measured
 
 
-def _measure(told: Connection, way: str, shape: tuple[int, int, int], precision: str) -> None:
+def _measure(told: Connection, way: str, shape: tuple[int, int, int], precision: NamedPrecision) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     vocabulary, tokens, width = shape
@@ -96,9 +99,10 @@ def _measure(told: Connection, way: str, shape: tuple[int, int, int], precision:
     for _ in range(2):
         hidden.grad = weight.grad = None
         started = time.process_time()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
-            loss = WAYS[way](hidden, weight, labels)
-        torch.autograd.backward(loss)
+        with faster_products(torch.device("cpu"), precision, tokens):
+            with autocast(torch.device("cpu"), precision):
+                loss = WAYS[way](hidden, weight, labels)
+            torch.autograd.backward(loss)
         seconds = time.process_time() - started
     told.send((_peak() - before, seconds, float(loss.detach())))
 

@@ -11,9 +11,12 @@ from engines import chosen, main
 from small_experiments import finish, tiny, written
 
 
-def test_outputs_of_a_store_are_those_of_the_other_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("stored", ["transformers", "ctranslate2"])
+def test_outputs_of_a_store_are_those_of_the_other_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: str
+) -> None:
     pytest.importorskip("ctranslate2")
-    _, store = finish(written(tmp_path, tiny()))
+    _, store = finish(written(tmp_path, tiny()), f"evaluation.engine={stored}")
     records = {record.fingerprint: record for record in chosen(store, 2, "")}
     out = tmp_path / "engines.json"
     asked = ["--home", str(store.home), "--least", "2", "--out", str(out)]
@@ -23,9 +26,9 @@ def test_outputs_of_a_store_are_those_of_the_other_engine(tmp_path: Path, capsys
     assert {row["fingerprint"] for row in rows} == records.keys() and rows
     for row in rows:
         record = records[row["fingerprint"]]
-        assert row["stored"] == "transformers" and row["same"] == row["sentences"] == 3
+        assert row["stored"] == stored and row["same"] == row["sentences"] == 3
         for metric in ("BLEU", "chrF"):
-            assert row["scores"]["transformers"][metric] == pytest.approx(record.summary[metric])
+            assert row["scores"][stored][metric] == pytest.approx(record.summary[metric])
             assert row["signatures"][metric] == record.summary["signatures"][metric]
         assert f"{record.name}: 3 of 3 the same" in first
     main(asked)  # nothing is decoded twice

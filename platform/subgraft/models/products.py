@@ -1,7 +1,7 @@
 """Which library multiplies matrices of fp32 on a processor, with the attention that suits it.
 
 PyTorch leaves such products to MKL on x86. Of an AMD processor with AVX-512 MKL uses half, and oneDNN all: an update of
-a training takes 0.54 to 0.63 of the time (benchmarks/products.py). PyTorch gives them to oneDNN only where that may
+a training takes 0.56 to 0.65 of the time (benchmarks/products.py). PyTorch gives them to oneDNN only where that may
 round to bf16, which it does where the processor has units for it (AMX), and not on AMD's: a product that bf16 cannot
 hold tells.
 """
