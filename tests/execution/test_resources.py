@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.config.runtime import Runtime
-from subgraft.execution.resources import capped, lacking
+from subgraft.execution.resources import capped, groups_at_once, lacking
 from subgraft.execution.worker import Job
 from subgraft.recipes.recipe import Recipe
 from subgraft.stages.stage import Stage
@@ -26,6 +26,13 @@ def test_a_task_never_asks_for_more_cores_than_a_machine_has() -> None:
     assert capped(job(4), [LAPTOP, HEAD]) == {"num_cpus": 2.0, "num_gpus": 0}
     assert capped(job(4, 0.5), [LAPTOP, GPU_NODE]) == {"num_cpus": 4, "num_gpus": 0.5}
     assert capped(job(4), [HEAD]) == {"num_cpus": 4, "num_gpus": 0}, "a cluster that has not grown yet"
+
+
+def test_worker_groups_at_a_time_are_as_many_as_a_machine_has_room_for() -> None:
+    assert groups_at_once(job(1, distributed=True), {"CPU": 2.0}) == 1
+    assert groups_at_once(job(2, distributed=True), {"CPU": 15.0}) == 3
+    assert groups_at_once(job(1, 1, distributed=True), {"CPU": 64.0, "GPU": 4.0}) == 2
+    assert groups_at_once(job(8, distributed=True), {"CPU": 2.0}) == 1, "it is refused elsewhere"
 
 
 @pytest.mark.parametrize(

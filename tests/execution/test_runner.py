@@ -306,6 +306,15 @@ def test_several_workers_go_through_ray_train(ray_is_up: None, store: Store) -> 
     assert notes.values == [(1, 3.0)], "only rank 0 reports"
 
 
+def test_a_worker_group_begins_when_there_are_cores_for_it(ray_is_up: None, store: Store) -> None:
+    notes = Notes()
+    all_cores = Runtime(workers=2, cpus_per_step=int(ray.cluster_resources()["CPU"]) // 2)
+    run(store, [step(TOGETHER, "one"), step(TOGETHER, "other")], all_cores, [notes])
+    told = [(what, who) for what, who in notes.heard if what in ("started", "finished")]
+    first = told[0][1]
+    assert told.index(("finished", first)) == 1 and len(told) == 4
+
+
 @pytest.mark.slow
 def test_a_mistake_on_one_worker_comes_through_and_can_be_mended(ray_is_up: None, store: Store, tmp_path: Path) -> None:
     summed = step(TOGETHER, "summed", text=str(tmp_path / "wanted"))

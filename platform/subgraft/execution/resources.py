@@ -71,6 +71,12 @@ def capped(job: Job, there: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
 
 
+def groups_at_once(job: Job, available: Mapping[str, float]) -> int:
+    """How many worker groups such as the job's a machine can have at a time, one at least."""
+    wanted = {"CPU": job.runtime.workers * job.cpus, "GPU": job.runtime.workers * job.gpus}
+    return max(1, min(int(available.get(name, 0) // amount) for name, amount in wanted.items() if amount))
+
+
 def lacking(job: Job, there: Sequence[Mapping[str, float]]) -> str:
     """One line where no machine that is up could ever start one worker of the job; empty where one could."""
     task = capped(job, there)

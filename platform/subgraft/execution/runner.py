@@ -13,7 +13,15 @@ from subgraft.config.runtime import MOST_CORES, Runtime
 from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.execution.cluster import cluster
 from subgraft.execution.plan import Plan, make_plan
-from subgraft.execution.resources import HELPS, capped, check_fits, lacking, machines, require_gpus
+from subgraft.execution.resources import (
+    HELPS,
+    capped,
+    check_fits,
+    groups_at_once,
+    lacking,
+    machines,
+    require_gpus,
+)
 from subgraft.execution.signs_of_life import Watch
 from subgraft.execution.worker import Job, perform
 from subgraft.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
@@ -49,9 +57,10 @@ def run(
         store.sweep()
         require_devices(plan, store, runtime, address)
         with cluster(runtime, address, store.say):
-            if is_local(address):  # a cluster elsewhere may grow
+            local = is_local(address)  # a cluster elsewhere may grow
+            if local:
                 _check_local(plan, store, runtime)
-            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here()).run())
+            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here(), local).run())
     return records
 
 
@@ -121,13 +130,14 @@ class _Running:
 
 @dataclass
 class _Drive:
-    """One run on a cluster that is up."""
+    """One run on a cluster that is up. local: it is this machine, and never more."""
 
     store: Store
     plan: Plan
     runtime: Runtime
     observers: Sequence[Observer]
     provenance: Provenance
+    local: bool
     running: dict[Any, _Running] = field(default_factory=dict)
     made: dict[str, Record] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
@@ -143,8 +153,10 @@ class _Drive:
             while self.running or (waiting and not self.failures):
                 if not self.failures:
                     for step in [step for step in waiting if self._is_ready(step)]:
-                        waiting.remove(step)
-                        self._submit(step)
+                        job = job_for(step, self.store, self.runtime, self.provenance)
+                        if self._has_room(job):
+                            waiting.remove(step)
+                            self._submit(job)
                 finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
                 for running in self.running.values():
                     self._follow(running)
@@ -162,10 +174,22 @@ class _Drive:
         there = self.plan.cached.keys() | self.made.keys()
         return all(source.fingerprint in there for source in step.inputs.values())
 
-    def _submit(self, step: Step) -> None:
+    def _has_room(self, job: Job) -> bool:
+        """Whether a worker group need not wait for another one, here where that would take two processes.
+
+        Of a cluster that grows by what waits, all is to be seen.
+        """
         import ray
 
-        job = job_for(step, self.store, self.runtime, self.provenance)
+        if not (self.local and job.distributed):
+            return True
+        begun = sum(running.job.distributed for running in self.running.values())
+        return begun < groups_at_once(job, ray.cluster_resources())  # type: ignore[no-untyped-call]
+
+    def _submit(self, job: Job) -> None:
+        import ray
+
+        step = job.step
         tail = EventTail(self.store.work(step) / EVENTS)
         running = _Running(job, tail, time.monotonic())
         for event in tail.read():  # an earlier attempt's: its curve is part of this step's
