@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from small_classes import classed
 from small_experiments import TINY, finish, tiny, written
 from subgraft.config.configfile import load
 from subgraft.config.experiment import Experiment
@@ -116,6 +117,15 @@ def test_dev_scores_that_are_of_no_translations_or_of_adapters_are_left_to_trans
     denoised = in_order([planned(tmp_path, *changes).report])
     assert {step.recipe.training.dev_engine for step in made_by(PretrainRecipe, denoised)} == {"transformers"}
     assert {step.recipe.training.dev_engine for step in made_by(FinetuneRecipe, denoised)} == {"ctranslate2"}
+
+
+def test_all_of_a_comparison_with_a_source_is_left_to_transformers(tmp_path: Path) -> None:
+    """Also a model without a source, which CTranslate2 has: its text is drawn beside that of the others."""
+    config = classed(tmp_path)
+    pipeline = Pipeline(load(config, Experiment), tmp_path)
+    assert {step.recipe.evaluation.engine for step in made_by(EvaluateRecipe, in_order([pipeline.report]))} == {
+        "transformers"
+    }
 
 
 def test_where_it_is_not_installed_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
