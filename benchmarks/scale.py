@@ -144,7 +144,7 @@ def epoch(place: Path) -> str:
 
 
 def _plan(source: Encoded, target: Encoded) -> BatchPlan:
-    return BatchPlan(np.maximum(source.sequences.lengths, target.sequences.lengths), BATCH_TOKENS, seed=1)
+    return BatchPlan(source.sequences.longer(target.sequences), BATCH_TOKENS, seed=1)
 
 
 WORK: dict[str, Callable[[Path], str]] = {

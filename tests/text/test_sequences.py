@@ -11,7 +11,12 @@ from subgraft.text.sequences import Sequences, blocks
 def test_sequences_come_back_cut_to_the_limit() -> None:
     packed = Sequences.of([[1, 2, 3], [], [4]], max_length=2)
     assert [packed[i] for i in range(len(packed))] == [[1, 2], [], [4]]
-    assert packed.lengths.tolist() == [2, 0, 1]
+    assert packed.lengths.tolist() == [2, 0, 1] and packed.lengths.itemsize == 4
+    other = Sequences.of([[1], [2, 3, 4], []])
+    assert packed.longer(other).tolist() == other.longer(packed).tolist() == [2, 3, 1]
+    assert packed.longer(other).itemsize == 4
+    nothing = Sequences.of([])
+    assert nothing.longer(nothing).tolist() == []
 
 
 @pytest.mark.parametrize("room", [1, 9, 30, 10_000])

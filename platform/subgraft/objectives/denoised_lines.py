@@ -32,11 +32,11 @@ class _Noised:
         self._form = bundle.sequence_format(Languages(source=language, target=language))
         room = training.max_length - self._form.around
         read, written = encode(self.lines, bundle.encoder), encode(self.lines, bundle.decoder)
-        self.cut = int((np.maximum(read.sequences.lengths, written.sequences.lengths) > room).sum())
+        self.cut = int((read.sequences.longer(written.sequences) > room).sum())
         self._read, self._written = read.sequences.cut(room), written.sequences.cut(room)
         self._boundaries, self._mask = WordBoundaries.of(bundle.encoder), bundle.encoder.special["mask"]
         self._settings, self._seed = settings, request.seed
-        in_tokens = np.maximum(self._read.lengths, self._written.lengths) + 1
+        in_tokens = self._read.longer(self._written) + 1
         in_characters: np.ndarray = written.characters.astype(np.int64) + 1
         self._lengths: np.ndarray = in_characters if training.batch_unit == "characters" else in_tokens
 

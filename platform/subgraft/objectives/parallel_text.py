@@ -36,8 +36,7 @@ class Translation:
         room = max_length - sequence_format.around
         texts = sides(pairs)
         sources, targets = encode(texts[0], source), encode(texts[1], target)
-        longer = np.maximum(sources.sequences.lengths, targets.sequences.lengths)
-        self.cut = int((longer > room).sum())
+        self.cut = int((sources.sequences.longer(targets.sequences) > room).sum())
         self.whole_targets = targets.sequences.lengths <= room
         plain = sources.sequences.cut(room), targets.sequences.cut(room)
         self._sources, self._targets = (Subwords(sequences) for sequences in plain)
@@ -46,10 +45,11 @@ class Translation:
             self._targets = sampling.of("decoder", texts[1], target, plain[1], room)
         self._sequence_format = sequence_format
         self._lengths: np.ndarray = (
-            np.maximum(sources.characters, targets.characters).astype(np.int64) + 1
+            np.maximum(sources.characters, targets.characters)
             if batch_unit == "characters"
-            else np.maximum(plain[0].lengths, plain[1].lengths) + 1
+            else plain[0].longer(plain[1])
         )
+        self._lengths += 1
 
     def __len__(self) -> int:
         return len(self._lengths)
