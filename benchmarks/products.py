@@ -21,6 +21,7 @@ from measurements import measurements, options
 from precision import batch_of, model
 from subgraft.config.training import TrainingSettings
 from subgraft.models import products
+from subgraft.models.products import LONGEST_PLAIN, faster_products
 from subgraft.objectives.seq2seq import Seq2SeqLoss
 from subgraft.training.engine import PlainEngine
 
@@ -36,12 +37,26 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     with measurements(__doc__, given) as table:
+        ours = faster_products(CPU, "fp32", LONGEST_PLAIN)
+        table.add("a product, 10⁹ operations a second", pytorch=_rate(nullcontext()), ours=_rate(ours))
         for width, layers, sentences, tokens in SHAPES[: 3 if given.quick else None]:
             seconds = _updates(model(width, layers, 2 * tokens), sentences, tokens, given.steps)
             name = f"width {width}, {layers} + {layers} layers, {sentences} × {tokens} tokens"
             ratios = {f"{way}_to_pytorch": value / seconds["pytorch"] for way, value in seconds.items()}
             ratios.pop("pytorch_to_pytorch")
             table.add(name, pytorch_seconds=seconds["pytorch"], **ratios)
+
+
+def _rate(way: AbstractContextManager[None]) -> float:
+    """Billions of operations in a CPU second of [2048, 512] by [512, 2048]."""
+    left, right = torch.randn(2048, 512), torch.randn(512, 2048)
+    best = float("inf")
+    with way:
+        for _ in range(20):
+            begun = time.process_time()
+            left @ right
+            best = min(best, time.process_time() - begun)
+    return 2 * 2048 * 512 * 2048 / best / 1e9
 
 
 def _updates(network: MarianMTModel, sentences: int, tokens: int, count: int) -> dict[str, float]:
