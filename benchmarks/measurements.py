@@ -14,6 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
+from subgraft.execution.cluster import ENVIRONMENT
+
 Cell: TypeAlias = "int | float | str | None"
 WIDTH = 12
 # What a benchmark ends with that lacks something to run on.
@@ -26,6 +28,13 @@ def options(question: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for a look in passing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there too, with what it was made on")
     return parser
+
+
+def in_environment_of_runs() -> None:
+    """Begin anew with the variables that runs set for their workers: some are read only when a process begins."""
+    lacking = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
+    if lacking:
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **lacking})
 
 
 def cannot(why: str) -> NoReturn:

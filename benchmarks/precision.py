@@ -2,12 +2,14 @@
 
     python benchmarks/precision.py [--quick] [--threads 1]
 
-Untrained Marian models of several widths on invented sentences of 32 tokens, with the engine, the loss and the way of
-attention that a training has; both precisions take turns, so read the ratios.
+Untrained Marian models of several widths on invented sentences of about 32 tokens, with the engine, the loss and the
+way of attention that a training has. As there each batch has another shape, for which products in bf16 are prepared
+anew. Both precisions take turns, so read the ratios.
 """
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from typing import cast, get_args
@@ -15,7 +17,7 @@ from typing import cast, get_args
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from measurements import measurements, options
+from measurements import in_environment_of_runs, measurements, options
 from subgraft.config.training import NamedPrecision, TrainingSettings
 from subgraft.models.precision import LayerShape, faster_precision, fuses_attention
 from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
@@ -32,6 +34,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=5)
     given = parser.parse_args()
+    in_environment_of_runs()
     torch.set_num_threads(given.threads)
     with measurements(__doc__, given) as table:
         for width, layers in MODELS[: 2 if given.quick else None]:
@@ -59,7 +62,7 @@ def model(width: int, layers: int, tokens: int = LENGTH) -> MarianMTModel:
         decoder_attention_heads=width // 64,
         encoder_ffn_dim=4 * width,
         decoder_ffn_dim=4 * width,
-        max_position_embeddings=tokens,
+        max_position_embeddings=2 * tokens,
         pad_token_id=0,
         eos_token_id=1,
         decoder_start_token_id=0,
@@ -68,9 +71,10 @@ def model(width: int, layers: int, tokens: int = LENGTH) -> MarianMTModel:
     return MarianMTModel(config)
 
 
-def batch_of(sentences: int, tokens: int = LENGTH) -> Seq2SeqBatch:
+def batch_of(sentences: int, tokens: int = LENGTH, source_tokens: int | None = None) -> Seq2SeqBatch:
+    source = torch.randint(2, VOCABULARY, (sentences, source_tokens or tokens))
     ids = torch.randint(2, VOCABULARY, (sentences, tokens))
-    return Seq2SeqBatch(ids, torch.ones_like(ids), ids, ids)
+    return Seq2SeqBatch(source, torch.ones_like(source), ids, ids)
 
 
 def pass_both_ways(network: MarianMTModel, sentences: int) -> None:
@@ -81,7 +85,7 @@ def pass_both_ways(network: MarianMTModel, sentences: int) -> None:
 
 def _steps(network: MarianMTModel, count: int) -> dict[NamedPrecision, float]:
     """Median seconds of an update, after one that warms up."""
-    batch = batch_of(SENTENCES)
+    drawn = random.Random(1)
     names = cast(tuple[NamedPrecision, ...], get_args(NamedPrecision))
     engines = {}
     for name in names:
@@ -89,6 +93,7 @@ def _steps(network: MarianMTModel, count: int) -> dict[NamedPrecision, float]:
         engines[name] = PlainEngine(Seq2SeqLoss(network, 0.1), settings, CPU)
     seconds: dict[NamedPrecision, list[float]] = {name: [] for name in names}
     for _ in range(1 + count):
+        batch = batch_of(*(round(drawn.uniform(0.8, 1.2) * size) for size in (SENTENCES, LENGTH, LENGTH)))
         for name, engine in engines.items():
             network.set_attn_implementation("sdpa" if fuses_attention(CPU, name) else "eager")
             begun = time.perf_counter()

@@ -40,7 +40,7 @@ def main() -> None:
         ours = faster_products(CPU, "fp32", LONGEST_PLAIN)
         table.add("a product, 10⁹ operations a second", pytorch=_rate(nullcontext()), ours=_rate(ours))
         for width, layers, sentences, tokens in SHAPES[: 3 if given.quick else None]:
-            seconds = _updates(model(width, layers, 2 * tokens), sentences, tokens, given.steps)
+            seconds = _updates(model(width, layers, tokens), sentences, tokens, given.steps)
             name = f"width {width}, {layers} + {layers} layers, {sentences} × {tokens} tokens"
             ratios = {f"{way}_to_pytorch": value / seconds["pytorch"] for way, value in seconds.items()}
             ratios.pop("pytorch_to_pytorch")

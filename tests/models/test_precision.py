@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
 
 from new_vocabularies import new_vocabulary, upstream
 from subgraft.config.base import SideName
+from subgraft.config.training import NamedPrecision
 from subgraft.models import precision
 from subgraft.models.families import family_of
 from subgraft.models.precision import LayerShape, autocast, device_name, faster_precision, fuses_attention
@@ -32,6 +35,22 @@ def test_it_chooses_by_what_it_tells(shape: LayerShape) -> None:
     assert all(0 < seconds < 60 for seconds in found.seconds.values())
     assert (found.precision == "bf16") == (found.seconds["bf16"] <= 0.9 * found.seconds["fp32"])
     assert found.device == device_name(CPU) and f"threads: {torch.get_num_threads()}" in found.device
+
+
+def test_every_pass_has_another_shape_as_every_batch_of_a_training_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes, pass_ = list[tuple[int, ...]](), precision._pass
+
+    def looked_at(layer: precision._Layer, states: torch.Tensor, name: NamedPrecision) -> float:
+        passes.append(tuple(states.shape))
+        return pass_(layer, states, name)
+
+    monkeypatch.setattr(precision, "_pass", looked_at)
+    monkeypatch.setattr(precision, "SECONDS", 1.0)
+    faster_precision(LayerShape(16, 32, 64), CPU)
+    of_fp32, of_bf16 = passes[::2], passes[1::2]
+    assert of_fp32 == of_bf16 and len(of_fp32) > 4
+    assert all(one != other for one, other in pairwise(of_fp32))
+    assert all(0.95 < sentences * length / precision.TOKENS["cpu"] <= 1 for sentences, length, _ in passes)
 
 
 @pytest.mark.parametrize("family", ["marian", "mbart", "encoder-decoder"])

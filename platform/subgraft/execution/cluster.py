@@ -34,9 +34,10 @@ ENVIRONMENT = {
     # keep blocks that no later batch fits into, and a worker grows by gigabytes.
     "MALLOC_MMAP_THRESHOLD_": "67108864",
     "MALLOC_TRIM_THRESHOLD_": "536870912",
-    # bf16 products on a CPU are prepared, and kept, for every shape; every batch has another one.
+    # bf16 products on a CPU are prepared, and kept, for every shape; every batch has another one. A batch's own are
+    # to be kept until all layers have had them.
     "LRU_CACHE_CAPACITY": "16",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }
 
 

@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import torch
@@ -20,9 +21,11 @@ from subgraft.models.products import faster_products
 # bf16 is taken where it needs at most this part of the time of fp32: for less, nobody wants other roundings.
 WORTHWHILE = 0.9
 SECONDS = 1.0
-# Of a pass, in sentences of LENGTH: enough to keep the device busy, little enough for a second.
-TOKENS = {"cpu": 1024, "cuda": 16384}
-LENGTH = 32
+# Of a pass: enough to keep the device busy, little enough for a second.
+TOKENS = {"cpu": 2048, "cuda": 16384}
+# Of sentences, in the order of the passes: every batch of a training has another shape, and on a CPU products in bf16
+# are prepared for each shape anew.
+LENGTHS = tuple(24 + 7 * number % 17 for number in range(17))
 HEAD = 64
 # Rows of the projection at a layer's end are this number by the layers: a vocabulary of a task's size.
 VOCABULARY = 8192
@@ -83,20 +86,27 @@ def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecisi
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
         layer = _Layer(shape).to(device)
-        states = torch.randn(TOKENS.get(device.type, 1024) // LENGTH, LENGTH, shape.width, device=device)
+        tokens = torch.randn(TOKENS.get(device.type, 2048), shape.width, device=device)
     names: tuple[NamedPrecision, ...] = ("fp32", "bf16")
-    for name in names:  # kernels are chosen, and caches filled
-        _pass(layer, states, name)
-    seconds, begun = dict.fromkeys(names, float("inf")), time.perf_counter()
+    for name in names:  # libraries are loaded
+        _pass(layer, _sentences(tokens, min(LENGTHS) - 1), name)
+    seconds, begun, lengths = dict.fromkeys(names, float("inf")), time.perf_counter(), cycle(LENGTHS)
     while time.perf_counter() - begun < SECONDS:
+        states = _sentences(tokens, next(lengths))
         for name in names:
             seconds[name] = min(seconds[name], _pass(layer, states, name))
     chosen: NamedPrecision = "bf16" if seconds["bf16"] <= WORTHWHILE * seconds["fp32"] else "fp32"
     return MeasuredPrecision(chosen, seconds, device_name(device))
 
 
+def _sentences(tokens: Tensor, length: int) -> Tensor:
+    """As many as there are tokens for [n, width] → [n / length, length, width]."""
+    count = len(tokens) // length
+    return tokens[: count * length].view(count, length, -1)
+
+
 class _Layer(nn.Module):
-    """A layer of a Transformer, and its share of the projection onto a vocabulary."""
+    """A layer of a Transformer, passed twice, and its share of the projection onto a vocabulary."""
 
     def __init__(self, shape: LayerShape) -> None:
         super().__init__()
@@ -107,14 +117,18 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, fused: bool) -> Tensor:
         """[sentences, tokens, width] → a loss."""
+        for _ in range(2):  # what is prepared for a shape serves all layers of a side
+            states = self._passed(states, fused)
+        logits: Tensor = self.rows(states).flatten(0, 1).float()
+        labels = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+        return functional.cross_entropy(logits, labels)
+
+    def _passed(self, states: Tensor, fused: bool) -> Tensor:
         parts = self.attended(states).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         attention = functional.scaled_dot_product_attention if fused else _attention
         heard = attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
         states = functional.layer_norm(states + self.mixed(heard), states.shape[-1:])
-        states = functional.layer_norm(states + self.outer(functional.gelu(self.inner(states))), states.shape[-1:])
-        logits: Tensor = self.rows(states).flatten(0, 1).float()
-        labels = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
-        return functional.cross_entropy(logits, labels)
+        return functional.layer_norm(states + self.outer(functional.gelu(self.inner(states))), states.shape[-1:])
 
 
 def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -126,7 +140,7 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
     """Seconds of a pass forward and back."""
     begun = time.perf_counter()
-    with faster_products(states.device, precision, LENGTH):
+    with faster_products(states.device, precision, states.shape[1]):
         with autocast(states.device, precision):
             loss = layer(states, fuses_attention(states.device, precision))
         loss.backward()
