@@ -158,7 +158,7 @@ def test_a_thread_may_collect_garbage_while_ray_closes() -> None:
     assert (done.returncode, done.stdout) == (0, "left Ray\n"), done.stderr
 
 
-@pytest.mark.parametrize("dashboard", [False, True])
+@pytest.mark.parametrize("dashboard", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_two_workers_of_a_run_answer_on_this_machine_only(tmp_path: Path, dashboard: bool) -> None:
     step = Step(Stage("wait", 1, wait_together, distributed=True), "waiting", Waiting(until=str(tmp_path / "seen")))
     look, said = Look(), list[str]()

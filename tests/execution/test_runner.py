@@ -298,18 +298,14 @@ def test_a_damaged_input_is_made_again(ray_is_up: None, store: Store) -> None:
 
 
 def test_several_workers_go_through_ray_train(ray_is_up: None, store: Store) -> None:
-    summed = step(TOGETHER, "summed")
-    notes = Notes()
-    records = run(store, [summed], Runtime(workers=2), [notes])
-    assert (store.artifact(summed) / "total").read_text() == "3.0"
-    assert records[summed.fingerprint].summary == {"rank": 0, "world": 2, "threads": 1}
-    assert notes.values == [(1, 3.0)], "only rank 0 reports"
-
-
-def test_a_worker_group_begins_when_there_are_cores_for_it(ray_is_up: None, store: Store) -> None:
-    notes = Notes()
-    all_cores = Runtime(workers=2, cpus_per_step=int(ray.cluster_resources()["CPU"]) // 2)
-    run(store, [step(TOGETHER, "one"), step(TOGETHER, "other")], all_cores, [notes])
+    """One group after the other, as each takes all cores."""
+    groups, notes = [step(TOGETHER, "one"), step(TOGETHER, "other")], Notes()
+    half = int(ray.cluster_resources()["CPU"]) // 2
+    records = run(store, groups, Runtime(workers=2, cpus_per_step=half), [notes])
+    for group in groups:
+        assert (store.artifact(group) / "total").read_text() == "3.0"
+        assert records[group.fingerprint].summary == {"rank": 0, "world": 2, "threads": half}
+    assert notes.values == [(1, 3.0)] * 2, "only rank 0 reports"
     told = [(what, who) for what, who in notes.heard if what in ("started", "finished")]
     first = told[0][1]
     assert told.index(("finished", first)) == 1 and len(told) == 4

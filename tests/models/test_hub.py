@@ -146,6 +146,9 @@ def test_no_other_pull_request_is_taken(
 def test_an_id_may_name_its_revision(named: str, served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "generate", "--model", named, "--languages", "en-de", text="the court\n")
     assert ended.returncode == 0, ended.stderr
+
+
+def test_an_id_may_not_name_a_revision_that_is_not_there(served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "generate", "--model", "toys/en-de@v7", "--languages", "en-de", text="a\n")
     assert ended.returncode == 2 and "no revision v7" in ended.stderr
 

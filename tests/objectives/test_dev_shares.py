@@ -81,7 +81,7 @@ def worker(rank: int, world: int, place: str) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_several_workers_give_the_scores_of_one(world: int, tmp_path: Path) -> None:
     scores = Counted()
     expected = scores()

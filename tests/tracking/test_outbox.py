@@ -88,15 +88,31 @@ def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("runs, expected", [("aab", [2, 1]), ("aba", [1, 1, 1]), ("a", [1]), ("", [])])
-def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[int]) -> None:
+# A letter is a point of that run, in capitals its end; what is told is how far delivery has come after each.
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ("aab", [("aa", 0), ("b", 3)]),
+        ("abab", [("aa", 0), ("bb", 4)]),
+        ("abAbab", [("a", 0), ("b", 2), ("A", 3), ("bb", 3), ("a", 6)]),
+        ("ABa", [("A", 1), ("B", 2), ("a", 3)]),
+        ("a", [("a", 1)]),
+        ("", []),
+    ],
+)
+def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[tuple[str, int]]) -> None:
     operations: list[tuple[Operation, int]] = [
-        (LogMetrics(run, [("loss", 1.0, 0, step)]), step) for step, run in enumerate(runs)
+        (EndRun(run, "FINISHED", 0) if run.isupper() else LogMetrics(run, [("loss", 1.0, 0, step)]), step)
+        for step, run in enumerate(runs, 1)
     ]
-    result = list(merge_metrics(operations))
-    points = [operation.points for operation, _ in result if isinstance(operation, LogMetrics)]
-    assert len(points) == len(result) and [len(own) for own in points] == expected
-    assert result == [] or result[-1][1] == len(runs) - 1
+    found, sent = list[tuple[str, int]](), list[int]()
+    for operation, offset in merge_metrics(operations, begin=0):
+        assert isinstance(operation, LogMetrics | EndRun)
+        points = operation.points if isinstance(operation, LogMetrics) else ()
+        sent += [step for *_, step in points]
+        found.append((operation.run * max(1, len(points)), offset))
+    assert found == expected
+    assert sorted(sent) == [step for step, run in enumerate(runs, 1) if run.islower()]
 
 
 def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:

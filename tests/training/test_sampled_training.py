@@ -140,7 +140,7 @@ def test_two_workers_agree_on_candidates_and_train_as_one_does(tmp_path: Path) -
             torch.testing.assert_close(weights[name], tensor, rtol=1e-2, atol=2e-4, msg=name)
 
 
-@pytest.mark.parametrize("stop", [2, 5])
+@pytest.mark.parametrize("stop", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_workers_that_die_and_begin_again_end_with_the_same_bytes(tmp_path: Path, stop: int) -> None:
     """Before and after the step at which neighbours are searched anew: real processes, which end without a word."""
     run_workers("plain", 2, tmp_path / "straight", task="sampled")

@@ -25,7 +25,7 @@ from subgraft.tracking.outbox import (
 from subgraft.tracking.registry import Registry
 from subgraft.tracking.server import Server, is_refusal
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 3.0
 RETRY_SECONDS = 15.0
 # A server that answers byte by byte never lets a request end. So long nothing may be delivered while all wait for it.
 PATIENCE_SECONDS = 1800.0
@@ -107,7 +107,7 @@ class Delivery:
     def _deliver(self, outbox: Outbox, server: Server, again: bool) -> Delivered:
         """again: the first operation may have been carried out before."""
         delivered = outbox.delivered()
-        for operation, offset in merge_metrics(outbox.read(delivered.offset)):
+        for operation, offset in merge_metrics(outbox.read(delivered.offset), delivered.offset):
             try:
                 carry_out(operation, server, delivered.runs, outbox.path.stem, again)
             except Exception as error:
@@ -170,16 +170,25 @@ def _reason(error: Exception) -> str:
     return (redacted(str(error)).strip() or type(error).__name__).splitlines()[0][:200]
 
 
-def merge_metrics(operations: Sequence[tuple[Operation, int]]) -> Iterator[tuple[Operation, int]]:
-    """Operations with neighbouring LogMetrics of the same run made one."""
-    last: tuple[Operation, int] | None = None
+def merge_metrics(operations: Sequence[tuple[Operation, int]], begin: int) -> Iterator[tuple[Operation, int]]:
+    """Operations with neighbouring LogMetrics made one for each run, and the offset that is reached by each.
+
+    begin: the offset before all. It is not left before the last of such neighbours: points may well be sent twice.
+    """
+    points: dict[str, list[tuple[str, float, int, int]]] = {}
+    reached = begin
+
+    def merged() -> Iterator[tuple[Operation, int]]:
+        for number, (run, together) in enumerate(points.items(), 1):
+            yield LogMetrics(run, together), reached if number == len(points) else begin
+        points.clear()
+
     for operation, offset in operations:
-        before = last[0] if last else None
-        if isinstance(before, LogMetrics) and isinstance(operation, LogMetrics) and before.run == operation.run:
-            last = (LogMetrics(operation.run, [*before.points, *operation.points]), offset)
-            continue
-        if last is not None:
-            yield last
-        last = (operation, offset)
-    if last is not None:
-        yield last
+        if isinstance(operation, LogMetrics):
+            points.setdefault(operation.run, []).extend(operation.points)
+        else:
+            yield from merged()
+            yield operation, offset
+            begin = offset
+        reached = offset
+    yield from merged()
