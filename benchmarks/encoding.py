@@ -2,8 +2,9 @@
 
     python benchmarks/encoding.py [--lines N] [--size V]
 
-The text is real (SUBGRAFT_DATA, or ../shared/data beside the repository), the vocabulary learnt on half of it. Last,
-what every later reader of the encoded text pays: opening files that others have made.
+The text is real (SUBGRAFT_DATA, or ../shared/data beside the repository), the vocabulary learnt on half of it. Then
+what every later reader of the encoded text pays: opening files that others have made. Last, more of the text on one and
+on two threads, in turn, by the clock: that needs two cores with nothing beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from subgraft.text import reading
 from subgraft.text.encoded import encode
 from subgraft.text.segments import Text
 from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 TEXTS = ("en-fr/tatoeba/train.fr.gz", "en-fr/laws/train.fr.gz")
 
@@ -31,6 +33,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--lines", type=int, default=40_000)
     parser.add_argument("--size", type=int, default=8000)
+    parser.add_argument("--rounds", type=int, default=3, help="how often one and two threads take turns")
     arguments = parser.parse_args()
     os.environ["RAYON_NUM_THREADS"] = "1"
     data, wanted = real_text(), arguments.lines
@@ -52,6 +55,7 @@ def main() -> None:
         told(table, "Tokenizer.encode_batch", lambda: tokenizer.encode_batch(lines), len(lines), by_tokenizers)
         told(table, "encoded into files", lambda: encode(text, tokenizer), len(lines), by_tokenizers)
         told(table, "opened again", lambda: encode(text, tokenizer), len(lines), by_tokenizers)
+        threads_in_turn(table, lines, tokenizer, Path(place), arguments.rounds)
     same = tokenizer.encode_batch(lines) == tokenizer._by_tokenizers(lines) == processor.encode(lines)
     print(f"the ids of all {len(lines):,} lines are {'the same' if same else 'NOT the same'}")
 
@@ -64,6 +68,21 @@ def told(table: Measurements, name: str, work: Callable[[], Any], lines: int, be
     rate = (beside or seconds) / seconds
     table.add(name, CPU_seconds=seconds, lines_a_second=lines / seconds, times_tokenizers=rate)
     return seconds
+
+
+def threads_in_turn(table: Measurements, lines: list[str], tokenizer: Tokenizer, place: Path, rounds: int) -> None:
+    """Seconds by the clock of four times the text, the least of some rounds."""
+    (place / "more.txt").write_text("".join(f"{line}\n" for line in 4 * lines), encoding="utf-8")
+    seconds = {1: float("inf"), 2: float("inf")}
+    for number in range(rounds):
+        for threads in seconds:
+            os.environ["RAYON_NUM_THREADS"] = str(threads)
+            text = Text(place / "more.txt", cache=place / f"encoded-{number}-{threads}")
+            begun = time.perf_counter()
+            encode(text, tokenizer)
+            seconds[threads] = min(seconds[threads], time.perf_counter() - begun)
+    for threads, taken in seconds.items():
+        table.add(f"into files, threads: {threads}", seconds=taken, of_one=taken / seconds[1])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,19 @@ import pytest
 
 # Every room with the rooms it may look into, from the ground up.
 FLOORS = [
-    {"redaction", "errors", "files", "jsonfiles", "jsonlines", "jsontext", "limits", "locks", "printed", "terminal"},
+    {
+        "redaction",
+        "errors",
+        "files",
+        "jsonfiles",
+        "jsonlines",
+        "jsontext",
+        "limits",
+        "locks",
+        "printed",
+        "terminal",
+        "threads",
+    },
     {"noted_digests"},
     {"config"},
     {"text"},

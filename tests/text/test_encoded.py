@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from subgraft.errors import UserError
 from subgraft.text import encoded
 from subgraft.text.encoded import encode, entries
 from subgraft.text.segments import Text
@@ -65,9 +66,10 @@ def test_it_is_encoded_once_for_each_text_and_vocabulary(tmp_path: Path) -> None
 
 
 def test_files_are_the_same_however_many_cores_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [*english(1500), "</s> 家", "e\u0301"]
+    monkeypatch.setattr(encoded, "_AT_ONCE", MANY)
+    lines = [*english(4 * MANY), "</s> 家", "e\u0301", *english(MANY, 7)]
     tokenizer, made = english_tokenizer(), list[dict[str, bytes]]()
-    assert tokenizer.sentencepiece_model is not None and len(lines) >= MANY
+    assert tokenizer.sentencepiece_model is not None
     for cores in (1, 2, 3):
         monkeypatch.setenv("RAYON_NUM_THREADS", str(cores))
         folder = tmp_path / str(cores)
@@ -77,6 +79,21 @@ def test_files_are_the_same_however_many_cores_cut(tmp_path: Path, monkeypatch: 
         (entry,) = entries(folder / "cache")
         made.append({path.name: path.read_bytes() for path in entry.directory.iterdir()})
     assert made[0] == made[1] == made[2]
+
+
+def test_a_mistake_in_a_later_chunk_comes_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Counting):
+        def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+            if "the one" in texts:
+                raise UserError("this vocabulary cannot cut the text")
+            return super().encode_batch(texts)
+
+    monkeypatch.setattr(encoded, "_AT_ONCE", 10)
+    monkeypatch.setenv("RAYON_NUM_THREADS", "2")
+    text = written(tmp_path, [*english(45), "the one", *english(200)])
+    with pytest.raises(UserError, match="cannot cut"):
+        encode(text, Failing(english_tokenizer()))
+    assert not list(entries(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("damage", ["ids.bin", "bounds.bin", "characters.bin", "record.json"])

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -28,11 +30,14 @@ from subgraft.noted_digests import NotedDigests
 from subgraft.text.mapped_arrays import RECORD, MappedArrays
 from subgraft.text.segments import Text
 from subgraft.text.sequences import Sequences, offsets
+from subgraft.threads import allowed_threads
 
 _FORMAT = 1
 _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
 # Segments are encoded in chunks of so many, or of so many characters where they are long.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
+# So many chunks are cut beside each other: more would wait for Python, which has one of them at a time.
+_BESIDE = 2
 # Less than this share of a text is encoded for itself: to encode all of it would take longer than it ever saves.
 _WORTH_THE_WHOLE = 0.1
 
@@ -96,8 +101,7 @@ def entries(cache: Path) -> Iterator[Entry]:
 
 def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
     ids, lengths, characters = [np.zeros(0, dtype=np.int32)], list[int](), list[int]()
-    for chunk in _chunks(texts):
-        found = encoder.encode_batch(chunk)
+    for chunk, found in _chunks_with_ids(texts, encoder):
         ids.append(_flat(found))
         lengths += map(len, found)
         characters += map(len, chunk)
@@ -124,8 +128,7 @@ def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
         files["characters"].open("wb") as characters,
     ):
         bounds.write(np.zeros(1, dtype=np.int64).tobytes())
-        for chunk in _chunks(text):
-            found = encoder.encode_batch(chunk)
+        for chunk, found in _chunks_with_ids(text, encoder):
             ids.write(_flat(found).tobytes())
             ends = end + np.cumsum([len(tokens) for tokens in found], dtype=np.int64)
             bounds.write(ends.tobytes())
@@ -135,6 +138,22 @@ def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
 
 def _flat(found: Sequence[Sequence[int]]) -> np.ndarray:
     return np.fromiter(chain.from_iterable(found), dtype=np.int32, count=sum(map(len, found)))
+
+
+def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[list[str], list[list[int]]]]:
+    """In order. Libraries cut one chunk while Python does its part of another, where there are cores for both."""
+    chunks = _chunks(texts)
+    for chunk in islice(chunks, None if allowed_threads() == 1 else 1):  # the first one settles by whom they are cut
+        yield chunk, encoder.encode_batch(chunk)
+    with ThreadPoolExecutor(_BESIDE) as pool:
+        begun: deque[tuple[list[str], Future[list[list[int]]]]] = deque()
+        for chunk in chunks:
+            begun.append((chunk, pool.submit(encoder.encode_batch, chunk)))
+            if len(begun) > _BESIDE:
+                chunk, found = begun.popleft()
+                yield chunk, found.result()
+        for chunk, found in begun:
+            yield chunk, found.result()
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:

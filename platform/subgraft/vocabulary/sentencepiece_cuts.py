@@ -8,7 +8,6 @@ text is cut by both all the same, and one difference is enough to leave all of i
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 import sentencepiece
 
 from subgraft.errors import UserError
+from subgraft.threads import allowed_threads
 from subgraft.vocabulary.entry import SPACE_MARK
 from subgraft.vocabulary.sentencepiece_model import BYTE, CONTROL, NORMAL, SCORE_STEPS, UNIGRAM, UNKNOWN, convert, parse
 from subgraft.vocabulary.soundness import refusing
@@ -77,7 +77,7 @@ class SentencePieceCuts:
             self._agree = self._processor.encode(sample) == self._cut(sample)
         found: dict[int, list[int]] = {}
         if self._agree:
-            cuts = self._processor.encode([texts[i] for i in plain], num_threads=_threads())
+            cuts = self._processor.encode([texts[i] for i in plain], num_threads=allowed_threads())
             found = {i: ids for i, ids in zip(plain, cuts, strict=True) if self._is_exact(ids)}
         left = [i for i in range(len(texts)) if i not in found]
         found.update(zip(left, self._cut([texts[i] for i in left]), strict=True))
@@ -117,8 +117,3 @@ def _is_made_of(model: bytes, specification: Mapping[str, Any]) -> bool:
     return all(made[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(
         token.get("special") and not token.get("normalized") for token in added
     )
-
-
-def _threads() -> int:
-    told = os.environ.get("RAYON_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else os.cpu_count() or 1
