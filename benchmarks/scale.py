@@ -123,6 +123,13 @@ def opening(place: Path) -> str:
     return "files that are there"
 
 
+def lines(place: Path) -> str:
+    """By whoever comes first to a text, and by all others."""
+    text = Corpus.open(place / "corpus", place / "encoded").text("train", "source")
+    read = [text[at] for at in range(0, len(text), 1000)]
+    return f"{len(read):,} read by number"
+
+
 def planning(place: Path) -> str:
     return f"{len(_plan(*encoded(place)).epoch(0)):,} batches"
 
@@ -151,6 +158,8 @@ WORK: dict[str, Callable[[Path], str]] = {
     "clean": clean,
     "encode": encoding,
     "open": opening,
+    "lines by number": lines,
+    "the same again": lines,
     "plan": planning,
     "plan in files": planning_in_files,
     "find the plan": planning_in_files,

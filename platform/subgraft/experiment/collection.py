@@ -107,7 +107,7 @@ def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surpl
 
 
 def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[Entry]:
-    """Encoded text of which the text or the vocabulary is in no artifact that stays."""
+    """What was made of a text, of which that or the vocabulary is in no artifact that stays."""
     cached = [
         entry
         for entry in entries(Store(home).encoded)
@@ -115,7 +115,7 @@ def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[
     ]
     staying = (one for one in artifacts(home) if one.fingerprint not in gone) if cached else ()
     known = {digest for one in staying for digest in one.digests}
-    return (entry for entry in cached if not {entry.text, entry.tokenizer} <= known)
+    return (entry for entry in cached if not {entry.text, entry.tokenizer or entry.text} <= known)
 
 
 def remove(home: Path, found: Surplus) -> int:

@@ -81,11 +81,14 @@ def _is_small_part(text: Text) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """An encoded text in a cache. text, tokenizer: SHA-256 of the files it was made of.  used: when last opened."""
+    """Something in a cache that was made of a text.
+
+    text, tokenizer: SHA-256 of the files; no tokenizer where its lines' places are kept.  used: when last opened.
+    """
 
     directory: Path
     text: str
-    tokenizer: str
+    tokenizer: str | None
     size: int
     used: float
 
@@ -96,7 +99,8 @@ def entries(cache: Path) -> Iterator[Entry]:
         told = jsontext.object_in(record)
         with suppress(OSError, KeyError):
             size = sum(path.stat().st_size for path in record.parent.iterdir())
-            yield Entry(record.parent, str(told["text"]), str(told["tokenizer"]), size, record.stat().st_mtime)
+            tokenizer = str(told["tokenizer"]) if "tokenizer" in told else None
+            yield Entry(record.parent, str(told["text"]), tokenizer, size, record.stat().st_mtime)
 
 
 def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:

@@ -1,4 +1,4 @@
-"""The segments of a file as a sequence: nothing is held in memory but where each begins."""
+"""The segments of a file as a sequence; where each begins is held in memory only of small files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy as np
 
 from subgraft.text import reading
 from subgraft.text.batches import evenly_spaced_places
-
-_SCANNED_AT_ONCE = 1 << 24
-_NEW_LINE = 10
+from subgraft.text.line_begins import line_begins, mapped_bytes
 
 
 class Text(Sequence[str]):
     """The lines of a text that a corpus keeps, all or some of them.
 
-    cache: where its encoded form is kept for everybody, if anywhere (see `encoded`).
+    cache: where is kept for everybody what is made of it, if anywhere: its encoded form, and where its lines begin.
     chosen: the numbers of the lines that it has [n], in its order; None for all.
     """
 
@@ -66,18 +64,11 @@ class Text(Sequence[str]):
 
     @cached_property
     def _bytes(self) -> np.ndarray:
-        if self.path.stat().st_size == 0:
-            return np.zeros(0, dtype=np.uint8)
-        return np.memmap(self.path, dtype=np.uint8, mode="r")
+        return mapped_bytes(self.path)
 
     @cached_property
     def _begins(self) -> np.ndarray:
-        """Where each line begins, and the end of the last [n + 1]."""
-        data, found = self._bytes, [np.zeros(1, dtype=np.int64)]
-        for start in range(0, len(data), _SCANNED_AT_ONCE):
-            found.append(np.flatnonzero(data[start : start + _SCANNED_AT_ONCE] == _NEW_LINE) + start + 1)
-        begins = np.concatenate(found)
-        return begins if begins[-1] == len(data) else np.append(begins, len(data))
+        return line_begins(self.path, self.cache)
 
 
 class Pairs(Sequence[tuple[str, str]]):
