@@ -15,13 +15,13 @@ from subgraft.files import make_private
 OTHERS, WRITABLE = 0o077, 0o022
 
 
-def ensure_private_token() -> None:
-    """Make the token where there is none; see to it that nobody else can read, or replace, the one there is.
+def ensure_private_token() -> str:
+    """The token, made where there is none; nobody else can read, or replace, the one there is.
 
     Raises UserError with the command that mends it. RAY_AUTH_TOKEN, where it is set, is Ray's token; then no file is.
     """
-    if os.environ.get("RAY_AUTH_TOKEN"):
-        return
+    if given := os.environ.get("RAY_AUTH_TOKEN"):
+        return given
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     token = Path(named) if named else Path.home() / ".ray" / "auth_token"
     if not named:
@@ -30,6 +30,7 @@ def ensure_private_token() -> None:
     if not token.exists():
         make_private(token, secrets.token_hex(32))
     _check(token, token)
+    return token.read_text(encoding="utf-8").strip()
 
 
 def _check(path: Path, token: Path) -> None:
