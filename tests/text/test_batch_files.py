@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from subgraft.config.training import TrainingSettings
 from subgraft.text import batch_files
 from subgraft.text.batch_files import BatchFiles
 from subgraft.text.batches import Batches, BatchPlan, compose
 from subgraft.training.joint_plan import JointPlan
 from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.ramped_plan import RampedPlan
+from subgraft.training.schedule import batch_plan
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, size=5000)
 
@@ -51,6 +53,18 @@ def test_they_are_composed_once_and_take_four_bytes_an_example(tmp_path: Path, m
     assert size == 4 * len(LENGTHS) + 16 * len(batches)
     BatchFiles(tmp_path, least=1).epoch(BatchPlan(LENGTHS[::-1], 400, seed=3), 2)
     assert composed == [2, 2], "of other lengths there are other batches"
+
+
+def test_what_examples_cost_is_written_once_and_mapped(tmp_path: Path) -> None:
+    files = BatchFiles(tmp_path, least=1)
+    settings = TrainingSettings(epochs=1, batch_size=300, learning_rate=0.1, warmup_steps=1, max_length=64)
+    for costs in (LENGTHS, LENGTHS.astype(np.int32), LENGTHS[::-1]):
+        for _ in range(2):
+            plan = batch_plan(costs, settings, seed=1, files=files)
+            assert plan.costs.dtype == costs.dtype and plan.costs.tolist() == costs.tolist()
+            assert not plan.costs.flags.owndata and plan.costs.base is not costs
+    assert len(list(tmp_path.glob("*/costs.bin"))) == 3
+    assert BatchFiles(tmp_path, least=len(LENGTHS) + 1).costs(LENGTHS) is LENGTHS
 
 
 def test_what_is_damaged_is_composed_again(tmp_path: Path) -> None:

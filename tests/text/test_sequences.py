@@ -15,8 +15,20 @@ def test_sequences_come_back_cut_to_the_limit() -> None:
     other = Sequences.of([[1], [2, 3, 4], []])
     assert packed.longer(other).tolist() == other.longer(packed).tolist() == [2, 3, 1]
     assert packed.longer(other).itemsize == 4
-    nothing = Sequences.of([])
+    nothing = Sequences.of([]).cut(5)
     assert nothing.longer(nothing).tolist() == []
+
+
+def test_cutting_and_choosing_copy_no_bounds() -> None:
+    given = Sequences.of([[1, 2, 3], [], [4], [5, 6]])
+    cut = given.cut(2)
+    assert [cut[i] for i in range(4)] == [[1, 2], [], [4], [5, 6]]
+    assert cut.lengths.tolist() == [2, 0, 1, 2] and cut.whole.tolist() == [False, True, True, True]
+    assert cut.starts is given.starts and cut.ends is given.ends
+    assert cut.cut(1).lengths.tolist() == cut.cut(1).cut(9).lengths.tolist() == [1, 0, 1, 1]
+    assert given.whole.all() and given.lengths.tolist() == [3, 0, 1, 2]
+    taken = cut.take(np.array([3, 0]))
+    assert [taken[0], taken[1]] == [[5, 6], [1, 2]] and taken.whole.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("room", [1, 9, 30, 10_000])

@@ -20,7 +20,6 @@ class Translation:
 
     sampling: for sides whose text is cut anew in every epoch. Lengths, and so batches, are the plain segmentation's.
     cut: how many pairs lost something to that limit. It depends on the vocabulary, so a record should tell it.
-    whole_targets: of which pairs the target lost nothing [n].
     """
 
     def __init__(
@@ -37,26 +36,30 @@ class Translation:
         texts = sides(pairs)
         sources, targets = encode(texts[0], source), encode(texts[1], target)
         self.cut = int((sources.sequences.longer(targets.sequences) > room).sum())
-        self.whole_targets = targets.sequences.lengths <= room
         plain = sources.sequences.cut(room), targets.sequences.cut(room)
         self._sources, self._targets = (Subwords(sequences) for sequences in plain)
         if sampling is not None:
             self._sources = sampling.of("encoder", texts[0], source, plain[0], room)
             self._targets = sampling.of("decoder", texts[1], target, plain[1], room)
-        self._sequence_format = sequence_format
-        self._lengths: np.ndarray = (
-            np.maximum(sources.characters, targets.characters)
-            if batch_unit == "characters"
-            else plain[0].longer(plain[1])
-        )
-        self._lengths += 1
+        self._plain, self._characters = plain, (sources.characters, targets.characters)
+        self._batch_unit, self._sequence_format = batch_unit, sequence_format
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self._plain[1])
 
     @property
     def lengths(self) -> np.ndarray:
-        return self._lengths
+        """Made whenever they are asked for: who needs them most, the batches, may keep them in a file."""
+        sources, targets = self._plain
+        by_characters = self._batch_unit == "characters"
+        lengths: np.ndarray = np.maximum(*self._characters) if by_characters else sources.longer(targets)
+        lengths += 1
+        return lengths
+
+    @property
+    def whole_targets(self) -> np.ndarray:
+        """Of which pairs the target lost nothing [n]."""
+        return self._plain[1].whole
 
     def example(self, index: int, epoch: int) -> Example:
         source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)

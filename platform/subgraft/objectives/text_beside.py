@@ -27,6 +27,7 @@ class TextBeside:
     def __init__(self, task: TaskText, text: TrainedText, share: float) -> None:
         self.first, self.second, self.second_share = task, text, share
         self.cut = task.cut
+        self._before = len(task.lengths)
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:
@@ -38,10 +39,9 @@ class TextBeside:
         return np.concatenate([self.first.lengths, self.second.lengths])
 
     def batch(self, indices: np.ndarray, epoch: int) -> Any:
-        before = len(self.first.lengths)
-        if indices[0] < before:
+        if indices[0] < self._before:
             return self.first.batch(indices, epoch)
-        return self.second.batch(indices - before, epoch)
+        return self.second.batch(indices - self._before, epoch)
 
     def loss(self, bundle: Bundle) -> nn.Module:
         return self.first.loss(bundle)

@@ -1,10 +1,12 @@
-"""Batches of an epoch in files, composed once for all workers of a training: mapped, not held.
+"""Batches of an epoch, and what examples cost, in files: made once for all workers of a training; mapped, not held.
+
+    <folder>/<key>/costs.bin     [n], what each example costs
 
     <folder>/<key>/order.bin     int32 or int64 [n], the examples, batch after batch
     <folder>/<key>/starts.bin    int64 [b], where each batch begins among them, in the order of the epoch
     <folder>/<key>/ends.bin      int64 [b]
 
-The key is made of all that composing depends on, the examples' lengths included. See `mapped_arrays`.
+The key of batches is made of all that composing depends on, what examples cost included. See `mapped_arrays`.
 """
 
 from __future__ import annotations
@@ -33,18 +35,32 @@ class BatchFiles:
     folder: Path
     least: int = LEAST
 
+    def costs(self, costs: np.ndarray) -> np.ndarray:
+        """What examples cost [n], from a file where they are many: the array that is given need not be kept."""
+        if len(costs) < self.least:
+            return costs
+        made_of = {"format": _FORMAT, "what": "costs", "type": costs.dtype.str, "content": _digest(costs)}
+        arrays = self._arrays(made_of, {"costs": costs.dtype.type}, "writes the same lengths")
+        return arrays.made_by(lambda files: costs.tofile(files["costs"]), made_of)["costs"]
+
     def epoch(self, plan: BatchPlan, epoch: int) -> Batches:
         """The batches of an epoch: those that the plan has, from files where examples are many."""
         if len(plan.lengths) < self.least:
             return plan.epoch(epoch)
-        lengths = hashlib.sha256(np.ascontiguousarray(plan.lengths).data).hexdigest()
-        made_of = {"format": _FORMAT, "numpy": np.__version__, "lengths": lengths, "size": plan.size}
+        made_of = {"format": _FORMAT, "numpy": np.__version__, "lengths": _digest(plan.lengths), "size": plan.size}
         made_of |= {"seed": plan.seed, "epoch": epoch}
-        directory = self.folder / hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
         number = np.int32 if len(plan.lengths) <= np.iinfo(np.int32).max else np.int64
         types = {"order": number, "starts": np.int64, "ends": np.int64}
-        arrays = MappedArrays(directory, types, NotedDigests(self.folder), "composes the same batches")
+        arrays = self._arrays(made_of, types, "composes the same batches")
         return Batches(**arrays.made_by(lambda files: _write(files, plan, epoch, number), made_of))
+
+    def _arrays(self, made_of: Mapping[str, object], types: Mapping[str, type[np.generic]], doing: str) -> MappedArrays:
+        key = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
+        return MappedArrays(self.folder / key, types, NotedDigests(self.folder), doing)
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
 def _write(files: Mapping[str, Path], plan: BatchPlan, epoch: int, number: type[np.generic]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,12 +12,13 @@ import numpy as np
 class Sequences:
     """n sequences of token ids, each a stretch of one array: flat [total] int32, starts and ends [n] int64.
 
-    Cutting and choosing are views: the array of tokens stays where it is.
+    most: tokens that are read of each; None: all.  Cutting and choosing leave the array of tokens where it is.
     """
 
     flat: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    most: int | None = None
 
     @classmethod
     def of(cls, sequences: Iterable[list[int]], max_length: int | None = None) -> Sequences:
@@ -35,7 +36,8 @@ class Sequences:
         return len(self.starts)
 
     def __getitem__(self, index: int) -> list[int]:
-        tokens: list[int] = self.flat[self.starts[index] : self.ends[index]].tolist()
+        start, end = self.starts[index], self.ends[index]
+        tokens: list[int] = self.flat[start : end if self.most is None else min(end, start + self.most)].tolist()
         return tokens
 
     @property
@@ -43,7 +45,13 @@ class Sequences:
         """Tokens of each sequence [n], in 4 bytes each and never in more."""
         lengths = np.empty(len(self), dtype=np.int32)
         np.subtract(self.ends, self.starts, out=lengths, casting="unsafe")
-        return lengths
+        return lengths if self.most is None else np.minimum(lengths, self.most, out=lengths)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """Of which sequences all is read [n]."""
+        given = replace(self, most=None).lengths
+        return given <= (given if self.most is None else self.most)
 
     def longer(self, other: Sequences) -> np.ndarray:
         """Tokens of the longer of each pair of sequences [n]."""
@@ -53,13 +61,11 @@ class Sequences:
 
     def cut(self, max_length: int) -> Sequences:
         """Each cut to at most so many tokens."""
-        if not len(self) or int(self.lengths.max()) <= max_length:
-            return self
-        return Sequences(self.flat, self.starts, np.minimum(self.ends, self.starts + max_length))
+        return replace(self, most=max_length if self.most is None else min(max_length, self.most))
 
     def take(self, places: np.ndarray) -> Sequences:
         """The sequences at these places [m]."""
-        return Sequences(self.flat, self.starts[places], self.ends[places])
+        return replace(self, starts=self.starts[places], ends=self.ends[places])
 
 
 def offsets(lengths: Iterable[int]) -> np.ndarray:

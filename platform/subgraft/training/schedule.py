@@ -62,12 +62,13 @@ def batch_plan(
 ) -> RampedPlan:
     """The batches of a training, epoch by epoch, by the lengths of its examples [n].
 
-    share: of each batch's size, what these examples have.  files: where the batches of many examples may lie.
+    share: of each batch's size, what these examples have.  files: where lengths and batches of many examples may lie.
     """
     given = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in given]
+    costs = lengths if files is None else files.costs(lengths)
     # Sequences are cut at max_length tokens.
-    return RampedPlan(lengths, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed, files)
+    return RampedPlan(costs, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed, files)
 
 
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
