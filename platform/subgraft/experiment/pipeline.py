@@ -130,61 +130,63 @@ class Pipeline(Measurements):
 
     def system(self, system: System, seed: int) -> SystemSteps:
         """The steps of any system, whether the experiment has it or not."""
-        experiment = self.experiment
-        labels = {"system": system.name, "seed": str(seed)}
         model = self.begins_with(system, seed)
         generator = generator_step(self, system, model)
         whole = self.ready_to_translate(model)
-        transfer = self._transfer(system, seed, whole, generator) if experiment.vocabulary_mode(system) else None
-        phase = FirstPhase(share=system.tables_first, sides=experiment.sides) if system.tables_first else None
+        transfer = self._transfer(system, seed, whole, generator) if self.experiment.vocabulary_mode(system) else None
         begun = self.rows_first(system, transfer, whole) or transfer or whole
-        begun = conditioned_step(self, system, seed, begun)
-        inputs = {"model": begun, "corpus": self.downstream_corpus}
+        finetune = self._finetune(system, seed, conditioned_step(self, system, seed, begun), whole)
+        pretrained = None if system.pretraining == "none" else model
+        by_tokens = self.experiment.evaluation.by_token_count
+        return SystemSteps(
+            system,
+            seed,
+            pretrained,
+            generator,
+            transfer,
+            finetune,
+            self._evaluate(finetune),
+            self.forgetting(system, seed, pretrained, finetune),
+            self.intrinsic(system, transfer) if transfer and system.initialiser else None,
+            self.likelihood(finetune, finetune.labels) if by_tokens else None,
+        )
+
+    def _finetune(self, system: System, seed: int, begun: Step, upstream: Step) -> Step[FinetuneRecipe]:
+        """begun: the model that is finetuned, with the system's vocabulary.  upstream: the one that it was made of."""
+        experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
-        new = NewRows(sides=experiment.sides, keep_seen=system.keep_seen) if asks_for_new else None
-        finetune = with_engine(
-            Step(
-                stages.FINETUNE,
-                f"finetune {system.name} seed {seed}",
-                FinetuneRecipe(
-                    languages=experiment.languages,
-                    training=training,
-                    seed=seed,
-                    first_phase=phase,
-                    attached=experiment.sides if system.attached else (),
-                    fast_tables=experiment.sides if training.rate_of_tables is not None else (),
-                    new_rows=new,
-                    objective=experiment.finetuned_on,
-                    text_objective=self.learnt_by(system.text),
-                    drift=experiment.finetuned_on.source is not None,
-                ),
-                inputs | ({"upstream": whole} if system.attached or new else {}) | self.read_as(system.text),
-                labels,
-            )
+        new = NewRows(sides=sides, keep_seen=system.keep_seen) if asks_for_new else None
+        recipe = FinetuneRecipe(
+            languages=experiment.languages,
+            training=training,
+            seed=seed,
+            first_phase=FirstPhase(share=system.tables_first, sides=sides) if system.tables_first else None,
+            attached=sides if system.attached else (),
+            fast_tables=sides if training.rate_of_tables is not None else (),
+            new_rows=new,
+            objective=experiment.finetuned_on,
+            text_objective=self.learnt_by(system.text),
+            drift=experiment.finetuned_on.source is not None,
         )
-        evaluate = with_engine(
-            Step(
-                stages.EVALUATE,
-                f"evaluate {system.name} seed {seed}",
-                EvaluateRecipe(
-                    languages=experiment.languages,
-                    evaluation=experiment.evaluation.measurement,
-                    objective=experiment.finetuned_on,
-                    packages=packages(METRICS, experiment.evaluation.metrics),
-                    ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
-                ),
-                {"model": finetune, "corpus": self.downstream_corpus},
-                labels,
-            )
+        inputs = {"model": begun, "corpus": self.downstream_corpus}
+        inputs |= {"upstream": upstream} if system.attached or new else {}
+        inputs |= self.read_as(system.text)
+        labels = {"system": system.name, "seed": str(seed)}
+        return with_engine(Step(stages.FINETUNE, f"finetune {system.name} seed {seed}", recipe, inputs, labels))
+
+    def _evaluate(self, finetune: Step) -> Step[EvaluateRecipe]:
+        experiment, labels = self.experiment, finetune.labels
+        recipe = EvaluateRecipe(
+            languages=experiment.languages,
+            evaluation=experiment.evaluation.measurement,
+            objective=experiment.finetuned_on,
+            packages=packages(METRICS, experiment.evaluation.metrics),
+            ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
         )
-        pretrained = None if system.pretraining == "none" else model
-        forgetting = self.forgetting(system, seed, pretrained, finetune)
-        intrinsic = self.intrinsic(system, transfer) if transfer and system.initialiser else None
-        likelihood = self.likelihood(finetune, labels) if experiment.evaluation.by_token_count else None
-        return SystemSteps(
-            system, seed, pretrained, generator, transfer, finetune, evaluate, forgetting, intrinsic, likelihood
-        )
+        inputs = {"model": finetune, "corpus": self.downstream_corpus}
+        name = f"evaluate {labels['system']} seed {labels['seed']}"
+        return with_engine(Step(stages.EVALUATE, name, recipe, inputs, labels))
 
     def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = system.initialiser or "mean"  # of a trimmed vocabulary, which has no rows to make

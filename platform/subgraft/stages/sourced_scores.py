@@ -86,7 +86,7 @@ def saved(own: NDArray[np.float64], others: NDArray[np.float64], characters: NDA
 
     own, others: bits of each text [n]. Nothing where a model does not look at its source.
     """
-    statistics = np.stack([others - own, characters.astype(np.float64)], axis=1)
+    statistics = np.stack([others - own, characters], axis=1)
     return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
 
 
