@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,7 @@ from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, is
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.metrics.scores import corpus_scores
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
 from subgraft.stages.continuation import continuer
 from subgraft.stages.evaluate import translator
 from toys import english, german, german_tokenizer, output_bias
@@ -127,6 +129,43 @@ def test_what_ctranslate2_does_not_have_is_refused(tmp_path: Path) -> None:
     bert2bert_bundle().save(tmp_path / "model")
     with pytest.raises(UserError, match="CTranslate2 has no models of the family encoder-decoder"):
         export_ctranslate2(tmp_path / "model", tmp_path)
+
+
+def _scaled(place: Path, **scaling: Any) -> Path:
+    """A Llama whose config.json says how its positions are scaled."""
+    llama_bundle().save(place)
+    config = json.loads((place / "config.json").read_text())
+    config.pop("rope_scaling", None)
+    (place / "config.json").write_text(json.dumps({**config, "rope_parameters": {"rope_theta": 1e4, **scaling}}))
+    return place
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "linear", "factor": 4.0},
+        *(
+            {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+            | {"original_max_position_embeddings": length}
+            for length in (8, 64, 8192)
+        ),
+    ],
+)
+def test_positions_are_scaled_as_the_models_are(scaling: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert export_ctranslate2(_scaled(tmp_path / "model", **scaling), tmp_path / "out").largest < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "yarn"])
+def test_positions_that_ctranslate2_does_not_scale_are_left_to_transformers(kind: str, tmp_path: Path) -> None:
+    model = _scaled(tmp_path / "model", rope_type=kind, factor=4.0, original_max_position_embeddings=64)
+    config = json.loads((model / "config.json").read_text())
+    assert not family_of(config).runs_in_ctranslate2(config)
+    assert not family_of(config).runs_in_ctranslate2(
+        {**config, "rope_parameters": None, "rope_scaling": {"type": kind}}
+    )
+    with pytest.raises(UserError, match="scaled otherwise than default, linear, llama3"):
+        export_ctranslate2(model, tmp_path)
 
 
 def test_languages_have_to_be_said_where_the_model_has_codes(tmp_path: Path) -> None:

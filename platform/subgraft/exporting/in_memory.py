@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.corpora import Languages
+from subgraft.errors import UserError
 from subgraft.exporting.ctranslate2 import Comparison, described, require_ctranslate2, write_exported
 from subgraft.inference.ctranslate2_directory import ExportedModel
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
 from subgraft.inference.fast_search import FastContinuer, FastTranslator
 from subgraft.models.bundle import Bundle
+
+WITHOUT_IT = (
+    "transformers can: write `engine: transformers` under evaluation, and `dev_engine: transformers` under finetune or "
+    "pretrain for dev scores."
+)
 
 
 def fast_translator(
@@ -46,11 +52,14 @@ def _loaded(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[E
     """The exported model, whose files are gone, and what CTranslate2 holds of it; the other is left to evaluate."""
     require_ctranslate2()
     bundle.model.eval()  # type: ignore[no-untyped-call]
-    with tempfile.TemporaryDirectory(prefix="subgraft-ctranslate2-") as folder:
-        exported = described(bundle, Path(folder), "float32", languages)
-        comparison = Comparison(exported, bundle) if check else None
-        write_exported(exported, bundle)
-        running = engine(exported)
-    if comparison is not None:
-        comparison.check(running, str(bundle.model.name_or_path or bundle.model.config.model_type))
+    try:
+        with tempfile.TemporaryDirectory(prefix="subgraft-ctranslate2-") as folder:
+            exported = described(bundle, Path(folder), "float32", languages)
+            comparison = Comparison(exported, bundle) if check else None
+            write_exported(exported, bundle)
+            running = engine(exported)
+        if comparison is not None:
+            comparison.check(running, str(bundle.model.name_or_path or bundle.model.config.model_type))
+    except UserError as error:
+        raise UserError(error.what, where=error.where, hint=error.hint or WITHOUT_IT) from error
     return exported, running

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from subgraft.errors import UserError
 from subgraft.models.families.counting import linear
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
     from subgraft.config.models import LlamaSettings
     from subgraft.vocabulary.tokenizer import Tokenizer
+
+# How positions may be scaled for CTranslate2 to compute what transformers does.
+SCALINGS = ("default", "linear", "llama3")
 
 
 class Llama(DecoderAlone):
@@ -97,15 +103,37 @@ class Llama(DecoderAlone):
         self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
-        return self._heads(config)[0] == self.width(config)
+        return self._heads(config)[0] == self.width(config) and _scaling(config)["rope_type"] in SCALINGS
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """Raises UserError for heads of another size than the width shared among them."""
+        """Raises UserError for heads of another size than the width shared among them, and for other scalings."""
         from subgraft.models.families.ctranslate2_loading import specification
 
         config = model.config.to_dict()
         if not self.runs_in_ctranslate2(config):
-            raise UserError("CTranslate2 takes no Llama whose heads together are wider or narrower than the model")
+            raise UserError(
+                "CTranslate2 takes no Llama whose heads together are wider or narrower than the model, or whose "
+                f"positions are scaled otherwise than {', '.join(SCALINGS)}"
+            )
         specified = specification("LlamaLoader", model)
         specified.config.layer_norm_epsilon = config["rms_norm_eps"]
+        if _scaling(config)["rope_type"] == "llama3":
+            for layer in specified.decoder.layer:
+                _scale(layer.self_attention, _scaling(config))
         return specified
+
+
+def _scaling(config: Config) -> Mapping[str, Any]:
+    """How positions are scaled, by the names of either generation of config.json."""
+    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return {**given, "rope_type": given.get("rope_type") or given.get("type") or "default"}
+
+
+def _scale(attention: Any, scaling: Mapping[str, Any]) -> None:
+    """Tell CTranslate2 what its loader leaves out, which then scales nothing: by how much, and from which length on."""
+    told = {
+        "rotary_scaling_factor": np.float32(scaling["factor"]),
+        "original_max_position_embeddings": np.int32(scaling["original_max_position_embeddings"]),
+    }
+    for name, value in told.items():
+        object.__setattr__(attention, name, value)  # past a guard against names that the description did not have
