@@ -18,7 +18,7 @@ from subgraft.store.store import Store
 pytestmark = pytest.mark.ray
 
 DRIVER = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from subgraft.config.runtime import Runtime
 from subgraft.config.base import Settings
@@ -48,6 +48,7 @@ def step():
     return Step(Stage("count", 1, killed_driver.count), "counting", killed_driver.Recipe())
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background ignores it
     run(Store(Path(sys.argv[1])), [step()], Runtime())
 """
 
