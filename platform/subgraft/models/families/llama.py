@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from subgraft.errors import UserError
 from subgraft.models.families.counting import linear
 from subgraft.models.families.decoder_alone import DecoderAlone, token_ids
@@ -131,6 +129,8 @@ def _scaling(config: Config) -> Mapping[str, Any]:
 
 def _scale(attention: Any, scaling: Mapping[str, Any]) -> None:
     """Tell CTranslate2 what its loader leaves out, which then scales nothing: by how much, and from which length on."""
+    import numpy as np
+
     told = {
         "rotary_scaling_factor": np.float32(scaling["factor"]),
         "original_max_position_embeddings": np.int32(scaling["original_max_position_embeddings"]),
