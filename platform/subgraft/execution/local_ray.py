@@ -30,7 +30,7 @@ def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> 
     # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
     # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it. It is set
     # for good: Ray keeps a process's first.
-    if "RAY_AUTH_TOKEN" not in os.environ:
+    if not os.environ.get("RAY_AUTH_TOKEN"):
         os.environ["RAY_AUTH_TOKEN"] = ensure_private_token() if dashboard else secrets.token_hex(32)
     clustered = ray_constants.ENABLE_RAY_CLUSTER
     ray_constants.ENABLE_RAY_CLUSTER = False  # read from the environment when Ray was imported

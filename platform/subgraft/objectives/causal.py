@@ -76,8 +76,8 @@ class Lines:
         batch_unit: Literal["tokens", "characters"] = "tokens",
     ) -> None:
         encoded = encode(lines, tokenizer)
-        self.whole = encoded.sequences.lengths <= max_length - 2
         self._bodies = encoded.sequences.cut(max_length - 2)
+        self.whole = self._bodies.whole
         self._separator, self._padding = separator, padding_of(tokenizer)
         in_characters: np.ndarray = encoded.characters.astype(np.int64) + 1
         self._lengths: np.ndarray = in_characters if batch_unit == "characters" else self._bodies.lengths + 2

@@ -26,7 +26,7 @@ from subgraft.stages.artifacts import STATISTICS
 from subgraft.stages.context import Context, Json
 from subgraft.stages.fitting import device
 from subgraft.stages.length import measure_length
-from subgraft.stages.sourced_bits import SourcedBits
+from subgraft.stages.sourced_bits import SourcedBits, other_sources
 from subgraft.stages.sourced_scores import (
     Scored,
     Texts,
@@ -64,8 +64,10 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     objective = cast("AnyConditionedSettings", recipe.objective)  # whose kinds this function is for
     assert objective.source is not None
     given = Sourced.of(corpus, recipe.split, objective.source).first(settings.test_sentences)
-    separator, lines = separator_of(bundle.decoder, objective), list(given.texts)
-    bits = SourcedBits.of(bundle, given, corpus, separator, context)
+    lines, read = list(given.texts), source_read(bundle)
+    keys = [source if isinstance(source, str) else source.tobytes() for source in given.sources]
+    texts = Texts(lines, read.encode(given.sources), keys, separator_of(bundle.decoder, objective))
+    bits = SourcedBits.of(bundle, texts, read.encode(other_sources(given, corpus)), context)
     written = _written(bundle, given, recipe, context)
     scored = [
         bits.saved(),
@@ -73,8 +75,6 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
         *variety(written.texts, recipe.languages.target),
     ]
     if recipe.ranking is not None:
-        keys = [source if isinstance(source, str) else source.tobytes() for source in given.sources]
-        texts = Texts(lines, source_read(bundle).encode(given.sources), keys, separator)
         scored += ranked(bundle, texts, recipe.ranking, context)
     save_file({**bits.statistics(), **resampled(scored)}, out / STATISTICS)
     for name, of_name in (("references", lines), ("prompts", written.prompts), ("continuations", written.texts)):

@@ -14,10 +14,10 @@ from subgraft.conditioning.given import Sourced
 from subgraft.errors import UserError
 from subgraft.metrics.bits import count_characters
 from subgraft.models.bundle import Bundle
-from subgraft.objectives.conditioned import source_read, sourced_nats
+from subgraft.objectives.conditioned import sourced_nats
 from subgraft.stages.artifacts import BITS, CHARACTERS
 from subgraft.stages.context import Context, Json
-from subgraft.stages.sourced_scores import Scored, saved
+from subgraft.stages.sourced_scores import Scored, Texts, saved
 from subgraft.text.classes import class_labels
 from subgraft.text.corpus import Corpus
 
@@ -34,11 +34,11 @@ class SourcedBits:
     characters: NDArray[np.float64]
 
     @classmethod
-    def of(cls, bundle: Bundle, given: Sourced, corpus: Corpus, separator: int, context: Context) -> SourcedBits:
-        """separator: the token between lines. Raises UserError where the model can take no line whole."""
-        lines, read = list(given.texts), source_read(bundle)
-        own = _bits(bundle, lines, read.encode(given.sources), separator, context)
-        other = _bits(bundle, lines, read.encode(other_sources(given, corpus)), separator, context)
+    def of(cls, bundle: Bundle, texts: Texts, others: Sequence[np.ndarray], context: Context) -> SourcedBits:
+        """others: encoded, a source for each line that is not its own. Raises UserError where no line fits whole."""
+        lines = texts.lines
+        own = _bits(bundle, lines, texts.sources, texts.separator, context)
+        other = _bits(bundle, lines, others, texts.separator, context)
         left_out = np.isnan(own).tolist()
         counts = [0 if out else count_characters([line]) for line, out in zip(lines, left_out, strict=True)]
         return cls(own, other, np.array(counts, dtype=np.float64))

@@ -12,7 +12,6 @@ The key of batches is made of all that composing depends on, what examples cost 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +39,9 @@ class BatchFiles:
         if len(costs) < self.least:
             return costs
         made_of = {"format": _FORMAT, "what": "costs", "type": costs.dtype.str, "content": _digest(costs)}
-        arrays = self._arrays(made_of, {"costs": costs.dtype.type}, "writes the same lengths")
-        return arrays.made_by(lambda files: costs.tofile(files["costs"]), made_of)["costs"]
+        types, digests = {"costs": costs.dtype.type}, NotedDigests(self.folder)
+        arrays = MappedArrays(self.folder, made_of, types, digests, "writes the same lengths")
+        return arrays.made_by(lambda files: costs.tofile(files["costs"]))["costs"]
 
     def epoch(self, plan: BatchPlan, epoch: int) -> Batches:
         """The batches of an epoch: those that the plan has, from files where examples are many."""
@@ -51,12 +51,8 @@ class BatchFiles:
         made_of |= {"seed": plan.seed, "epoch": epoch}
         number = np.int32 if len(plan.lengths) <= np.iinfo(np.int32).max else np.int64
         types = {"order": number, "starts": np.int64, "ends": np.int64}
-        arrays = self._arrays(made_of, types, "composes the same batches")
-        return Batches(**arrays.made_by(lambda files: _write(files, plan, epoch, number), made_of))
-
-    def _arrays(self, made_of: Mapping[str, object], types: Mapping[str, type[np.generic]], doing: str) -> MappedArrays:
-        key = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
-        return MappedArrays(self.folder / key, types, NotedDigests(self.folder), doing)
+        arrays = MappedArrays(self.folder, made_of, types, NotedDigests(self.folder), "composes the same batches")
+        return Batches(**arrays.made_by(lambda files: _write(files, plan, epoch, number)))
 
 
 def _digest(array: np.ndarray) -> str:

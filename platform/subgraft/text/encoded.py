@@ -11,8 +11,6 @@ first makes it (see `mapped_arrays`).
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -117,9 +115,8 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
     # The library cuts text too, and its next version may do it otherwise.
     made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
-    directory = cache / hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
-    arrays = MappedArrays(directory, _ARRAYS, digests, "encodes the same text")
-    found = arrays.made_by(lambda files: _write(files, Text(text.path), encoder), made_of)
+    arrays = MappedArrays(cache, made_of, _ARRAYS, digests, "encodes the same text")
+    found = arrays.made_by(lambda files: _write(files, Text(text.path), encoder))
     return Encoded(Sequences.within(found["ids"], found["bounds"]), found["characters"])
 
 

@@ -9,15 +9,13 @@ and takes back. See `mapped_arrays`.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from subgraft.noted_digests import NotedDigests
-from subgraft.text.mapped_arrays import MappedArrays
+from subgraft.text.mapped_arrays import MappedArrays, mapped
 
 # Of a smaller file the lines are found in less time than their places are looked up, and take a few MiB.
 LEAST_BYTES = 1 << 26
@@ -32,16 +30,9 @@ def line_begins(path: Path, cache: Path | None) -> np.ndarray:
         return np.concatenate(list(_found(path)))
     digests = NotedDigests(cache.parent)
     made_of = {"format": _FORMAT, "what": "where lines begin", "text": digests.of(path)}
-    directory = cache / hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:40]
-    arrays = MappedArrays(directory, {"begins": np.int64}, digests, "finds where the lines of the same text begin")
-    return arrays.made_by(lambda files: _write(files["begins"], path), made_of)["begins"]
-
-
-def mapped_bytes(path: Path) -> np.ndarray:
-    """The bytes of a file [size]."""
-    if path.stat().st_size == 0:
-        return np.zeros(0, dtype=np.uint8)
-    return np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
+    doing = "finds where the lines of the same text begin"
+    arrays = MappedArrays(cache, made_of, {"begins": np.int64}, digests, doing)
+    return arrays.made_by(lambda files: _write(files["begins"], path))["begins"]
 
 
 def _write(begins: Path, path: Path) -> None:
@@ -52,7 +43,7 @@ def _write(begins: Path, path: Path) -> None:
 
 def _found(path: Path) -> Iterator[np.ndarray]:
     """The same in parts: nothing grows with the file."""
-    data, last = mapped_bytes(path), 0
+    data, last = mapped(path, np.uint8), 0
     yield np.zeros(1, dtype=np.int64)
     for start in range(0, len(data), _SCANNED_AT_ONCE):
         found = np.flatnonzero(data[start : start + _SCANNED_AT_ONCE] == _NEW_LINE) + start + 1

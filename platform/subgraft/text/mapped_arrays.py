@@ -1,8 +1,9 @@
 """Arrays in files, made once by whoever needs them first, and mapped by everybody else.
 
-    <directory>/<name>.bin       an array of one dimension
-    <directory>/record.json      what it was made of, and the digests of those files
+    <folder>/<key>/<name>.bin       an array of one dimension
+    <folder>/<key>/record.json      what it was made of, and the digests of those files
 
+The key is a digest of what they are made of, so nothing about them can be out of date.
 What does not verify is made again; a large file is read for that once, and again when it has changed (see
 `noted_digests`). They are made beside, and renamed; others wait. Files are mapped, not read: all processes of a machine
 share one copy of what they use.
@@ -10,6 +11,7 @@ share one copy of what they use.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -31,27 +33,30 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class MappedArrays:
-    """Arrays by name, each of a type, that lie or will lie in a directory.
+    """Arrays by name, each of a type, that lie or will lie in a directory of their own in a folder.
 
-    doing: what others are told who wait until they are made.
+    made_of: all that they depend on, in JSON.  doing: what others are told who wait until they are made.
     """
 
-    directory: Path
+    folder: Path
+    made_of: Mapping[str, object]
     types: Mapping[str, type[np.generic]]
     digests: NotedDigests
     doing: str
 
-    def made_by(
-        self, make: Callable[[Mapping[str, Path]], None], made_of: Mapping[str, object]
-    ) -> dict[str, np.ndarray]:
+    @property
+    def directory(self) -> Path:
+        return self.folder / hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()[:40]
+
+    def made_by(self, make: Callable[[Mapping[str, Path]], None]) -> dict[str, np.ndarray]:
         """The arrays; where they are not there, `make` writes them to the files that it is given."""
         found = self._opened()
         if found is None:
-            self.directory.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             with Lock.wait(self.directory.with_suffix(".lock"), self.doing):
                 found = self._opened()
                 if found is None:
-                    self._make(make, made_of)
+                    self._make(make)
                     found = self._opened()
         assert found is not None, f"{self.directory} was made and does not verify"
         return found
@@ -65,11 +70,11 @@ class MappedArrays:
                 if self.digests.of(file) != expected and file_digest(file) != expected:
                     return None
             os.utime(self.directory / RECORD)
-            return {name: _mapped(_file(self.directory, name), dtype) for name, dtype in self.types.items()}
+            return {name: mapped(_file(self.directory, name), dtype) for name, dtype in self.types.items()}
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _make(self, make: Callable[[Mapping[str, Path]], None], made_of: Mapping[str, object]) -> None:
+    def _make(self, make: Callable[[Mapping[str, Path]], None]) -> None:
         directory = self.directory
         for left in directory.parent.glob(f"{directory.name}.partial-*"):  # by one that was killed
             shutil.rmtree(left, ignore_errors=True)
@@ -79,7 +84,9 @@ class MappedArrays:
             files = _files(beside, self.types)
             make(files)
             digests = {name: file_digest(file) for name, file in files.items()}
-            (beside / RECORD).write_text(json.dumps({**made_of, "files": digests}, indent=1) + "\n", encoding="utf-8")
+            (beside / RECORD).write_text(
+                json.dumps({**self.made_of, "files": digests}, indent=1) + "\n", encoding="utf-8"
+            )
             sync_tree(beside)
             shutil.rmtree(directory, ignore_errors=True)  # what is there does not verify
             with suppress(OSError, KeyError):  # another machine was quicker, where locks do not reach
@@ -88,7 +95,8 @@ class MappedArrays:
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def _mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
+def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
+    """A file as an array of one dimension: read where it is looked at, and not held."""
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)

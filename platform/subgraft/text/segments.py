@@ -11,7 +11,8 @@ import numpy as np
 
 from subgraft.text import reading
 from subgraft.text.batches import evenly_spaced_places
-from subgraft.text.line_begins import line_begins, mapped_bytes
+from subgraft.text.line_begins import line_begins
+from subgraft.text.mapped_arrays import mapped
 
 
 class Text(Sequence[str]):
@@ -64,7 +65,7 @@ class Text(Sequence[str]):
 
     @cached_property
     def _bytes(self) -> np.ndarray:
-        return mapped_bytes(self.path)
+        return mapped(self.path, np.uint8)
 
     @cached_property
     def _begins(self) -> np.ndarray:

@@ -50,8 +50,9 @@ class Sequences:
     @property
     def whole(self) -> np.ndarray:
         """Of which sequences all is read [n]."""
-        given = replace(self, most=None).lengths
-        return given <= (given if self.most is None else self.most)
+        if self.most is None:
+            return np.ones(len(self), dtype=np.bool_)
+        return replace(self, most=None).lengths <= self.most
 
     def longer(self, other: Sequences) -> np.ndarray:
         """Tokens of the longer of each pair of sequences [n]."""
