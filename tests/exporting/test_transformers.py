@@ -85,7 +85,7 @@ def test_translators_read_the_same_ids_and_write_the_same_tokens(build: Build, t
 @pytest.mark.filterwarnings("ignore:Recommended")
 @pytest.mark.parametrize("build", TRANSLATORS)
 def test_targets_are_read_and_written_by_the_decoders_vocabulary(build: Build, tmp_path: Path) -> None:
-    bundle, (tokenizer, _, _) = build(), _loaded(build(), tmp_path)
+    bundle, (tokenizer, _, loading) = build(), _loaded(build(), tmp_path)
     ids = bundle.decoder.encode("garten haus buch")
     assert tokenizer.decode(ids, skip_special_tokens=True).split() == ["garten", "haus", "buch"]
     if len(bundle.tokenizers) == 2 and bundle.encoder is not bundle.decoder:
@@ -93,7 +93,7 @@ def test_targets_are_read_and_written_by_the_decoders_vocabulary(build: Build, t
         assert [token for token in labels if token not in bundle.decoder.special_ids] == ids
         before = tokenizer("thank")["input_ids"]
         tokenizer.save_pretrained(tmp_path / "again")
-        again = AutoTokenizer.from_pretrained(tmp_path / "again", trust_remote_code=True)
+        again = AutoTokenizer.from_pretrained(tmp_path / "again", trust_remote_code=loading.tokenizer_code)
         assert again("thank")["input_ids"] == before
         assert again(text_target="garten haus buch")["input_ids"] == labels
 

@@ -138,30 +138,36 @@ def _weights(
 # Marian.
 
 
-def opus_mt(directory: Path, codes: Sequence[str] = (), **config: Any) -> None:
-    """Helsinki-NLP/opus-mt: two SentencePiece models, one numbering, the padding id last."""
+def opus_mt(directory: Path, codes: Sequence[str] = (), separate: bool = False, end: int = 0, **config: Any) -> None:
+    """Helsinki-NLP/opus-mt: two SentencePiece models, one numbering, the padding id last.
+
+    codes: of target languages.  separate: whether each side has a numbering of its own; both are then of one size.
+    end: the id of the end of a sentence, which lies anywhere in opus-mt-tc-big.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    sides = {"source": sentencepiece_model("unigram", 500, "en"), "target": sentencepiece_model("unigram", 520, "de")}
+    size = 500 if separate else 520
+    sides = {"source": sentencepiece_model("unigram", 500, "en"), "target": sentencepiece_model("unigram", size, "de")}
     for side, model in sides.items():
         (directory / f"{side}.spm").write_bytes(model)
-    pieces = [piece for model in sides.values() for piece in _pieces(model)]
-    special = ("<s>", "</s>", "<unk>")
-    ordered = ["</s>", "<unk>", *dict.fromkeys(piece for piece in pieces if piece not in special), *codes, "<pad>"]
-    target = "mul" if codes else "de"
+    source, target = (_pieces(model) for model in sides.values())
+    sets = [[*source, *codes], target] if separate else [[*source, *target, *codes]]
+    numberings = [_numbering(pieces, end) for pieces in sets]
     _json(
         directory,
-        vocab={piece: i for i, piece in enumerate(ordered)},
-        tokenizer_config={"source_lang": "en", "target_lang": target, "model_max_length": 512},
+        tokenizer_config={"source_lang": "en", "target_lang": "mul" if codes else "de", "model_max_length": 512}
+        | ({"separate_vocabs": True} if separate else {}),
+        **dict(zip(("vocab", "target_vocab"), numberings, strict=False)),
     )
-    padding = len(ordered) - 1
+    padding = len(numberings[0]) - 1
     described = transformers.MarianConfig(  # type: ignore[call-arg]
         **TWO_STACKS,
-        vocab_size=len(ordered),
-        decoder_vocab_size=len(ordered),
+        vocab_size=len(numberings[0]),
+        decoder_vocab_size=len(numberings[-1]),
+        share_encoder_decoder_embeddings=not separate,
         pad_token_id=padding,
         decoder_start_token_id=padding,
-        eos_token_id=0,
-        forced_eos_token_id=0,
+        eos_token_id=end,
+        forced_eos_token_id=end,
         bos_token_id=0,
         activation_function="swish",
         scale_embedding=True,
@@ -170,6 +176,13 @@ def opus_mt(directory: Path, codes: Sequence[str] = (), **config: Any) -> None:
     )
     beside = {"add_final_layer_norm": False, "normalize_before": False, "static_position_embeddings": True}
     _weights(directory, transformers.MarianMTModel, described, {**beside, "num_beams": 4, "max_length": 512})
+
+
+def _numbering(pieces: Iterable[str], end: int) -> dict[str, int]:
+    special = ("<s>", "</s>", "<unk>")
+    ordered = ["<unk>", *dict.fromkeys(piece for piece in pieces if piece not in special), "<pad>"]
+    ordered.insert(end, "</s>")
+    return {piece: i for i, piece in enumerate(ordered)}
 
 
 def opus_mt_many(directory: Path) -> None:

@@ -50,6 +50,8 @@ def _to_transformers(arguments: argparse.Namespace) -> None:
     with new_directory(arguments.out) as out:
         loading = export_transformers(local_model(arguments.model), out, arguments.languages)
     say(f"written to {arguments.out}: AutoTokenizer and {loading.model_class} load it")
+    if loading.prompt:
+        say(f"every text begins with the code of its target language: {loading.prompt}")
     if loading.model_code or loading.tokenizer_code:
         say("with trust_remote_code=True: transformers has no such class, so that its code lies in the directory")
 

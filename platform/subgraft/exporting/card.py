@@ -95,6 +95,7 @@ def _results(tags: Mapping[str, str]) -> Iterator[EvalResult]:
 def _use(name: str, loading: Loading) -> str:
     """How transformers loads the model and writes with it."""
     codes = {True: ", trust_remote_code=True", False: ""}
+    text = f"{loading.prompt} A text.".lstrip()
     lines = [
         "## With transformers\n",
         "```python",
@@ -104,7 +105,7 @@ def _use(name: str, loading: Loading) -> str:
     ]
     if loading.model_class != "AutoModelForMaskedLM":
         lines += [
-            'inputs = tokenizer("A text.", return_tensors="pt", return_token_type_ids=False)',
+            f'inputs = tokenizer("{text}", return_tensors="pt", return_token_type_ids=False)',
             "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
         ]
     return "\n".join([*lines, "```", ""])

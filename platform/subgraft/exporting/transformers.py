@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.exporting import two_vocabularies
+from subgraft.exporting.renumbering import renumbered
 from subgraft.models.bundle import ROOM, Bundle
 from subgraft.models.families import SequenceFormat, family_of
 from subgraft.models.hub import require_model
@@ -30,30 +31,36 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 
 
 class Loading(NamedTuple):
-    """What loads an export: the auto class of the model, and whether remote code has to be allowed for either part."""
+    """What loads an export: the auto class of the model, and whether remote code has to be allowed for either part.
+
+    prompt: what users write in front of every text, where the tokenizer does not put it there.
+    """
 
     model_class: str
     model_code: bool
     tokenizer_code: bool
+    prompt: str = ""
 
 
 def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
     """Write weights, generation settings and tokenizer to an empty directory.
 
     languages: of models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, for a special token that the vocabulary lacks, and for a language model with a source.
+    neither says, for a special token that the vocabulary lacks, for vocabularies that transformers has no files for,
+    and for a language model with a source.
     """
     directory = require_model(model)
     bundle = Bundle.load(directory)
     if family_of(bundle.model).has_source:
         hint = "`subgraft generate` writes with it."
         raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
-    form = bundle.sequence_format(languages or told_languages(directory))
+    bundle, spoken = renumbered(bundle), languages or told_languages(directory)
+    form = bundle.sequence_format(spoken)
     _set_generation(bundle, form)
+    written = _save_tokenizers(bundle, form, out, spoken)
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
-    tokenizer_code = _save_tokenizers(bundle, form, out)
-    return Loading(_auto_class(bundle), "auto_map" in config, tokenizer_code)
+    return Loading(_auto_class(bundle), "auto_map" in config, *written)
 
 
 def _auto_class(bundle: Bundle) -> str:
@@ -80,18 +87,25 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
         settings.forced_bos_token_id = form.target_beginning
 
 
-def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path) -> bool:
-    """Whether reading them takes a class that transformers does not have."""
+class _Written(NamedTuple):
+    """Of tokenizers: whether reading them takes a class that transformers does not have, and `Loading.prompt`."""
+
+    code: bool
+    prompt: str = ""
+
+
+def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None) -> _Written:
     limit = {"model_max_length": bundle.max_positions} if bundle.max_positions < ROOM else {}
     if "encoder" not in bundle.tokenizers:
         _write(_around(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
-        return False
-    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, limit):
-        return False
+        return _Written(code=False)
+    told = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
+    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, {**limit, **told}):
+        return _Written(code=False, prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
     source = _around(bundle.encoder, form.source_beginning, form.source_ending)
     if bundle.encoder.fingerprint == bundle.decoder.fingerprint:
         _write(source, bundle.encoder, out, limit)
-        return False
+        return _Written(code=False)
     beginning = () if form.target_beginning is None else (form.target_beginning,)
     target = _around(bundle.decoder, beginning, form.target_ending)
     (out / two_vocabularies.TARGET_FILE).write_text(target.to_str(), encoding="utf-8")
@@ -100,7 +114,7 @@ def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path) -> bool:
     named = {"tokenizer_class": two_vocabularies.TwoVocabularyTokenizer.__name__}
     named["auto_map"] = {"AutoTokenizer": [f"{code.stem}.{named['tokenizer_class']}", None]}  # type: ignore[assignment]
     _write(source, bundle.encoder, out, limit | named)
-    return True
+    return _Written(code=True)
 
 
 def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:

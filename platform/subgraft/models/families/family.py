@@ -9,7 +9,7 @@ methods that build, load or run a model, never by importing this module.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.errors import UserError
@@ -168,12 +168,20 @@ class Family(ABC):
         """Tokenizers from a layout of files that only this family is published in; None where it is not that."""
         return None
 
+    def published_numbering(self, encoder: Tokenizer, decoder: Tokenizer) -> Mapping[SideName, Sequence[int]]:
+        """The order of each side's tokens, as ids that they have now, that the published layout asks for.
+
+        Sides whose order is not asked for are left out.
+        """
+        return {}
+
     def save_published_tokenizers(
         self, encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]
     ) -> bool:
         """Write tokenizers in a layout of files that only this family is published in; False where there is none.
 
-        settings: more of tokenizer_config.json.
+        They are numbered as `published_numbering` asks.  settings: more of tokenizer_config.json.  Raises UserError,
+        and writes nothing, for tokenizers that transformers could not read in any layout.
         """
         return False
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.models.families.bart_like import BartLike, new_config, shape
@@ -95,6 +95,11 @@ class Marian(BartLike):
         from subgraft.models.families import marian_layout
 
         return marian_layout.load(directory) if marian_layout.is_published(directory) else None
+
+    def published_numbering(self, encoder: Tokenizer, decoder: Tokenizer) -> Mapping[SideName, Sequence[int]]:
+        from subgraft.models.families import marian_layout
+
+        return marian_layout.orders(encoder, decoder)
 
     def input_scale(self, model: nn.Module, side: Side) -> float:
         """The decoder scales whatever it is given, the encoder ids alone."""

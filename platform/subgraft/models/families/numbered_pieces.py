@@ -29,7 +29,9 @@ def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config
         with refusing("not in a form that is known"):
             specification = json.loads(convert(read_bytes(model)).to_str())
             specification["model"] = _renumbered(specification["model"], ids)
-            ordered = sorted(special, key=lambda piece: ids[piece])
+            # What no text is cut into, whatever it spells: <s> and the like.
+            control = (token["content"] for token in specification["added_tokens"] if token["special"])
+            ordered = sorted({*special, *(piece for piece in control if piece in ids)}, key=lambda piece: ids[piece])
             specification["added_tokens"] = [_added(piece, ids[piece]) for piece in ordered]
             return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), config))
     except UserError as error:
