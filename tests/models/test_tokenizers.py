@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_a_piece_of_the_other_language_never_cuts_a_word_of_ones_own(tmp_path: P
     assert foreign.isdisjoint(i for ids in found.encode_batch(mixed) for i in ids)
     known = [i for i, piece in enumerate(found.pieces) if piece in own]
     assert min(found.commonness[i] for i in foreign) > max(found.commonness[i] for i in known)
+
+
+def test_a_control_piece_that_is_numbered_is_no_text(tmp_path: Path) -> None:
+    """SentencePiece cuts nothing into <s>, whatever a text spells."""
+    publish_marian(tmp_path, kind="unigram", separate=False)
+    ids = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    (tmp_path / "vocab.json").write_text(json.dumps({**ids, "<s>": len(ids)}), encoding="utf-8")
+    found, reference = load_tokenizers(tmp_path)["encoder"], MarianTokenizer.from_pretrained(tmp_path)
+    assert found.special["bos"] == len(ids)
+    assert found.encode("a <s> b") == reference("a <s> b").input_ids[:-1]
 
 
 def test_a_published_marian_survives_saving_in_our_layout(tmp_path: Path) -> None:

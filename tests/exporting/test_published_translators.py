@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Published Marians with new vocabularies, exported: transformers and CTranslate2's converter need no code of ours."""
+"""Published translators with new vocabularies, exported: transformers and CTranslate2's converter need nothing else."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from published import ENGLISH_GERMAN, POSITIONS, english, german, half, opus_mt
-from subgraft.config.base import SideName
+from published import ENGLISH_GERMAN, POSITIONS, english, german, half, mbart_50, opus_mt
+from subgraft.cli import main
+from subgraft.config.base import SideName, VocabularyKind
+from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.exporting.transformers import export_transformers
+from subgraft.exporting.card import Publication, model_card
+from subgraft.exporting.transformers import Loading, export_transformers
 from subgraft.models.bundle import Bundle
 from subgraft.models.load import load_model
 from subgraft.models.tokenizers import load_tokenizers
 from subgraft.stages.evaluate import translator
 from subgraft.transplanting.transplant import Method, transplant
 from subgraft.vocabulary.learn import learn
+from subgraft.vocabulary.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
-TEXTS = [*english(6), "Straße, 7,50 € – “no” (½)", "  two   spaces "]
+TEXTS = [*english(6), "Straße, 7,50 € – “no” (½)", "  two   spaces ", "so ÄÖÜ mit äöü ☃☃"]
 
 
 def _with_bias(directory: Path) -> None:
@@ -140,6 +144,10 @@ def test_transformers_alone_writes_what_is_written_here(
         assert _same([targets[i] for i in found.tolist()[1:]], pieces)
     labels, ids = tokenizer(text_target=german()[0])["input_ids"], bundle.decoder.encode(german()[0])
     assert [targets[i] for i in labels] == [*(bundle.decoder.pieces[i] for i in ids), "</s>"]
+    read = load_tokenizers(out)["encoder"]
+    assert [[read.pieces[i] for i in row] for row in read.encode_batch(TEXTS)] == [
+        [bundle.encoder.pieces[i] for i in row] for row in bundle.encoder.encode_batch(TEXTS)
+    ]
     _check_converter(out, texts, [pieces for pieces, _ in expected], sources if sources == targets else None)
 
 
@@ -168,3 +176,73 @@ def _check_converter(
     running = ctranslate2.Translator(place, intra_threads=1)
     written = running.translate_batch(sources, beam_size=1, max_decoding_length=POSITIONS)
     assert all(_same(one.hypotheses[0], output) for one, output in zip(written, expected, strict=True))
+
+
+def _transferred(learnt: Tokenizer, sides: Sequence[SideName], place: Path) -> Path:
+    """The binary one with a vocabulary of another kind."""
+    binary(place / "published")
+    bundle = Bundle.load(place / "published")
+    chosen = dict.fromkeys(sides, learnt)
+    made = transplant(bundle.model, {"encoder": bundle.encoder, "decoder": bundle.decoder}, chosen, Method("mean"))
+    Bundle(made.model, chosen.get("encoder", bundle.encoder), learnt).save(place / "model")
+    return place / "model"
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-level-bpe"])
+def test_two_vocabularies_without_native_files_are_refused(
+    kind: VocabularyKind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    binary(tmp_path / "like")
+    learnt = learn(german(300), kind=kind, size=400, like=load_tokenizers(tmp_path / "like")["decoder"])
+    model = _transferred(learnt, ("decoder",), tmp_path)
+    assert main(["export", str(model), "--to", "transformers", "--out", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert "SentencePiece" in told and "target vocabulary" in told and "--to ctranslate2" in told
+    assert not (tmp_path / "out").exists()
+    # One vocabulary of any kind is a tokenizer.json, which AutoTokenizer reads for a Marian too.
+    shared = _transferred(learnt, ("encoder", "decoder"), tmp_path / "shared")
+    assert main(["export", str(shared), "--to", "transformers", "--out", str(tmp_path / "out")]) == 0
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    text = german()[0]
+    pieces = [learnt.pieces[i] for i in (*learnt.encode(text), learnt.special["eos"])]
+    assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == pieces
+
+
+def test_the_code_of_the_target_language_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tc_big(tmp_path / "model")
+    command = ["export", str(tmp_path / "model"), "--to", "transformers", "--languages", "en-de"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    assert ">>deu<<" in capsys.readouterr().out
+    loading = Loading("AutoModelForSeq2SeqLM", False, False, ">>deu<<")
+    assert 'tokenizer(">>deu<< A text."' in model_card(Publication("me/it"), loading)
+
+
+def test_an_mbart_50_of_one_new_vocabulary_needs_no_code_of_ours(tmp_path: Path) -> None:
+    """Two vocabularies it does not have in transformers: those need a class of ours, and are refused without it."""
+    spoken = Languages(source="en_XX", target="de_DE")
+    mbart_50(tmp_path / "published")
+    bundle = Bundle.load(tmp_path / "published")
+    learnt = learn([*english(300), *german(300)], kind="unigram", size=440, like=bundle.decoder)
+    both: dict[SideName, Tokenizer] = {"encoder": learnt, "decoder": learnt}
+    own: dict[SideName, Tokenizer] = {"encoder": bundle.encoder, "decoder": bundle.decoder}
+    made = Bundle(transplant(bundle.model, own, both, Method("mean")).model, learnt, learnt)
+    made.save(tmp_path / "model")
+    out = tmp_path / "exported"
+    out.mkdir()
+    assert not export_transformers(tmp_path / "model", out, spoken).tokenizer_code
+    tokenizer: Any = AutoTokenizer.from_pretrained(out)
+    model = AutoModelForSeq2SeqLM.from_pretrained(out).eval()
+    ctranslate2.converters.TransformersConverter(str(out)).convert(str(tmp_path / "ctranslate2"))
+    running = ctranslate2.Translator(str(tmp_path / "ctranslate2"), intra_threads=1)
+    code = learnt.languages["de_DE"]
+    expected = translator(made, spoken, MeasurementSettings(beam=1)).with_probabilities(TEXTS)
+    for text, output in zip(TEXTS, expected, strict=True):
+        given = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        found = model.generate(**given, num_beams=1, do_sample=False, max_length=POSITIONS)[0].tolist()
+        pieces = [learnt.pieces[token] for token in output.tokens[: POSITIONS - 2]]
+        assert found[1] == code and _same([learnt.pieces[token] for token in found[2:]], pieces)
+        source = tokenizer.convert_ids_to_tokens(given["input_ids"][0])
+        written = running.translate_batch(
+            [source], target_prefix=[[learnt.pieces[code]]], beam_size=1, max_decoding_length=POSITIONS
+        )
+        assert _same(written[0].hypotheses[0][1:], pieces)
