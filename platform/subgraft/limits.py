@@ -56,7 +56,16 @@ class Limit:
 
 # The largest published vocabularies have some 900,000 pieces.
 PIECES = Limit("SUBGRAFT_MAX_PIECES", 1 << 20, "pieces of a vocabulary, and token ids below that")
-PIECE_LENGTH = Limit("SUBGRAFT_MAX_PIECE_LENGTH", 4096, "characters of a piece that is to be cut in two everywhere")
+PIECE_LENGTH = Limit("SUBGRAFT_MAX_PIECE_LENGTH", 4096, "characters of a piece")
+ADDED_TOKENS = Limit("SUBGRAFT_MAX_ADDED_TOKENS", 1 << 17, "added tokens of a vocabulary")
+TOKENIZER_BYTES = Limit(
+    "SUBGRAFT_MAX_TOKENIZER_PART", 1 << 20, "bytes of a normalizer, pre-tokenizer, post-processor or decoder"
+)
+TOKENIZER_STEPS = Limit("SUBGRAFT_MAX_TOKENIZER_STEPS", 64, "steps of a normalizer, pre-tokenizer or decoder")
+# The most that published vocabularies could make is some 2,000 (ALBERT, by the worst case of each step).
+TEXT_GROWTH = Limit("SUBGRAFT_MAX_TEXT_GROWTH", 8192, "bytes that normalizer and pre-tokenizer may make of one")
+DECODED_GROWTH = Limit("SUBGRAFT_MAX_DECODED_GROWTH", 16, "bytes that a decoder may make of one")
+TOKENS_OF_CHARACTER = Limit("SUBGRAFT_MAX_TOKENS_OF_CHARACTER", 64, "tokens for each character of a text")
 JSON_BYTES = Limit("SUBGRAFT_MAX_JSON_BYTES", 256 << 20, "bytes of a JSON or vocabulary file")
 MODEL_LAYERS = Limit("SUBGRAFT_MAX_LAYERS", 1 << 10, "layers or heads of a model")
 MODEL_WIDTH = Limit("SUBGRAFT_MAX_WIDTH", 1 << 20, "numbers across a layer of a model")

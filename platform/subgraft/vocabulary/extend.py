@@ -43,7 +43,7 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
     """
     backend, specification = tokenizer.backend, specification_of(tokenizer)
     kind = specification["model"]["type"]
-    words = word_counts(backend, lines)
+    words = word_counts(backend, tokenizer.guard.checked(lines))
     cuts = cut_words(backend, words)
     known = frozenset(tokenizer.pieces)
     found = join_pieces(words, cuts, _join(tokenizer), known, added, min_count, on_the_way=kind == "BPE")

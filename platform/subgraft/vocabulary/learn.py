@@ -62,6 +62,7 @@ def learn(
 
     def learnt(text: Iterable[str], total: int) -> Learnt:
         ordinary = total - len(special.last)
+        text = text if like is None else like.guard.checked(text)  # of whose normalizer some kinds make use
         if kind == "wordpiece":
             return Learnt(wordpiece.learn(text, ordinary, character_coverage, special, like))
         if kind == "byte-level-bpe":

@@ -43,13 +43,14 @@ class Sampler:
 
     def __init__(self, tokenizer: Tokenizer, settings: SamplingSettings) -> None:
         specification = json.loads(tokenizer.backend.to_str())
-        self._backend = tokenizer.backend
+        self._backend, self._guard = tokenizer.backend, tokenizer.guard
         self._unknown = tokenizer.special["unk"]
         self._cut = _word_sampler(specification["model"], tokenizer, settings)
 
     def sample(self, text: str, generator: np.random.Generator) -> list[int]:
         """Ids of a text, without special tokens; neighbouring unknown characters are one unknown token."""
         draws = _uniform(generator)
+        (text,) = self._guard.checked([text])
         if self._backend.normalizer is not None:
             text = self._backend.normalizer.normalize_str(text)
         ids: list[int] = []

@@ -11,6 +11,7 @@ from tokenizers import models
 
 from subgraft.vocabulary.description import parts
 from subgraft.vocabulary.entry import CONTINUATION_MARK, Mark
+from subgraft.vocabulary.growth import Guard
 from subgraft.vocabulary.soundness import refusing
 
 Step = dict[str, Any]
@@ -23,7 +24,10 @@ class Segmenters:
     goes without the dummy prefix, for WordPiece greedily over the ## pieces, for byte-level without a space.
     """
 
-    def __init__(self, backend: tokenizers.Tokenizer, specification: Mapping[str, Any], mark: Mark) -> None:
+    def __init__(
+        self, backend: tokenizers.Tokenizer, specification: Mapping[str, Any], mark: Mark, guard: Guard
+    ) -> None:
+        self._guard = guard
         self._before_initial = ""
         self.initial = backend
         if mark is Mark.WORDPIECE:
@@ -42,7 +46,10 @@ class Segmenters:
         if word_initial and self._before_initial:
             surfaces = [self._before_initial + surface for surface in surfaces]
         with refusing("this vocabulary cannot cut a word"):
-            return [found.ids for found in segmenter.encode_batch_fast(surfaces, add_special_tokens=False)]
+            batches = self._guard.batches(surfaces)
+            return [
+                cut.ids for batch in batches for cut in segmenter.encode_batch_fast(batch, add_special_tokens=False)
+            ]
 
 
 def _variant(backend: tokenizers.Tokenizer, specification: Mapping[str, Any], change: Any) -> tokenizers.Tokenizer:

@@ -5,13 +5,17 @@ A panic of Rust's is no Exception, so it would pass by every handler; an abort n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from subgraft.errors import UserError
-from subgraft.limits import PIECES
+from subgraft.limits import ADDED_TOKENS, PIECE_LENGTH, PIECES
+from subgraft.vocabulary.growth import require_bounded
 
+# Of a word that WordPiece cuts, in characters: it tries every piece of it. Published vocabularies say 100 or 200.
+_LONGEST_WORD = 1000
 # The module of a panic's class, which no package exports.
 _RUST = "pyo3_runtime"
 
@@ -23,6 +27,8 @@ def require_sound(specification: Mapping[str, Any]) -> None:
         raise UserError("a vocabulary needs a model with a type")
     if not isinstance(added, list) or not all(_is_added(token) for token in added):
         raise UserError("added_tokens must be a list of tokens with id and content")
+    if len(added) > ADDED_TOKENS.value:
+        raise UserError(f"a vocabulary of {len(added):,} added tokens is not read", hint=ADDED_TOKENS.hint)
     vocabulary = model.get("vocab")
     if not isinstance(vocabulary, dict | list):
         raise UserError("a vocabulary needs its pieces in model.vocab")
@@ -39,6 +45,21 @@ def require_sound(specification: Mapping[str, Any]) -> None:
         raise UserError(f"a WordPiece vocabulary without a piece for what is unknown ({model.get('unk_token')!r:.40})")
     if model["type"] == "BPE":
         _check_merges(model)
+    _check_lengths(model, added)
+    require_bounded(specification)
+
+
+def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> None:
+    """No piece, and nothing that is put around every character of a word, may be long."""
+    marks = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")]
+    pieces = (entry if isinstance(entry, str) else entry[0] for entry in model["vocab"])
+    longest = max(map(len, chain(pieces, (token["content"] for token in added), filter(_is_text, marks))), default=0)
+    if longest > PIECE_LENGTH.value:
+        raise UserError(f"a piece of {longest:,} characters", hint=PIECE_LENGTH.hint)
+    word: Any = model.get("max_input_chars_per_word")
+    if model["type"] == "WordPiece" and _is_id(word) and word > _LONGEST_WORD:
+        what = f"max_input_chars_per_word is {word:,}"
+        raise UserError(what, hint=f"At most {_LONGEST_WORD:,} is allowed; published vocabularies say 100.")
 
 
 def require_few_pieces(count: int) -> None:
@@ -62,6 +83,10 @@ def refusing(what: str) -> Iterator[None]:
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _is_added(token: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from subgraft.jsonfiles import parse_object
 from subgraft.vocabulary.description import describe, language_codes, special_roles
 from subgraft.vocabulary.directory import Source, read_directory
 from subgraft.vocabulary.entry import Entry, Mark, parse_piece
+from subgraft.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.vocabulary.held_out import without
 from subgraft.vocabulary.segmenters import Segmenters
 from subgraft.vocabulary.soundness import refusing, require_sound
@@ -41,6 +42,7 @@ class Tokenizer:
     special         ids by role: "pad", "bos", "eos", "unk", "mask", "cls", "sep", those that there are
     languages       ids of language codes (en_XX and the like)
     backend         the tokenizers object underneath; do not change it
+    guard           what keeps texts from growing without bound on their way through the backend
     config          what tokenizer_config.json says
     special_ids     every id that is no ordinary subword: roles, languages, other added tokens
     byte_ids        ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; else empty
@@ -75,7 +77,10 @@ class Tokenizer:
         self.commonness = np.empty(len(self.pieces), dtype=np.int64)
         # A stable sort leaves equally common pieces in the order of their ids.
         self.commonness[np.argsort(self._costs, kind="stable")] = np.arange(len(self.pieces))
-        self._segmenters = Segmenters(self.backend, specification, self.mark)
+        with refusing("its regular expressions cannot be used"):
+            require_quick_patterns(specification, self.backend)
+        self.guard = Guard(specification, self.backend)
+        self._segmenters = Segmenters(self.backend, specification, self.mark, self.guard)
         # These must not come out of ordinary text, even where it spells them: "</s>" in a page on markup.
         self._unspeakable = self.special_ids - {self.special.get("unk", -1)}
 
@@ -90,9 +95,9 @@ class Tokenizer:
             with refusing("tokenizers does not take it"):
                 return cls(source)
         except UserError as error:
-            raise UserError(
-                f"this vocabulary cannot be used: {error.what}", where=str(directory), hint=error.hint
-            ) from error
+            file = directory / "tokenizer.json"
+            where = str(file if file.is_file() else directory)
+            raise UserError(f"this vocabulary cannot be used: {error.what}", where=where, hint=error.hint) from error
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and, where there is one, sentencepiece.model."""
@@ -157,8 +162,9 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without special tokens around it."""
-        with refusing(_CUT):
-            return self._ordinary(self.backend.encode(text, add_special_tokens=False).ids)
+        # One text alone leaves the threads of tokenizers unused, which a process that forks later must not have begun.
+        (found,) = self._cut([text], lambda batch, **how: [self.backend.encode(each, **how) for each in batch])
+        return self._ordinary(found.ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens."""
@@ -168,9 +174,16 @@ class Tokenizer:
         return self._by_tokenizers(texts)
 
     def _by_tokenizers(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self._ordinary(encoding.ids) for encoding in self._cut(texts, self.backend.encode_batch_fast)]
+
+    def _cut(self, texts: Sequence[str], encode: Callable[..., list[tokenizers.Encoding]]) -> list[tokenizers.Encoding]:
+        found: list[tokenizers.Encoding] = []
         with refusing(_CUT):
-            found = self.backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._ordinary(encoding.ids) for encoding in found]
+            for batch in self.guard.batches(texts):
+                cut = encode(batch, add_special_tokens=False)
+                self.guard.require_few_tokens(batch, cut)
+                found += cut
+        return found
 
     @cached_property
     def _by_sentencepiece(self) -> SentencePieceCuts | None:
@@ -186,9 +199,7 @@ class Tokenizer:
 
         NOWHERE for bare marks, which are no part of the text, and inside a special token that the text spells out.
         """
-        with refusing(_CUT):
-            found = self.backend.encode_batch(list(texts), add_special_tokens=False)
-        return [self._with_ends(encoding) for encoding in found]
+        return [self._with_ends(encoding) for encoding in self._cut(texts, self.backend.encode_batch)]
 
     def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
         ids: list[int] = []

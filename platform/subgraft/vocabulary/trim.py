@@ -32,7 +32,7 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     What was spelled with rarer ones is cut into those that are left. Raises UserError where there is no text.
     """
     specification = specification_of(tokenizer)
-    words = word_counts(tokenizer.backend, lines)
+    words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
     if not words:
         raise empty_corpus()
     kept = _Kept(tokenizer, specification)
