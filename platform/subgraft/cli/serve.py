@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import os
 import secrets
 import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from subgraft.cli.arguments import MODEL_HELP, language_pair, whole
 from subgraft.cli.output import Commands
@@ -17,14 +19,20 @@ from subgraft.errors import OperationalError, UserError
 from subgraft.printed import say
 from subgraft.tracking.given import local_model
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
 HOST = "127.0.0.1"
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="answer requests for translations on this machine, and show a page")
     serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or what `export --to ctranslate2` wrote")
     serve.add_argument("--beside", metavar="MODEL", help="another one, as with the old vocabulary, to compare with")
-    serve.add_argument("--port", type=whole(0, 65535), default=8111, help="of 127.0.0.1; 0: any (default 8111)")
+    serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0: any that is free (default 8111)")
+    host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
+    serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
     serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size (default 4)")
     serve.add_argument("--languages", type=language_pair, metavar="SOURCE-TARGET", help="of models with language codes")
     token = "where the token is written that requests need (default: printed alone)"
@@ -34,19 +42,20 @@ def add_to(commands: Commands) -> None:
 
 def serve_model(arguments: argparse.Namespace) -> None:
     """Until SIGTERM or SIGINT, by which it ends well."""
-    from subgraft.serving.application import application
+    from subgraft.serving.application import LOCAL_NAMES, application
     from subgraft.serving.writer import opened
 
-    names = dict.fromkeys([arguments.model, *filter(None, [arguments.beside])])
+    models = dict.fromkeys([arguments.model, *filter(None, [arguments.beside])])
     with contextlib.ExitStack() as stack, _interruptible():
-        listening = stack.enter_context(_listening(arguments.port))
+        listening = stack.enter_context(_listening(arguments.host, arguments.port))
         writers = {
-            name: stack.enter_context(opened(local_model(name), arguments.languages, arguments.beam)) for name in names
+            name: stack.enter_context(opened(local_model(name), arguments.languages, arguments.beam)) for name in models
         }
         token = secrets.token_urlsafe(32)
         if arguments.token_file is not None:
             stack.enter_context(_token_file(arguments.token_file, token))
-        _run(application(writers, token), listening, token, arguments.token_file)
+        names = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
+        _run(application(writers, token, names=names), listening, token, arguments.token_file)
 
 
 @contextlib.contextmanager
@@ -66,13 +75,15 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def _listening(host: Address, port: int) -> Iterator[socket.socket]:
     """The port, taken before a model is loaded. Raises OperationalError where somebody else has it."""
+    family = socket.AF_INET if host.version == 4 else socket.AF_INET6
     try:
-        listening = socket.create_server((HOST, port))
+        listening = socket.create_server((str(host), port), family=family)
     except OSError as error:
-        hint = "Give another --port, or 0 for any that is free."
-        raise OperationalError(f"cannot listen there: {error.strerror}", where=f"{HOST}:{port}", hint=hint) from error
+        hint = "Give an address of this machine as --host, and another --port, or 0 for any that is free."
+        where = f"{_in_url(host)}:{port}"
+        raise OperationalError(f"cannot listen there: {error.strerror}", where=where, hint=hint) from error
     with listening:
         yield listening
 
@@ -92,20 +103,26 @@ def _token_file(path: Path, token: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _run(app: object, listening: socket.socket, token: str, token_file: Path | None) -> None:
-    import uvicorn
+def _address(text: str) -> Address:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        what = f"expected an IP address such as 127.0.0.1, 0.0.0.0 or ::, found {text!r:.60}"
+        raise argparse.ArgumentTypeError(what) from None
 
-    address = f"http://{HOST}:{listening.getsockname()[1]}/"
+
+def _in_url(host: Address) -> str:
+    return str(host) if host.version == 4 else f"[{host}]"
+
+
+def _run(app: Starlette, listening: socket.socket, token: str, token_file: Path | None) -> None:
+    from subgraft.serving.server import server
+
+    host = ipaddress.ip_address(listening.getsockname()[0])
+    address = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
     say(f"serving on {address}" + ("" if token_file else f"#token={token}"))
     if token_file:
         say(f"the token is in {token_file}: open {address}#token=TOKEN")
-    config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=5,
-        timeout_keep_alive=10,
-        limit_concurrency=512,
-        h11_max_incomplete_event_size=16 * 1024,
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    if not host.is_loopback:
+        say("requests and the token cross the network in the clear: put a proxy that speaks TLS in front of it")
+    server(app, token).run(sockets=[listening])

@@ -8,9 +8,8 @@ name that it lets point here.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
@@ -18,16 +17,18 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from subgraft.serving.batching import Batcher, BusyError
+from subgraft.serving.server import has_token
 from subgraft.serving.writer import Writer
 
 # Of one request: bytes, texts, characters in each, seconds until it is answered.
 LARGEST_BODY, MOST_TEXTS, LONGEST_TEXT = 64 * 1024, 32, 2000
 PATIENCE = 60.0
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -45,8 +46,13 @@ class RefusedError(Exception):
         self.status = status
 
 
-def application(writers: Mapping[str, Writer], token: str, patience: float = PATIENCE) -> Starlette:
-    """The application. writers: by the name that the page and answers call them."""
+def application(
+    writers: Mapping[str, Writer], token: str, patience: float = PATIENCE, names: Sequence[str] = LOCAL_NAMES
+) -> Starlette:
+    """The application.
+
+    writers: by the name that the page and answers call them.  names: by which requests may call this server; "*": any.
+    """
     batchers = {name: Batcher(writer.write) for name, writer in writers.items()}
 
     async def page(request: Request) -> Response:
@@ -58,6 +64,8 @@ def application(writers: Mapping[str, Writer], token: str, patience: float = PAT
             _check_token(request, token)
             texts = _texts(await _body(request))
             answers = await asyncio.gather(*(batcher.ask(texts, patience) for batcher in batchers.values()))
+        except ClientDisconnect:
+            return Response(status_code=400, headers=_HEADERS)  # which nobody reads: the client has left
         except RefusedError as refused:
             return JSONResponse({"error": str(refused)}, refused.status, headers=_HEADERS)
         except BusyError:
@@ -77,14 +85,13 @@ def application(writers: Mapping[str, Writer], token: str, patience: float = PAT
 
     return Starlette(
         routes=[Route("/", page), Route("/translate", translate, methods=["POST"])],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
         lifespan=lifespan,
     )
 
 
 def _check_token(request: Request, token: str) -> None:
-    given = request.headers.get("authorization", "").removeprefix("Bearer ")
-    if not hmac.compare_digest(given.encode(), token.encode()):
+    if not has_token(request.headers.raw, token):
         raise RefusedError(401, "give the token: Authorization: Bearer TOKEN")
 
 
