@@ -35,7 +35,8 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     family = family_of(config)
     kind: Any = family.model_class()
     settings = _settings(kind, config, directory)
-    require_plausible(directory, count_parameters(settings.to_dict()).total)
+    described = settings.to_dict()
+    require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
     with weights_alone(directory, config) as weights:
         try:
             with _quietly():

@@ -70,7 +70,7 @@ def require_plausible(directory: Path, numbers: int) -> None:
     """Raises UserError where the weights hold so few of the configuration's `numbers` that most would be made up."""
     held = sum(map(_held, weight_files(directory)))
     if numbers > _LARGEST_SHARE_MISSING * held + _ALWAYS_ALLOWED:
-        what = f"config.json describes {numbers:,} parameters, the weights hold {held:,}"
+        what = f"config.json describes {numbers:,} parameters and positions, the weights hold {held:,}"
         raise UserError(f"the weights cannot be loaded: {what}", where=str(directory))
 
 

@@ -66,6 +66,10 @@ class Family(ABC):
         limit = config.get("max_position_embeddings")
         return None if limit is None else int(limit)
 
+    def computed_numbers(self, config: Config) -> int:
+        """How many numbers a loaded model holds that are neither parameters nor in its weights."""
+        return 0
+
     @abstractmethod
     def layers(self, config: Config, side: SideName) -> int:
         """How many layers the side has; 0 for a side that has none of its own."""

@@ -44,6 +44,10 @@ class M2M100(OneTable):
         total = self.layer_parameters(config) + 2 * counting.norm(width)
         return Parameters(total, total)
 
+    def computed_numbers(self, config: Config) -> int:
+        """Sinusoids of each stack."""
+        return 2 * int(config["max_position_embeddings"]) * self.width(config)
+
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:

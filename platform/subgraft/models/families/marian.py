@@ -12,7 +12,7 @@ from subgraft.models.families.parts import Config, Parameters, SequenceFormat, S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import nn
+    from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.base import SideName
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from subgraft.config.models import MarianSettings
     from subgraft.models.families.bart_like import Rebuilt
     from subgraft.vocabulary.tokenizer import Tokenizer
+
+
+# Which bounds the memory that a table takes beside itself.
+_POSITIONS_AT_ONCE = 4096
 
 
 class Marian(BartLike):
@@ -87,8 +91,11 @@ class Marian(BartLike):
             model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
 
     def model_class(self) -> type[PreTrainedModel]:
+        """Of transformers, whose table of sinusoids is made here: number by number it takes minutes for a long one."""
         from transformers import MarianMTModel
+        from transformers.models.marian import modeling_marian
 
+        modeling_marian.MarianSinusoidalPositionalEmbedding.create_weight = _sinusoids  # type: ignore[method-assign]
         return MarianMTModel
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
@@ -123,3 +130,18 @@ class Marian(BartLike):
 
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})
+
+
+def _sinusoids(table: nn.Embedding) -> Tensor:
+    """Sines of a position in a row's first half, cosines in its second: the same numbers as transformers', at once."""
+    import numpy as np
+    import torch
+
+    positions, width = table.weight.shape
+    periods = np.power(10000, 2 * (np.arange(width) // 2) / width)
+    made = torch.empty(positions, width, dtype=table.weight.dtype)
+    for start in range(0, positions, _POSITIONS_AT_ONCE):
+        angles = np.arange(start, min(positions, start + _POSITIONS_AT_ONCE))[:, None] / periods
+        halves = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], axis=1)
+        made[start : start + len(angles)] = torch.from_numpy(halves.astype(np.float32))
+    return made
