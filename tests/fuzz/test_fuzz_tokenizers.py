@@ -81,6 +81,53 @@ def test_changed_settings_of_a_tokenizer_are_used_or_refused(
         put_to_use(tmp_path / "vocabulary")
 
 
+def _replacing(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+_PATTERNS = st.sampled_from(["a", "", "é", "▁"]).map(lambda text: {"String": text}) | st.sampled_from(
+    ["", "a*", ".", "(a|aa)+$", "(?=(a+)+b)c", r"\s+", " {2,}", "(?<=a)", r"\b"]
+).map(lambda text: {"Regex": text})
+_CONTENTS = st.sampled_from(["", "a", "aa", "ﷺ", "a" * 100, "a" * 10_000])
+_REPLACING = st.builds(_replacing, _PATTERNS, _CONTENTS)
+_ISOLATED = st.builds(
+    lambda pattern: {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}, _PATTERNS
+)
+_MARKS = st.sampled_from("▁_a").map(lambda mark: {"type": "Metaspace", "replacement": mark, "prepend_scheme": "always"})
+_BYTES = st.just({"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": False})
+_UNICODE = st.sampled_from(["NFKC", "NFD", "Lowercase", "StripAccents"]).map(lambda kind: {"type": kind})
+_PREPENDING = _CONTENTS.filter(bool).map(lambda content: {"type": "Prepend", "prepend": content})
+_JOINING = st.sampled_from(
+    [
+        {"type": "BPEDecoder", "suffix": ""},
+        {"type": "CTC", "pad_token": "", "word_delimiter_token": "", "cleanup": False},
+        {"type": "WordPiece", "prefix": "", "cleanup": True},
+        {"type": "Fuse"},
+    ]
+)
+GROWING = {
+    ("normalizer", "normalizers"): _REPLACING | _UNICODE | _PREPENDING | st.just({"type": "ByteLevel"}),
+    ("pre_tokenizer", "pretokenizers"): _ISOLATED | _MARKS | _BYTES,
+    ("decoder", "decoders"): _REPLACING | _JOINING,
+}
+
+
+@fuzzed(500, kind=st.sampled_from(KINDS), component=st.sampled_from(sorted(GROWING)), data=st.data())
+def test_steps_that_make_text_grow_are_used_or_refused(
+    kind: str, component: tuple[str, str], data: st.DataObject, vocabularies: dict[str, Path], tmp_path: Path
+) -> None:
+    """Few kinds of steps, each many times, alone or in turns."""
+    steps = data.draw(st.lists(GROWING[component], min_size=1, max_size=4)) * data.draw(st.integers(1, 12))
+    name, sequence = component
+    sound = json.loads((vocabularies[kind] / "tokenizer.json").read_text())
+    shutil.rmtree(tmp_path / "vocabulary", ignore_errors=True)
+    (tmp_path / "vocabulary").mkdir()
+    grown = {**sound, name: {"type": "Sequence", sequence: [*steps, *filter(None, [sound[name]])]}}
+    written(tmp_path / "vocabulary" / "tokenizer.json", json.dumps(grown))
+    with answers():
+        put_to_use(tmp_path / "vocabulary")
+
+
 @fuzzed(300, place=st.integers(0, 3000), junk=st.binary(max_size=20))
 def test_a_damaged_sentencepiece_model_is_used_or_refused(
     place: int, junk: bytes, vocabularies: dict[str, Path], tmp_path: Path

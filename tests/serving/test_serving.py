@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 from collections.abc import Iterator
@@ -153,23 +154,38 @@ def _languages() -> Any:
     return Languages(source="en", target="de")
 
 
-def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["127.0.0.1:8111", "localhost", "[::1]:8111"])
+def test_this_machines_own_names_are_taken(name: str) -> None:
+    with _client(_writer()) as client:
+        assert client.get("/", headers={"Host": name}).status_code == 200
+
+
+def test_what_cannot_be_served_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gpt2_bundle().save(tmp_path / "gpt2")
     mbart_bundle().save(tmp_path / "mbart")
     with pytest.raises(UserError, match="no encoder"), opened(str(tmp_path / "gpt2"), None, 1):
         pass
     with pytest.raises(UserError, match="--languages"), opened(str(tmp_path / "mbart"), None, 1):
         pass
+    assert main(["serve", str(tmp_path / "gpt2"), "--host", "everywhere"]) == 2
+    assert "expected an IP address" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path / "gpt2"), "--host", "192.0.2.1", "--port", "0"]) == 1
+    assert "192.0.2.1:0: cannot listen there" in capsys.readouterr().err
     token = tmp_path / "token"
     token.touch()
     separate_bundle().save(tmp_path / "marian")
     assert main(["serve", str(tmp_path / "marian"), "--port", "0", "--token-file", str(token)]) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_served_model_answers_many_at_once_and_ends_when_told(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "0.0.0.0")])
+def test_a_served_model_answers_many_at_once_and_ends_when_told(
+    number: signal.Signals, host: str, tmp_path: Path
+) -> None:
     separate_bundle().save(tmp_path / "model")
-    with served(tmp_path / "model", tmp_path, "--beam", "1", until=number) as model:
+    with served(tmp_path / "model", tmp_path, "--beam", "1", "--host", host, until=number) as model:
+        connection = http.client.HTTPConnection("127.0.0.1", model.port, timeout=60)
+        connection.request("GET", "/", headers={"Host": "models.example"})
+        assert connection.getresponse().status == (400 if host == "127.0.0.1" else 200)
         assert model.token_file.stat().st_mode & 0o777 == 0o600
         with ThreadPoolExecutor(16) as pool:
             answers = list(pool.map(model.ask, ["thank"] * 16))

@@ -41,7 +41,7 @@ def served(model: Path, place: Path, *arguments: str, until: signal.Signals = si
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+            found = re.search(r"http://[\d.]+:(\d+)/", process.stdout.readline())
             assert found is not None
             yield ServedModel(int(found[1]), token_file)
         finally:
