@@ -68,7 +68,7 @@ HEAVY = {
     "optuna": {"search/"},
     "mlflow": {"tracking/server.py", "tracking/page.py", "tracking/database.py"},
     "deepspeed": {"training/deepspeed_engine.py"},
-    "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/ctranslate2_search.py", "exporting/"},
+    "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/", "exporting/"},
     "peft": {"training/adapters.py"},
     "sklearn": {"allocation/", "metrics/adherence.py"},
     "gensim": {"initialisers/static_training.py"},

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from finished import (
     Build,
@@ -28,7 +29,7 @@ from subgraft.cli.exports import QUANTIZATIONS as OFFERED
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
-from subgraft.exporting.ctranslate2 import QUANTIZATIONS, TOLERANCE, export_ctranslate2
+from subgraft.exporting.ctranslate2 import NOTEWORTHY, QUANTIZATIONS, TOLERANCE, export_ctranslate2
 from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, names
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.metrics.scores import corpus_scores
@@ -94,9 +95,22 @@ def test_quantised_models_are_smaller_and_close(quantization: str, tmp_path: Pat
     whole = _exported(separate_bundle(), tmp_path)
     (tmp_path / "small").mkdir()
     check = export_ctranslate2(tmp_path / "model", tmp_path / "small", quantization)
-    assert 0 < check.mean < 0.1
+    assert 0 < check.mean < NOTEWORTHY
     sizes = [(folder / "model.bin").stat().st_size for folder in (whole.directory, tmp_path / "small")]
     assert sizes[1] < 0.8 * sizes[0]
+
+
+def test_an_export_that_is_far_from_the_model_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = separate_bundle()
+    with torch.no_grad():
+        bundle.model.get_output_embeddings().weight *= 8  # and with it the effect of all rounding before
+    bundle.save(tmp_path / "model")
+    for quantization, warned in (("int8", True), ("float32", False)):
+        out = str(tmp_path / quantization)
+        command = ["export", str(tmp_path / "model"), "--to", "ctranslate2", "--quantization", quantization]
+        assert main([*command, "--out", out]) == 0
+        said = capsys.readouterr().out
+        assert "log-probabilities differ" in said and ("[warning]" in said) == warned
 
 
 def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:

@@ -33,13 +33,18 @@ def export_model(arguments: argparse.Namespace) -> None:
 
 
 def _to_ctranslate2(arguments: argparse.Namespace) -> None:
-    from subgraft.exporting.ctranslate2 import export_ctranslate2
+    from subgraft.exporting.ctranslate2 import NOTEWORTHY, export_ctranslate2
 
     quantization = arguments.quantization or "float32"
     with new_directory(arguments.out) as out:
         check = export_ctranslate2(local_model(arguments.model), out, quantization, arguments.languages)
     say(f"written to {arguments.out}, in {quantization}; `subgraft generate --model {arguments.out}` uses it")
     say(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
+    if check.mean > NOTEWORTHY:
+        say(
+            f"[warning]  more than {NOTEWORTHY} on average: outputs may be worse. Compare scores of both by "
+            f"`subgraft evaluate --model`, or export with --quantization float16 or float32"
+        )
 
 
 def _to_transformers(arguments: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
 from subgraft.inference.ctranslate2_search import engine
+from subgraft.inference.int8_products import choose_library
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
 from subgraft.models.hub import require_model
@@ -27,6 +28,8 @@ from subgraft.models.tokenizers import load_tokenizers, save_tokenizers
 from subgraft.models.told_languages import told_languages
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+# A mean deviation above which outputs may be worse, in nats: probabilities are off by a tenth.
+NOTEWORTHY = 0.1
 # What rounding of 32 bits may make of a token's log-probability; and what coarser numbers may, on average.
 TOLERANCE, COARSE_TOLERANCE = 0.01, 1.0
 # Of the check: sequences, and tokens in each.
@@ -49,6 +52,8 @@ def export_ctranslate2(
     neither says, where CTranslate2 is not installed or has no such models, and where the exported model does not
     compute what the model does.
     """
+    if quantization.startswith("int8"):
+        choose_library()
     require_ctranslate2()
     directory = require_model(model)
     tokenizers = load_tokenizers(directory)

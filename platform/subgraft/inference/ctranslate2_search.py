@@ -6,6 +6,7 @@ CTranslate2 does not know: it may search beyond it, and what is beyond is cut.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,9 +17,15 @@ from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
 from subgraft.inference.continue_text import added_text, prompt_bodies
 from subgraft.inference.ctranslate2_directory import ExportedModel
+from subgraft.inference.int8_products import choose_library, exact_products
 from subgraft.inference.length_limit import allowed, output_limit, piece_bytes
+from subgraft.printed import say
 
 Progress = Callable[[int, int, str], None]
+_INEXACT = (
+    "{}: on this processor CTranslate2's products of int8 are wrong, so this model is computed in float32: the same "
+    "outputs, more slowly. Set CT2_USE_MKL=1 before the process starts for those of MKL."
+)
 # A search whose limit in bytes is told afterwards is broken off where tokens have so many on average.
 _BYTES_PER_TOKEN = 2
 
@@ -218,8 +225,12 @@ class ExportedContinuer:
 def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
     """CTranslate2's translator or generator of the model, on the GPU where there is one.
 
-    Raises UserError where CTranslate2 is not installed or does not take the directory.
+    Models in int8 are computed in float32 on a processor where products of int8 are wrong. Raises UserError where
+    CTranslate2 is not installed or does not take the directory.
     """
+    of_int8 = exported.settings.quantization.startswith("int8")
+    if of_int8:
+        choose_library()
     try:
         import ctranslate2
     except ImportError as error:
@@ -227,6 +238,9 @@ def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
         raise UserError("CTranslate2 is not installed", where=str(exported.directory), hint=hint) from error
     kind = ctranslate2.Translator if "encoder" in exported.sides else ctranslate2.Generator
     threads = torch.get_num_threads()
+    if of_int8 and compute_type == "default" and not ctranslate2.get_cuda_device_count() and not exact_products():
+        compute_type = "float32"
+        say(_INEXACT.format(exported.directory), to=sys.stderr)
     try:
         return kind(str(exported.directory), device="auto", compute_type=compute_type, intra_threads=threads)
     except (RuntimeError, ValueError) as error:
