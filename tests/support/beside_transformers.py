@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from published import Checkpoint, english, german
@@ -81,7 +82,8 @@ def differing(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> 
 def equal_outputs(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> tuple[int, int]:
     """How many greedy outputs are transformers' own, token by token, and how many of them are different texts' own.
 
-    Ours may end first, at our limit by the length of the source; theirs are compared as far.
+    Ours may end first, at our limit by the length of the source; theirs are compared as far. Where the first tokens that
+    differ are tied in the model's precision, which one is written depends on the processor: compared as far, too.
     """
     bundle = Bundle.load(directory)
     if "encoder" not in bundle.tokenizers:
@@ -98,10 +100,26 @@ def equal_outputs(directory: Path, checkpoint: Checkpoint, texts: Sequence[str])
         given = tokenizer(checkpoint.prompt + text, return_tensors="pt")
         given.pop("token_type_ids", None)
         limit = {"max_length": begins + len(output) + 1, "num_beams": 1, "early_stopping": False, **forced}
-        written = model.generate(**given, **limit, forced_eos_token_id=None)[0].tolist()
+        asked = {"return_dict_in_generate": True, "output_scores": True, "forced_eos_token_id": None}
+        found = model.generate(**given, **limit, **asked)
+        written = found.sequences[0].tolist()
         body, last = tuple(written[begins : begins + len(output)]), written[begins + len(output) :]
-        equal += output == body and (bool(output) or last[:1] in ends)
+        scores = found.scores[begins - 1 :]  # the start is not scored
+        equal += (output == body and (bool(output) or last[:1] in ends)) or _tied(output, body, scores, model.dtype)
     return equal, len(set(ours))
+
+
+def _tied(output: Sequence[int], body: Sequence[int], scores: Sequence[Tensor], dtype: torch.dtype) -> bool:
+    """Whether the first tokens that differ have scores that the precision does not tell apart.
+
+    Two computations of two scores: rounding the results alone moves each of the four by up to half of what is between
+    two neighbouring numbers of the type, together by two of these distances.
+    """
+    differing = [step for step, (one, other) in enumerate(zip(output, body, strict=False)) if one != other]
+    if not differing:
+        return False
+    of_ours, of_theirs = (float(scores[differing[0]][0, tokens[differing[0]]]) for tokens in (output, body))
+    return abs(of_ours - of_theirs) <= 2 * torch.finfo(dtype).eps * abs(of_theirs)
 
 
 def _forced(directory: Path, bundle: Bundle, checkpoint: Checkpoint) -> dict[str, Any]:
