@@ -62,7 +62,7 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
 def test_presets_fill_in_what_is_not_given(repository: Path) -> None:
     training = experiment(repository, "token_distillation_training.max_steps=7").token_distillation_training
     assert training is not None
-    assert (training.max_steps, training.precision) == (7, "bf16")
+    assert (training.max_steps, training.precision) == (7, "auto")
 
 
 def test_a_layer_beyond_the_model_is_refused(repository: Path) -> None:

@@ -82,7 +82,7 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
 def test_presets_fill_in_what_is_not_given(repository: Path) -> None:
     training = experiment(repository, "likelihood_matching_training.max_steps=7").likelihood_matching_training
     assert training is not None
-    assert (training.max_steps, training.precision) == (7, "bf16")
+    assert (training.max_steps, training.precision) == (7, "auto")
 
 
 def test_a_plan_estimates_it(repository: Path, tmp_path: Path) -> None:

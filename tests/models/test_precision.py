@@ -37,16 +37,36 @@ def test_it_chooses_by_what_it_tells(shape: LayerShape) -> None:
     assert found.device == device_name(CPU) and f"threads: {torch.get_num_threads()}" in found.device
 
 
-def test_every_pass_has_another_shape_as_every_batch_of_a_training_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes, pass_ = list[tuple[int, ...]](), precision._pass
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Shapes of all passes that are made."""
+    made, pass_ = list[tuple[int, ...]](), precision._pass
 
-    def looked_at(layer: precision._Layer, states: torch.Tensor, name: NamedPrecision) -> float:
-        passes.append(tuple(states.shape))
+    def recorded(layer: precision._Layer, states: torch.Tensor, name: NamedPrecision) -> float:
+        made.append(tuple(states.shape))
         return pass_(layer, states, name)
 
-    monkeypatch.setattr(precision, "_pass", looked_at)
+    monkeypatch.setattr(precision, "_pass", recorded)
+    return made
+
+
+def test_a_batch_is_not_tried_in_bf16_where_one_sentence_takes_long(
+    passes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "HOPELESS", 0.0)
+    monkeypatch.setattr(precision, "SECONDS", 1e-9)
+    found = faster_precision(LayerShape(16, 32, 64), CPU)
+    assert len(passes) == 8 and all(sentences == 1 for sentences, _, _ in passes)
+    assert all(0 < seconds < 60 for seconds in found.seconds.values())
+
+
+def test_every_pass_has_another_shape_as_every_batch_of_a_training_has(
+    passes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "HOPELESS", float("inf"))
     monkeypatch.setattr(precision, "SECONDS", 1.0)
     faster_precision(LayerShape(16, 32, 64), CPU)
+    del passes[:6]  # of one sentence
     of_fp32, of_bf16 = passes[::2], passes[1::2]
     assert of_fp32 == of_bf16 and len(of_fp32) > 4
     assert all(one != other for one, other in pairwise(of_fp32))

@@ -45,6 +45,17 @@ def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "SECONDS", 0.05)
 
 
+class Listening(Watched):
+    """Keeps what it is warned of."""
+
+    def __init__(self, work: Path) -> None:
+        super().__init__(work, None)
+        self.warnings: list[str] = []
+
+    def warn(self, line: str) -> None:
+        self.warnings.append(line)
+
+
 def recipe(asked: Precision) -> FinetuneRecipe:
     training = FinetuneSettings(
         max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=1, precision=asked,
@@ -75,7 +86,7 @@ def test_auto_trains_what_the_name_trains_and_the_record_says_why(inputs: dict[s
     assert isinstance(told, dict) and told["chosen"] in ("fp32", "bf16")
     assert set(told["seconds"]) == {"fp32", "bf16"} and "threads" in told["measured_on"]
     for name in ("fp32", "bf16"):
-        record = finetune(inputs, tmp_path / name, name, Watched(tmp_path / f"work-{name}", None))
+        record = finetune(inputs, tmp_path / name, name, Listening(tmp_path / f"work-{name}"))
         assert "precision" not in record
         assert same_weights(tmp_path / "auto", tmp_path / name) == (name == told["chosen"])
 
@@ -112,7 +123,7 @@ def test_a_training_goes_on_in_the_precision_it_began_in(
     carried_on = Watched(tmp_path / "work", None)
     finetune(inputs, tmp_path / "carried-on", "auto", carried_on)
     assert carried_on.steps == [2, 3, 4]
-    finetune(inputs, tmp_path / "named", begun, Watched(tmp_path / "uninterrupted", None))
+    finetune(inputs, tmp_path / "named", begun, Listening(tmp_path / "uninterrupted"))
     assert same_weights(tmp_path / "carried-on", tmp_path / "named")
 
 
@@ -134,6 +145,20 @@ def _decide(rank: int, place: Path) -> None:
     found = with_named_precision(recipe("auto"), upstream("marian").model, context)
     (place / f"decided-{rank}").write_text(found.training.precision)
     dist.destroy_process_group()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="GPUs are fast in bf16")
+@pytest.mark.parametrize("faster", ["fp32", "bf16"])
+def test_a_named_bf16_stays_and_is_warned_of_once_where_it_is_slow(tmp_path: Path, faster: NamedPrecision) -> None:
+    model, first = upstream("marian").model, Listening(tmp_path / "first")
+    with_named_precision(recipe("auto"), model, first)
+    (measured,) = first.measured.iterdir()
+    keep(measured, faster)
+    for _ in range(2):
+        assert with_named_precision(recipe("bf16"), model, first).training.precision == "bf16"
+    expected = ["2.0 times as long as fp32"] if faster == "fp32" else []
+    assert len(first.warnings) == len(expected)
+    assert all(part in line for part, line in zip(expected, first.warnings, strict=True))
 
 
 def test_a_named_precision_measures_nothing(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def _timed_update(
     import torch
 
     from subgraft.models.bundle import Bundle
-    from subgraft.models.precision import LayerShape, autocast, faster_precision
+    from subgraft.models.precision import LayerShape, autocast, faster_precision, fuses_attention
     from subgraft.models.products import faster_products
 
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
@@ -64,6 +64,8 @@ def _timed_update(
         seconds, precision = 0.0, settings.precision
         if precision == "auto":
             precision = faster_precision(LayerShape.of(network), device).precision
+        if not fuses_attention(device, precision):
+            network.set_attn_implementation("eager")
         for _ in range(2):
             begun = time.perf_counter()
             with faster_products(device, precision, LENGTH):

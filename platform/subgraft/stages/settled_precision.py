@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from subgraft import jsontext
 from subgraft.config.training import NamedPrecision
 from subgraft.files import make_private
-from subgraft.models.precision import LayerShape, MeasuredPrecision, device_name, faster_precision
+from subgraft.models.precision import WORTHWHILE, LayerShape, MeasuredPrecision, device_name, faster_precision
 from subgraft.objectives.workers import rank_and_world
 from subgraft.recipes.trained import TrainedRecipe
 from subgraft.stages.context import Context, Json
@@ -30,7 +30,9 @@ _NAMES: tuple[NamedPrecision, ...] = ("fp32", "bf16")
 
 def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) -> R:
     """The recipe as it is carried out: `auto` is replaced by what this step began with, or what its machine is faster
-    in. Rank 0 decides. Nothing that has a fingerprint changes."""
+    in. Rank 0 decides. Nothing that has a fingerprint changes. bf16 stays, with a warning where it is slow."""
+    if recipe.training.precision == "bf16":
+        _warn_where_slow(model, context)
     if recipe.training.precision != "auto":
         return recipe
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -51,6 +53,32 @@ def told_precision(context: Context) -> Mapping[str, Json] | None:
         return None
     seconds: dict[str, Json] = {name: float(f"{value:.3g}") for name, value in found.seconds.items()}
     return {"chosen": found.precision, "seconds": seconds, "measured_on": found.device}
+
+
+def _warn_where_slow(model: PreTrainedModel, context: Context) -> None:
+    """Once in a home for each shape of a model: how much longer bf16 takes than fp32 on this processor."""
+    if torch.cuda.is_available() or rank_and_world()[0]:
+        return
+    device = torch.device("cpu")
+    found = _measured(LayerShape.of(model), device, context)
+    factor = found.seconds["bf16"] / found.seconds["fp32"]
+    if factor > 1 / WORTHWHILE and _is_first(found, context):
+        context.warn(
+            f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({found.device}); "
+            "with precision: auto the faster one is taken"
+        )
+
+
+def _is_first(found: MeasuredPrecision, context: Context) -> bool:
+    """Whether nothing was said yet of this measurement."""
+    if context.measured is None:
+        return True
+    key = hashlib.sha256(json.dumps(asdict(found), sort_keys=True).encode()).hexdigest()[:16]
+    try:
+        (context.measured / f"slow-{key}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _settled(model: PreTrainedModel, device: torch.device, context: Context) -> MeasuredPrecision:

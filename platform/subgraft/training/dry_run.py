@@ -78,7 +78,7 @@ def what_helps(
     if device.type == "cuda" and runtime.offload != "parameters":
         found.append("runtime.zero_stage=3 runtime.offload=parameters")
     found.append(f"runtime.workers={2 * runtime.workers} runtime.zero_stage={max(stage, 2)}, with a device for each")
-    if settings.precision == "fp32":
+    if settings.precision == "fp32" and device.type == "cuda":  # many processors are slow in bf16
         found.append(f"{group}.precision=bf16 (which changes the result a little)")
     return found
 
