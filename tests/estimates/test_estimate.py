@@ -95,6 +95,27 @@ def test_updates_and_hours_once_something_like_it_was_made(
     assert pretrained is not None and again.workload.updates == pretrained.summary["steps"]
 
 
+def test_a_pace_is_of_the_precision_that_auto_comes_to(
+    before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
+) -> None:
+    place, _, store, _ = before_and_after
+
+    def known(precision: str) -> str | None:
+        pace = _estimated(place, None, "seeds=[7]", f"finetune.precision={precision}")["finetune mean seed 7"].pace
+        return None if pace is None else pace.known
+
+    assert (known("fp32"), known("bf16"), known("auto")) == ("measured on 1 like it", None, None)
+    auto = Pipeline(load(place / "config.yaml", Experiment, ["finetune.precision=auto"]), place).systems[0].finetune
+    perform(Job(auto, place / "home", Runtime(), 1, 0, False, Provenance.here()))
+    record = store.find(auto)
+    assert record is not None
+    chosen, counts = record.summary["precision"]["chosen"], {"fp32": 1, "bf16": 0}
+    counts[chosen] += 1
+    for precision, count in counts.items():
+        assert known(precision) == (f"measured on {count} like it" if count else None)
+    assert known("auto") == f"measured on {counts[chosen]} like it, in {chosen}"
+
+
 def test_updates_on_some_of_the_pairs_are_foreseen(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:

@@ -69,7 +69,7 @@ def test_slices_of_a_large_vocabulary_give_what_whole_logits_give(tokens: int) -
     """Held against double precision.
 
     n products rounded and summed are off by √n roundings of the sum of their magnitudes (Higham and Mary, 2019, A new
-    approach to probabilistic rounding error analysis), and a probability by as many roundings as its logarithm is large.
+    approach to probabilistic rounding error analysis), and a probability by as many roundings as its logarithm.
     """
     torch.manual_seed(0)
     hidden = torch.randn(tokens, 8, requires_grad=True)

@@ -82,8 +82,9 @@ def differing(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> 
 def equal_outputs(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> tuple[int, int]:
     """How many greedy outputs are transformers' own, token by token, and how many of them are different texts' own.
 
-    Ours may end first, at our limit by the length of the source; theirs are compared as far. Where the first tokens that
-    differ are tied in the model's precision, which one is written depends on the processor: compared as far, too.
+    Ours may end first, at our limit by the length of the source; theirs are compared as far. Where the first tokens
+    that differ are tied in the model's precision, which one is written depends on the processor: an output is compared
+    as far as that.
     """
     bundle = Bundle.load(directory)
     if "encoder" not in bundle.tokenizers:

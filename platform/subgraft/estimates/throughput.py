@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subgraft.config.runtime import Runtime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from subgraft.store.step import Step
 
 # What a step's time depends on, of the settings of its training.
-SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length", "precision")
+SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length")
 # A model of another vocabulary is still alike, one of another size is not.
 ALIKE = 0.25
 
@@ -36,16 +36,45 @@ def pace(
     begun = _of_events(store, step)
     if begun is not None:
         return Pace(begun, "measured before it was stopped")
-    seconds = [
-        second for record in store.records(step.stage.name) for second in _alike(record, step, runtime, parameters)
-    ]
+    records = list(store.records(step.stage.name))
+    precision = _expected_precision(step, records)
+    alike = [record for record in records if precision is not None and _computed_in(record) == precision]
+    seconds = [second for record in alike for second in _alike(record, step, runtime, parameters)]
     if seconds:
-        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it")
+        found = f", in {precision}" if step.recipe.training.precision == "auto" else ""
+        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{found}")
     if runtime.device_flops is None or tokens is None:
         return None
     # Forward 2, backward 4 operations for each parameter and token (Kaplan et al. 2020, section 2.1). Here a parameter
     # is met by the tokens of one side. With a frozen model a generator needs two passes forward and one back: as many.
     return Pace(6 * parameters.total * tokens / (runtime.device_flops * runtime.workers), "runtime.device_flops")
+
+
+def _expected_precision(step: Step[TrainedRecipe], records: Sequence[Record]) -> str | None:
+    """What the step will compute in: for `auto`, what that came to last; None where it never was tried."""
+    asked = step.recipe.training.precision
+    if asked != "auto":
+        return asked
+    last = max((record for record in records if _asked(record) == "auto"), key=lambda one: one.finished, default=None)
+    return None if last is None else _computed_in(last)
+
+
+def _asked(record: Record) -> str | None:
+    asked: str | None = record.recipe.get("training", {}).get("precision")
+    return asked
+
+
+def _computed_in(record: Record) -> str | None:
+    """The precision of a finished step; None for an `auto` of which the record does not say what it came to."""
+    asked = _asked(record)
+    return next(_chosen(record.summary), None) if asked == "auto" else asked
+
+
+def _chosen(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What `auto` came to, in every training that a summary tells of."""
+    for name, inner in summary.items():
+        if isinstance(inner, Mapping):
+            yield from (inner["chosen"],) if name == "precision" else _chosen(inner)
 
 
 def _of_events(store: Store, step: Step) -> float | None:

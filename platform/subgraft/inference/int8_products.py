@@ -2,9 +2,9 @@
 """Whether CTranslate2 multiplies int8 right on this processor, measured by a product whose result is known.
 
 On processors that are not Intel's CTranslate2 multiplies by oneDNN. Without VNNI instructions oneDNN adds two products
-of 8 bits in 16 bits and cuts off what exceeds them (its page "Nuances of int8 Computations"), and CTranslate2 uses all 8
-bits: log-probabilities are off by half a nat and more, without a word. MKL, which CTranslate2 has too, adds in 32 bits.
-CTranslate2 reads CT2_USE_MKL once, when it is imported: so the libraries are tried in processes of their own.
+of 8 bits in 16 bits and cuts off what exceeds them (its page "Nuances of int8 Computations"). CTranslate2 uses all 8
+bits, so log-probabilities are off by half a nat and more. MKL, which CTranslate2 has too, was exact wherever it was
+tried. CTranslate2 reads CT2_USE_MKL once, when it is imported: so each library is tried in a process of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def _exact_elsewhere(environment: Mapping[str, str]) -> bool:
     return ended.returncode == 0
 
 
-def _specification() -> object:
+def _specification() -> Any:
     """A decoder that does nothing to its embeddings, of 1 and -1, and whose output rows are all equal to them."""
     from ctranslate2.specs import TransformerDecoderModelSpec
 

@@ -20,8 +20,8 @@ from subgraft.models.products import faster_products
 
 # bf16 is taken where it needs at most this part of the time of fp32: for less, nobody wants other roundings.
 WORTHWHILE = 0.9
-# Where one sentence takes so many times as long in bf16, a whole batch is not tried: it could take minutes. On processors
-# without instructions for bf16 products forward take 5 to 10 times as long, those for gradients up to 70 times.
+# Where one sentence takes so many times as long in bf16, a whole batch is not tried: it could take minutes. Without
+# instructions for bf16 the product for the gradient of states takes up to 67 times as long (docs/performance.md).
 HOPELESS = 3.0
 SECONDS = 1.0
 # Of a pass: enough to keep the device busy, little enough for a second.
@@ -85,7 +85,10 @@ class MeasuredPrecision:
 
 
 def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecision:
-    """Time a layer of this shape, forward and back, in both precisions for about a second; no random number is used up."""
+    """Time a layer of this shape, forward and back, in both precisions for about a second.
+
+    No random number is used up.
+    """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
         layer = _Layer(shape).to(device)
