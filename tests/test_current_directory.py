@@ -8,13 +8,14 @@ import pytest
 
 from canaries import Canaries
 from small_experiments import tiny, written
+from small_searches import CONFIG as SEARCH
 from torch_form import published
 from toys import english, german
 
 ALLOCATION = """\
 name: tiny
 texts: [{texts: {en: {files: {train: [train.en]}}, de: {files: {train: [train.de]}}}}]
-totals: [150]
+totals: [400]
 curves: {sizes: [60, 90]}
 baselines: {joint: false}
 """
