@@ -77,5 +77,5 @@ CONVERSION_SECONDS = Limit(
     "SUBGRAFT_CONVERT_MAX_SECONDS", 30, "seconds of processor time for each gigabyte of weights, and for a part of one"
 )
 CONVERSION_MEMORY = Limit(
-    "SUBGRAFT_CONVERT_MAX_MEMORY", 1 << 30, "bytes of memory beyond four times the largest file of weights"
+    "SUBGRAFT_CONVERT_MAX_MEMORY", 512 << 20, "bytes of memory beyond four times the largest file of weights"
 )

@@ -23,8 +23,8 @@ from subgraft.models.load import load_model, save_without_tokenizers
 from subgraft.models.torch_files import conversion_seconds, torch_files
 from subgraft.models.weights import TORCH_INDEX, TORCH_WEIGHTS
 
-# How often the seconds of processor time may pass by the clock, on a busy machine or a slow disk.
-PATIENCE = 10
+# What the limited processor time may take by the clock, on a busy machine or a slow disk: torch alone takes seconds.
+START_SECONDS, PATIENCE = 60, 10
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _rewrite(directory: Path, out: Path) -> None:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             text=True,
             check=False,
-            timeout=seconds * PATIENCE,
+            timeout=START_SECONDS + PATIENCE * seconds,
         )
     except subprocess.TimeoutExpired:
         raise _too_long(directory, OperationalError) from None

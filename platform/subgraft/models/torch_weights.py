@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     Raises UserError where it is damaged, or holds anything else, or where its tensors are larger than the file.
     """
     size = path.stat().st_size
-    _require_unpacked(path, size)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of PyTorch, of pickle, of whatever the file pretends to be
@@ -72,22 +70,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         _require_plain(name[:100], value, path)
     _require_no_growth(found, path, size)
     return dict(found)
-
-
-def _require_unpacked(path: Path, size: int) -> None:
-    """Raises UserError for a zip file whose parts are larger than it: PyTorch compresses none."""
-    if not zipfile.is_zipfile(path):
-        return
-    try:
-        with zipfile.ZipFile(path) as parts:
-            unpacked = sum(part.file_size for part in parts.infolist())
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise UserError(
-            "cannot be read as tensors alone: not a sound zip file", where=str(path), hint=_DAMAGED
-        ) from error
-    if unpacked > size:
-        what = f"its parts are compressed, {unpacked:,} bytes in a file of {size:,}"
-        raise UserError(what, where=str(path), hint="Unpack them: PyTorch writes weights uncompressed.")
 
 
 def _refused(path: Path, error: Exception) -> UserError:
@@ -122,8 +104,9 @@ def _require_no_growth(tensors: Mapping[str, Tensor], path: Path, size: int) -> 
     storages: dict[int, Any] = {one.untyped_storage().data_ptr(): one.untyped_storage() for one in tensors.values()}
     there, written = sum(one.nbytes() for one in storages.values()), sum(map(_bytes, tensors.values()))
     if there > size or written > MOST_NAMES * size:
-        what = f"tensors of {written:,} bytes in a file of {size:,}"
-        raise UserError(what, where=str(path), hint=f"The same numbers may have {MOST_NAMES} names at most.")
+        what = f"its tensors have {max(there, written):,} bytes, and the file {size:,}"
+        hint = f"Save the model once uncompressed; the same numbers may have {MOST_NAMES} names at most."
+        raise UserError(what, where=str(path), hint=hint)
 
 
 def _bytes(tensor: Tensor) -> int:
