@@ -151,6 +151,12 @@ def test_nothing_is_unpickled_and_no_archive_unpacked(repository: Path) -> None:
         assert "yaml.load(" not in text
 
 
+def test_python_is_started_without_the_current_directory_on_its_path(repository: Path) -> None:
+    for path, _ in _modules(repository):
+        text = path.read_text(encoding="utf-8")
+        assert text.count("sys.executable") == text.count('sys.executable, "-P"'), path
+
+
 # Who may tell families of models apart.
 KNOW_FAMILIES = ("models/families/", "config/models.py")
 ABOUT_FAMILIES = {"model_type", "family"}

@@ -37,18 +37,24 @@ class Canaries:
     @classmethod
     def planted(cls, place: Path) -> Canaries:
         """A module for each name that is on this process's path, and a package in place of some."""
-        folder, script, marker = place / "canaries", place / "bin", place / "ran.txt"
-        folder.mkdir()
-        script.mkdir()
-        (script / "launcher").write_text(LAUNCHER)
-        text = CANARY.format(marker=str(marker))
+        made = cls.at(place)
+        folder, text = made.folder, CANARY.format(marker=str(made.marker))
         names = {module.name for module in pkgutil.iter_modules()} | sys.stdlib_module_names | set(ALSO)
         for name in filter(str.isidentifier, names - {"subgraft", "torch"}):
             (folder / f"{name}.py").write_text(text)
         for name in ("subgraft", "torch"):
             (folder / name).mkdir()
             (folder / name / "__init__.py").write_text(text)
-        return cls(folder, script, marker)
+        return made
+
+    @classmethod
+    def at(cls, place: Path) -> Canaries:
+        """None as yet: an empty folder for them, and the launcher."""
+        made = cls(place / "canaries", place / "bin", place / "ran.txt")
+        for folder in (made.folder, made.bin):
+            folder.mkdir(parents=True)
+        (made.bin / "launcher").write_text(LAUNCHER)
+        return made
 
     def command(self, arguments: str) -> list[str]:
         """Of a process that runs the commands of a JSON list of lists; its current directory is to be the folder."""
