@@ -69,6 +69,8 @@ def test_of_workers_of_one_training_and_of_trials(canaries: Canaries) -> None:
 @pytest.mark.slow
 @pytest.mark.ray
 def test_of_a_fit(canaries: Canaries) -> None:
-    fit = ("fit", "model", "--pairs", "train.en", "train.de", "--languages", "en-de", "--out", "fitted", "--quick")
-    said = canaries.run(fit)
-    assert "CODE 0" in said, said
+    for name, lines in (("text.en", english(400, 5)), ("text.de", german(400, 5))):
+        (canaries.folder / name).write_text("".join(f"{line}\n" for line in lines))
+    files = ("--pairs", "text.en", "text.de", "--languages", "en-de", "--out", "fitted")
+    said = canaries.run(("convert", "model", "--out", "converted"), ("fit", "converted", *files, "--quick"))
+    assert said.count("CODE 0") == 2, said
