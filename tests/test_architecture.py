@@ -25,6 +25,7 @@ FLOORS = [
         "printed",
         "terminal",
         "threads",
+        "unfinished",
     },
     {"noted_digests"},
     {"config"},
@@ -66,7 +67,7 @@ HEAVY = {
     "ray": {"execution/", "search/"},
     "ray.tune": {"search/"},
     "optuna": {"search/"},
-    "mlflow": {"tracking/server.py", "tracking/page.py", "tracking/database.py"},
+    "mlflow": {"tracking/server.py", "tracking/page.py", "tracking/page_requests.py", "tracking/database.py"},
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/", "exporting/"},
     "peft": {"training/adapters.py"},
@@ -148,6 +149,12 @@ def test_nothing_is_unpickled_and_no_archive_unpacked(repository: Path) -> None:
         # A conversion's own process, and even there no more than tensors.
         assert "torch.load(" not in text or (path.name == "torch_weights.py" and "weights_only=True" in text)
         assert "yaml.load(" not in text
+
+
+def test_python_is_started_without_the_current_directory_on_its_path(repository: Path) -> None:
+    for path, _ in _modules(repository):
+        text = path.read_text(encoding="utf-8")
+        assert text.count("sys.executable") == text.count('sys.executable, "-P"'), path
 
 
 # Who may tell families of models apart.

@@ -39,6 +39,17 @@ def test_ray_accepts_the_cluster(cluster: Config) -> None:
     assert set(prepared["available_node_types"]) == {"head", "cpu", "gpu"}
 
 
+def test_what_is_installed_has_the_versions_that_were_tested(repository: Path) -> None:
+    for name in (*CLUSTERS, "k8s/Dockerfile"):
+        text = (repository / name).read_text(encoding="utf-8").replace("\\\n", " ")
+        commands = re.findall(r"^(?:RUN|  -) pip install (.*)$", text, flags=re.MULTILINE)
+        assert commands, name
+        for command in commands:
+            assert "--constraint /home/ray/subgraft/constraints.txt" in command, command
+            last = command.split()[-1]
+            assert "/home/ray/subgraft[" in last or re.fullmatch(r"[\w-]+==[\d.]+", last), command
+
+
 def test_the_validation_notices_mistakes(cluster: Config) -> None:
     with pytest.raises(jsonschema.ValidationError):
         _prepared({**cluster, "idle_timeout_minuts": 5})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 import traceback
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -36,6 +38,16 @@ def nothing_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         (f"authorization: {PLANTED}", "authorization: ***"),
         (f"HF_TOKEN={PLANTED} subgraft run", "HF_TOKEN=*** subgraft run"),
         (f"MY_SERVICE_KEY={PLANTED}", "MY_SERVICE_KEY=***"),
+        (f"PGPASSWORD={PLANTED} MYTOKEN='{PLANTED}'", "PGPASSWORD=*** MYTOKEN=***"),
+        (f"APIKEY: {PLANTED}, MYSQL_PWD={PLANTED}", "APIKEY: ***, MYSQL_PWD=***"),
+        (f'password="one\\"{PLANTED}" n=1', "password=*** n=1"),
+        (f"secret='it\\'s {PLANTED}', n=1", "secret=***, n=1"),
+        (f'{{\\"password\\": \\"a {PLANTED}\\", \\"n\\": 1}}', '{\\"password\\": ***, \\"n\\": 1}'),
+        (f'password="a {PLANTED}\nand more', "password=***\nand more"),
+        (f'api_key="first\n{PLANTED}\nlast" n=1', "api_key=*** n=1"),
+        (f"next=%2Fx%3Fpassword%3D{PLANTED} n=1", "next=%2Fx%3Fpassword%3D*** n=1"),
+        (f"-----BEGIN RSA PRIVATE KEY-----\nMII{PLANTED}\n-----END RSA PRIVATE KEY-----\nn", "***\nn"),
+        (f"-----BEGIN PRIVATE KEY-----\nMII{PLANTED}\n", "***"),
         (f"mlflow.password={PLANTED}", "mlflow.password=***"),
         (f'{{"api_key": "{PLANTED}", "n": 1}}', '{"api_key": ***, "n": 1}'),
         (f"serve --auth-token {PLANTED} --port 1", "serve --auth-token *** --port 1"),
@@ -63,6 +75,7 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
         "Basic authentication is needed, or a bearer of tokens",
         "export RAY_AUTH_TOKEN=$(cat ~/.ray/auth_token), or HF_TOKEN=<yours>",
         "key_value_heads: 4, secret_santa",
+        "PWD=/home/me OLDPWD=/tmp COMPASS=north",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -76,6 +89,24 @@ def test_what_the_environment_keeps_secret_is_hidden_wherever_it_stands(monkeypa
     assert redacted("the proxy refused pr@xy-word and pr%40xy-word") == "the proxy refused *** and ***"
     monkeypatch.setenv("SOME_KEY", "on")
     assert redacted("turned on") == "turned on", "too short to be told from a word"
+
+
+@pytest.mark.parametrize("variable", ["PGPASSWORD", "APIKEY", "MYTOKEN", "HF_TOKEN", "db_secret", "MYSQL_PWD"])
+def test_it_is_hidden_however_it_is_written(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = 'p@ss/wörd "x" it\'s\\'
+    monkeypatch.setenv(variable, secret)
+    shown = [secret, repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)]
+    shown += [quote(secret), quote(secret, safe=""), quote_plus(secret), quote(secret, safe="").lower()]
+    for text in shown:
+        hidden = redacted(f"<{text}>")
+        assert "***" in hidden and "ss" not in hidden, hidden
+
+
+def test_a_line_of_a_secret_of_many_lines_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["-----BEGIN PRIVATE KEY-----", "MIIabcdefgh", "0123456789AB", "-----END PRIVATE KEY-----"]
+    monkeypatch.setenv("DEPLOY_KEY", "\n".join(lines) + "\n")
+    assert redacted(f"line 2 is {lines[1]}, 3 is {lines[2]}") == "line 2 is ***, 3 is ***"
+    assert redacted("a file that begins with -----BEGIN") == "a file that begins with -----BEGIN"
 
 
 def test_words_and_values() -> None:
@@ -117,6 +148,11 @@ def test_long_texts_take_no_time() -> None:
         "eyJ-" * 20_000,
         "A_" * 100_000,
         "token=" * 30_000,
+        'password="' * 20_000,
+        "password='a" * 19_999 + '"',
+        'password=\\"' * 20_000,
+        "-----BEGIN PRIVATE KEY-----" * 10_000,
+        "-----BEGIN " * 20_000,
     ):
         redacted(text)
     assert time.perf_counter() - before < 5.0

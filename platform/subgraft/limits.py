@@ -73,3 +73,9 @@ MODEL_POSITIONS = Limit("SUBGRAFT_MAX_POSITIONS", 1 << 24, "positions of a model
 DOWNLOAD_BYTES = Limit("SUBGRAFT_DOWNLOAD_MAX_BYTES", 4 << 30, "bytes of one download")
 DOWNLOAD_SECONDS = Limit("SUBGRAFT_DOWNLOAD_MAX_SECONDS", 6 * 3600, "seconds for one download")
 DOWNLOAD_SPEED = Limit("SUBGRAFT_DOWNLOAD_MIN_SPEED", 1024, "bytes a second at least, over half a minute")
+CONVERSION_SECONDS = Limit(
+    "SUBGRAFT_CONVERT_MAX_SECONDS", 30, "seconds of processor time for each gigabyte of weights, and for a part of one"
+)
+CONVERSION_MEMORY = Limit(
+    "SUBGRAFT_CONVERT_MAX_MEMORY", 512 << 20, "bytes of memory beyond four times the largest file of weights"
+)

@@ -7,11 +7,13 @@ environment holds under such a name. A secret that nothing names, nobody can tel
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN = "***"
 # A value of the environment that is shorter could be any word.
@@ -23,9 +25,22 @@ _NAME = (
     r"(?:password|passwd|passphrase|secret|(?:api|access|private|secret)[_-]?key"
     r"|(?:access|api|auth|bearer|hf|hub|identity|refresh|security|session|tracking)[_-]?token)"
 )
-_VARIABLE_NAME = r"[A-Z][A-Z0-9_]*_(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|KEY)"
-_VALUE = r"""(?![$<…*])(?:"[^"\n]*"|'[^'\n]*'|[^\s,;&"'`)\]}]+)"""  # no $(…) or <…> of a hint
+# Of the environment: PGPASSWORD and MYTOKEN too; PWD and PASS only after an underscore, as others end in these.
+_ENDING = r"(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|KEY|_PWD|_PASS)"
+_VARIABLE_NAME = rf"[A-Z][A-Z0-9_]*{_ENDING}"
+_IS = r"(?:\\*[\"'])?\s*(?:[=:]|%3[AaDd])\s*"  # after a name: also in JSON within JSON, and in an encoded address
+# Within quotes to their end, over lines and escaped quotes; quotes that do not end, to the end of the line.
+_VALUE = (
+    r"(?![$<…*])"  # no $(…) or <…> of a hint
+    r"(?:(?P<quote>\\+[\"'])[\s\S]{0,5000}?(?P=quote)"
+    r"|\"(?:[^\"\\]|\\[\s\S]){0,5000}\"|'(?:[^'\\]|\\[\s\S]){0,5000}'"
+    r"|[\"'][^\n]*|[^\s,;&\"'`)\]}]+)"
+)
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"),
+        HIDDEN,
+    ),
     # https://user:password@host, also where the password has an @ of its own
     (re.compile(r"(?<=://)[^\s/?#\"'`<>]+@"), f"{HIDDEN}@"),
     # https://host/path?token=…
@@ -33,9 +48,9 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)[^\s,;\"']+"), _KEPT),
     (re.compile(r"(?i)(\bbearer\s+)(?=\S*\d)[\w.~+/=-]{12,}"), _KEPT),
     # password=…, and "secret": "…"
-    (re.compile(rf"(?i)({_NAME}[\"']?\s*[=:]\s*){_VALUE}"), _KEPT),
+    (re.compile(rf"(?i)({_NAME}{_IS}){_VALUE}"), _KEPT),
     (re.compile(rf"(?i)((?<![\w.-])token=){_VALUE}"), _KEPT),
-    (re.compile(rf"(\b{_VARIABLE_NAME}\s*[=:]\s*){_VALUE}"), _KEPT),
+    (re.compile(rf"(\b{_VARIABLE_NAME}{_IS}){_VALUE}"), _KEPT),
     # --password …, where no other option follows
     (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_NAME}|token)\s+)(?!--){_VALUE}"), _KEPT),
     # Tokens of Hugging Face, GitHub, GitLab, AWS, OpenAI and Anthropic, Slack, Google, and JSON web tokens
@@ -49,7 +64,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 _SECRET_NAME = re.compile(rf"(?i:[\w.-]*{_NAME}|token)|{_VARIABLE_NAME}")
-_VARIABLE = re.compile(r"(?:\w+_)?(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|KEY)|\w*SECRET\w*", re.IGNORECASE)
+_VARIABLE = re.compile(rf"\w*(?:{_ENDING}|SECRET\w*)", re.IGNORECASE)
 _USER_AND_PASSWORD = re.compile(r"://([^\s/?#]+)@")
 
 
@@ -96,12 +111,25 @@ def _named(name: Any, value: Any) -> Any:
 
 def _in_environment(variables: Mapping[str, str]) -> list[str]:
     """What variables with the name of a secret hold, and the passwords of addresses in any; the longest first."""
-    found = set()
+    found = set[str]()
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name):
-            found.add(value)
-        found.update(_passwords_in(value))
-    return sorted((value for value in found if len(value) >= SHORTEST), key=lambda one: (-len(one), one))
+            found.update(_forms(value))
+        for password in _passwords_in(value):
+            found.update(_forms(password))
+    return sorted(found, key=lambda one: (-len(one), one))
+
+
+@cache
+def _forms(secret: str) -> tuple[str, ...]:
+    """How a secret may be written: as it is, in an address, in JSON, as Python shows it, and one of its lines alone."""
+    secret = secret.encode("utf-8", "backslashreplace").decode("utf-8")
+    lines = [line.strip() for line in secret.splitlines() if not line.startswith("-----")]  # nothing secret in PEM's
+    encoded = [quote(secret), quote(secret, safe=""), quote_plus(secret)]
+    encoded += [re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), one) for one in encoded]
+    shown = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
+    forms = {secret, unquote(secret), *lines, *encoded, *shown}
+    return tuple(form for form in forms if len(form) >= SHORTEST)
 
 
 def _passwords_in(value: str) -> Iterator[str]:
@@ -109,4 +137,4 @@ def _passwords_in(value: str) -> Iterator[str]:
         _, parted, password = given.partition(":")
         # A token may stand alone in place of user and password; a user name alone is none.
         if parted:
-            yield from (password, unquote(password))
+            yield password

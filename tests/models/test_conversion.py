@@ -5,40 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from subgraft.cli import main
 from subgraft.models.bundle import Bundle
-from subgraft.models.load import save_model
-from toys import english_tokenizer, german_tokenizer, marian, mbart, multilingual_tokenizer
-
-
-def published(place: Path, *, shards: int = 1, family: str = "marian") -> Path:
-    """A model directory as hubs had them: weights in pytorch_model.bin, or in shards with an index."""
-    if family == "marian":
-        save_model(marian(), {"encoder": english_tokenizer(), "decoder": german_tokenizer()}, place)
-    else:
-        save_model(mbart(), dict.fromkeys(("encoder", "decoder"), multilingual_tokenizer()), place)
-    stored = place / "model.safetensors"
-    weights = load_file(stored)
-    stored.unlink()
-    if shards == 1:
-        torch.save(weights, place / "pytorch_model.bin")
-        return place
-    places: dict[str, str] = {}
-    for number in range(shards):
-        name = f"pytorch_model-{number + 1:05d}-of-{shards:05d}.bin"
-        part = {key: value for i, (key, value) in enumerate(weights.items()) if i % shards == number}
-        torch.save(part, place / name)
-        places |= dict.fromkeys(part, name)
-    (place / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
-    return place
+from torch_form import compressed, nested_tuples, published
+from toys import marian, mbart
 
 
 @pytest.mark.parametrize(("family", "shards"), [("marian", 1), ("marian", 3), ("mbart", 1)])
@@ -142,6 +123,57 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(
     assert told in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "most", "content", "told"),
+    [
+        ("SUBGRAFT_CONVERT_MAX_SECONDS", 1, lambda: nested_tuples(as_name=True), "take too long to read"),
+        ("SUBGRAFT_CONVERT_MAX_MEMORY", 64 << 20, lambda: compressed({"a": torch.zeros(10**8)}), "needs more memory"),
+    ],
+)
+def test_a_small_file_takes_neither_all_time_nor_all_memory(
+    variable: str,
+    most: int,
+    content: Callable[[], bytes],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    directory = published(tmp_path / "published")
+    (directory / "pytorch_model.bin").write_bytes(content())
+    monkeypatch.setenv(variable, str(most))
+    assert main(["convert", str(directory), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert told in said and variable in said
+    assert list(tmp_path.iterdir()) == [directory]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a process of its parent's death")
+def test_the_reader_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    directory = published(tmp_path / "published")
+    (directory / "pytorch_model.bin").write_bytes(nested_tuples(as_name=True))
+    command = [sys.executable, "-m", "subgraft", "convert", str(directory), "--out", str(tmp_path / "out")]
+    converting = subprocess.Popen(command)
+    try:
+        reader = _child_that_works(psutil.Process(converting.pid))
+        converting.kill()
+        converting.wait()
+        psutil.wait_procs([reader], timeout=60)
+        assert not reader.is_running()
+    finally:
+        converting.kill()
+        converting.wait()
+
+
+def _child_that_works(process: psutil.Process) -> psutil.Process:
+    """The process that reads the weights, once it has begun to: torch alone takes some of its time."""
+    deadline = time.monotonic() + 120
+    while not (children := process.children()) or children[0].cpu_times().user < 0.2:
+        assert time.monotonic() < deadline and process.is_running()
+        time.sleep(0.05)
+    return children[0]
 
 
 def test_a_model_without_safetensors_is_told_how_to_get_them(

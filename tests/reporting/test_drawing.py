@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from matplotlib.text import Text
@@ -45,3 +48,22 @@ def _common(one: object, other: object) -> float:
     assert isinstance(one, Bbox) and isinstance(other, Bbox)
     shared = Bbox.intersection(one, other)
     return 0.0 if shared is None else shared.width * shared.height
+
+
+DRAWS = """
+import sys
+from pathlib import Path
+from subgraft.reporting.drawing import drawing, png
+with drawing(2, 1) as figure:
+    figure.subplots().plot([1, 2], [3, 4])
+    Path(sys.argv[1]).write_bytes(png(figure))
+"""
+
+
+def test_a_figure_does_not_obey_a_file_in_the_current_directory(tmp_path: Path) -> None:
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    (hostile / "matplotlibrc").write_text("text.usetex: True\nfont.size: 40\naxes.facecolor: red\nlines.linewidth: 9\n")
+    for folder, name in ((tmp_path, "here.png"), (hostile, "there.png")):
+        subprocess.run([sys.executable, "-c", DRAWS, str(tmp_path / name)], cwd=folder, check=True, timeout=300)
+    assert (tmp_path / "here.png").read_bytes() == (tmp_path / "there.png").read_bytes()

@@ -21,6 +21,7 @@ import pytest
 from listening import answering_elsewhere, listening
 from subgraft.errors import OperationalError, UserError
 from subgraft.tracking.page import PASSWORD, USER, password_in, serve
+from subgraft.tracking.page_requests import is_open
 from subgraft.tracking.server import Server
 from tracking_servers import closed_port, wait_for
 
@@ -147,16 +148,36 @@ def test_pages_of_other_sites_are_refused(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_artifacts_stay_in_the_home_and_no_command_is_run(page: Page) -> None:
-    assert page.entitled("/api/2.0/mlflow-artifacts/artifacts/a.txt", "PUT", "mine")[0] == 503
-    status, made = page.entitled(
-        f"{API}/experiments/create", "POST", json.dumps({"name": "by hand"}), Content_Type="application/json"
-    )
+def test_artifacts_stay_in_the_home_and_no_command_is_run(page: Page, tmp_path: Path) -> None:
+    def post(path: str, **values: object) -> tuple[int, bytes]:
+        return page.entitled(path, "POST", json.dumps(values), Content_Type="application/json")
+
+    status, made = post(f"{API}/experiments/create", name="by hand")
     assert status == 200
-    _, got = page.entitled(f"{API}/experiments/get?experiment_id={json.loads(made)['experiment_id']}")
+    experiment = json.loads(made)["experiment_id"]
+    _, got = page.entitled(f"{API}/experiments/get?experiment_id={experiment}")
     assert json.loads(got)["experiment"]["artifact_location"].startswith((page.home / "mlartifacts").as_uri())
-    assert page.entitled("/ajax-api/3.0/mlflow/assistant/config")[0] == 404
-    assert not list(page.folder.iterdir()), "nothing is put where the command was given"
+    for location in ("artifact_location", "artifactLocation"):
+        status, said = post(f"{API}/experiments/create", name=location, **{location: str(tmp_path / "theirs")})
+        assert status == 403 and b"one place for artifacts" in said
+    run = json.loads(post(f"{API}/runs/create", experiment_id=experiment)[1])["run"]["info"]["run_id"]
+    before = {path for path in page.home.rglob("*") if path.is_file() and not path.name.startswith("mlflow.db")}
+    query = f"run_uuid={run}&path=theirs.txt"
+    for path, method in (
+        (f"/ajax-api/2.0/mlflow/upload-artifact?{query}", "POST"),
+        (f"/ajax-api/2.0/mlflow/%75pload-artifact?{query}", "POST"),
+        (f"//ajax-api/2.0/mlflow/upload-artifact?{query}", "POST"),
+        ("/api/2.0/mlflow-artifacts/artifacts/theirs.txt", "PUT"),
+        (f"{API}/model-versions/create", "POST"),
+        (f"{API}/runs/create-promptlab-run", "POST"),
+        ("/api/2.0/mlflow/webhooks", "POST"),
+        ("/ajax-api/3.0/mlflow/scorers/register", "POST"),
+        ("/ajax-api/3.0/mlflow/assistant/config", "GET"),
+        ("/v1/traces", "POST"),
+    ):
+        assert page.entitled(path, method, "theirs")[0] == 404, path
+    after = {path for path in page.home.rglob("*") if path.is_file() and not path.name.startswith("mlflow.db")}
+    assert after == before and not list(page.folder.iterdir()) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
@@ -182,6 +203,28 @@ def test_no_server_is_left_behind(home: Path, tmp_path: Path, signalled: signal.
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", page.port)) != 0
     assert "Traceback" not in page.folder.with_suffix(".out").read_text()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "served"),
+    [
+        ("GET", "/", True),
+        ("GET", "/get-artifact", True),
+        ("POST", f"{API}/runs/search", True),
+        ("POST", f"{API}/runs/delete", True),
+        ("PATCH", f"{API}/registered-models/update", True),
+        ("DELETE", f"{API}/logged-models/m-1/tags/a b", True),
+        ("POST", "/ajax-api/2.0/mlflow/upload-artifact", False),
+        ("POST", f"{API}/runs/search/", False),
+        ("POST", f"{API}/runs/search\n", False),
+        ("DELETE", f"{API}/logged-models/m-1/tags/../../upload-artifact", False),
+        ("POST", f"{API}/artifacts/presigned-upload-url", False),
+        ("POST", "/ajax-api/3.0/mlflow/anything/new", False),
+        ("GET", "/ajax-api/3.0/mlflow/assistant/config", False),
+    ],
+)
+def test_what_is_listed_is_open_and_all_other_changes_are_closed(method: str, path: str, served: bool) -> None:
+    assert is_open(method, path) is served
 
 
 def test_the_password_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

@@ -140,4 +140,7 @@ def _terminated(before: Any) -> Iterator[None]:
 def _connect(address: str | None) -> str:
     import ray
 
-    return ray.init(address, log_to_driver=False, logging_level=logging.ERROR).dashboard_url or ""
+    from subgraft.execution.import_path import InstalledCode
+
+    job = InstalledCode()
+    return ray.init(address, log_to_driver=False, logging_level=logging.ERROR, job_config=job).dashboard_url or ""

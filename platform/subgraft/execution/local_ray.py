@@ -27,6 +27,8 @@ def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> 
     import ray
     from ray._private import ray_constants
 
+    from subgraft.execution.import_path import InstalledCode
+
     # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
     # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it. It is set
     # for good: Ray keeps a process's first.
@@ -44,6 +46,7 @@ def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> 
                 object_store_memory=OBJECT_STORE_BYTES,
                 logging_level=logging.ERROR,
                 log_to_driver=False,
+                job_config=InstalledCode(),
                 _temp_dir=str(folder),
             )
     finally:
@@ -62,6 +65,7 @@ def _only_here(folder: Path) -> dict[str, str]:
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     return {
         FOLDER: str(folder),
+        "PYTHONSAFEPATH": "1",  # no process that they start in turn looks for code in the current directory
         # As Ray has it on macOS and Windows: its node has the loopback address, and every server of it listens there.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_enable_metrics_collection": "0",  # would be served without a token

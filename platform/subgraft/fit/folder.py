@@ -14,10 +14,9 @@ from subgraft.errors import UserError
 from subgraft.fit.pairs import Pair
 from subgraft.jsontext import object_in
 from subgraft.store.disk import space_needed
+from subgraft.unfinished import PREFIX
 
 IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "model", "report"
-# What things are called while they are being written.
-UNFINISHED = ".subgraft-"
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Folder:
         """Raises UserError where something else is there: another fit, or no fit at all. Writes nothing."""
         if self.out.exists() and not self.out.is_dir():
             raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another --out.")
-        if not self.out.exists() or all(path.name.startswith(UNFINISHED) for path in self.out.iterdir()):
+        if not self.out.exists() or all(path.name.startswith(PREFIX) for path in self.out.iterdir()):
             return
         found = object_in(self.out / IDENTITY)
         if not found:
@@ -55,7 +54,7 @@ class Folder:
     def claim(self, identity: Mapping[str, object]) -> None:
         """Make the folder this fit's."""
         self.out.mkdir(parents=True, exist_ok=True)
-        for left in self.out.glob(f"{UNFINISHED}*"):  # by a run that was killed
+        for left in self.out.glob(f"{PREFIX}*"):  # by a run that was killed
             shutil.rmtree(left)
         told = json.dumps(identity, indent=1, ensure_ascii=False) + "\n"
         self._write(IDENTITY, lambda place: place.write_text(told, encoding="utf-8"))
@@ -86,7 +85,7 @@ class Folder:
     @contextmanager
     def _beside(self, name: str) -> Iterator[Path]:
         """A place in the folder that takes this name at the end; what had it goes only then."""
-        with space_needed(self.out), tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=self.out) as beside:
+        with space_needed(self.out), tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.out) as beside:
             place, final = Path(beside) / name, self.out / name
             yield place
             if final.is_dir():

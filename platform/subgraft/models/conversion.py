@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,12 +15,16 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from subgraft.errors import OperationalError, UserError
+from subgraft.errors import OperationalError, SubgraftError, UserError
+from subgraft.limits import CONVERSION_SECONDS
 from subgraft.models.families import family_of
 from subgraft.models.hub import CONFIGURATION, VOCABULARY_FILES, read_config
 from subgraft.models.load import load_model, save_without_tokenizers
-from subgraft.models.torch_weights import torch_files
+from subgraft.models.torch_files import conversion_seconds, torch_files
 from subgraft.models.weights import TORCH_INDEX, TORCH_WEIGHTS
+
+# What the limited processor time may take by the clock, on a busy machine or a slow disk: torch alone takes seconds.
+START_SECONDS, PATIENCE = 60, 10
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Conversion:
 def convert(directory: Path, out: Path) -> Conversion:
     """Write the model to `out`, an empty directory: weights as safetensors, all else as it was.
 
-    The file is read by a process of its own (`torch_weights`). The model is then loaded as every model is, so that a
+    The file is read by a process of its own (`weights_process`). The model is then loaded as every model is, so that a
     conversion that succeeds can be used. Takes memory for the model twice. Raises UserError for an unknown family,
     before any weight is read, for a directory without such weights, for weights that hold more than tensors, and for
     missing ones.
@@ -59,18 +65,38 @@ def convert(directory: Path, out: Path) -> Conversion:
 
 
 def _rewrite(directory: Path, out: Path) -> None:
-    command = [sys.executable, "-m", "subgraft.models.torch_weights", str(directory.absolute()), str(out)]
-    ended = subprocess.run(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
+    seconds = conversion_seconds(torch_files(directory))
+    # -P: `-m` alone would look for code in the current directory first.
+    command = [sys.executable, "-P", "-m", "subgraft.models.weights_process"]
+    command += [str(directory.absolute()), str(out), str(os.getpid())]
+    try:
+        ended = subprocess.run(
+            command,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            text=True,
+            check=False,
+            timeout=START_SECONDS + PATIENCE * seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise _too_long(directory, OperationalError) from None
     if ended.returncode == UserError.exit_code:
         told: Mapping[str, str] = json.loads(ended.stderr.splitlines()[-1])
         raise UserError(told["what"], where=told["where"], hint=told["hint"])
+    if ended.returncode == -signal.SIGXCPU:
+        raise _too_long(directory, UserError)
     if ended.returncode:
         said = (ended.stderr.strip().splitlines() or [""])[-1]
         raise OperationalError(
             f"the process that reads the weights ended with {ended.returncode}: {said}",
             where=str(directory),
-            hint="It may have been killed for memory: it needs as much as the largest file of weights.",
+            hint="It may have been killed for memory: it needs up to four times the largest file of weights.",
         )
+
+
+def _too_long(directory: Path, kind: type[SubgraftError]) -> SubgraftError:
+    return kind("its weights take too long to read", where=str(directory), hint=CONVERSION_SECONDS.hint)
 
 
 def _names(directory: Path) -> set[str]:

@@ -37,11 +37,12 @@ _LINE: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shr
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the report's style, measured in inches."""
-    import matplotlib as mpl
+    from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):
+    # Not what a file `matplotlibrc` says, which matplotlib also reads in the current directory: it could run LaTeX.
+    with style.context(("default", _STYLE)):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure

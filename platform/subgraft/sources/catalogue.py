@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from subgraft.text.corpus import Corpus
 from subgraft.text.documents import Place
 from subgraft.text.fields import Sides
 from subgraft.text.unseen import BYTE_ORDER_MARK, unseen
+from subgraft.unfinished import unfinished_folder
 
 MANIFEST = "MANIFEST.tsv"
 
@@ -179,8 +179,8 @@ def get(
     require_empty(out)
     _verify(resolve(source, languages, base, pairing=pairing))
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
-    with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
-        beside = Path(folder) / out.name
+    with unfinished_folder(nearest) as folder:
+        beside = folder / out.name
         build(source, languages, cleaning, beside, base=base, pairing=pairing, progress=progress)
         out.parent.mkdir(parents=True, exist_ok=True)
         beside.rename(out)

@@ -22,6 +22,8 @@ from subgraft.errors import OperationalError, UserError
 from subgraft.limits import DOWNLOAD_SECONDS
 from subgraft.sources.download import cache_folder
 
+# -P: Python would look for code in the current directory first.
+PYTHON = (sys.executable, "-P")
 _UNKNOWN, _OTHER_LANGUAGES, _SWAPPED = 3, 4, 5
 
 _LOOK_UP = f"""
@@ -71,7 +73,7 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
 
 def _look_up(identifier: str, sides: list[str]) -> bool:
     """Whether the dataset lists its languages the other way round."""
-    found = subprocess.run([sys.executable, "-c", _LOOK_UP, identifier, *sides], capture_output=True, text=True)
+    found = subprocess.run([*PYTHON, "-c", _LOOK_UP, identifier, *sides], capture_output=True, text=True)
     if found.returncode == _UNKNOWN:
         raise UserError("no such mtdata id", where=identifier, hint=f"Find one with: mtdata list -l {'-'.join(sides)}")
     if found.returncode == _OTHER_LANGUAGES:
@@ -83,7 +85,7 @@ def _look_up(identifier: str, sides: list[str]) -> bool:
 
 def _write(identifier: str, paths: Sequence[Path]) -> None:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
-        command = [sys.executable, "-X", "utf8", "-m", "mtdata", "echo", identifier]
+        command = [*PYTHON, "-X", "utf8", "-m", "mtdata", "echo", identifier]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints) as process:
             assert process.stdout is not None
             deadline = Timer(DOWNLOAD_SECONDS.value, process.kill)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.store.disk import is_full_disk
+from subgraft.unfinished import unfinished_folder
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def _beside(out: Path) -> Iterator[Path]:
     if not nearest.is_dir():
         raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
     try:
-        with tempfile.TemporaryDirectory(prefix=".subgraft-", dir=nearest) as folder:
-            place = Path(folder) / out.name
+        with unfinished_folder(nearest) as folder:
+            place = folder / out.name
             yield place
             out.parent.mkdir(parents=True, exist_ok=True)
             place.rename(out)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import make_private
+from subgraft.tracking.page_requests import is_open, keep_artifacts_together
 from subgraft.tracking.server import ARTIFACTS, ENVIRONMENT, SQLITE, Server, tracking_uri
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ USER = "subgraft"
 PASSWORD = "mlflow.password"
 SHUTDOWN_SECONDS = 3
 TRAINING = "workflowType=machine_learning"
-# MLflow's assistant runs commands on this machine, which no page of runs needs.
-CLOSED = ("/ajax-api/3.0/mlflow/assistant",)
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -62,7 +61,7 @@ class PasswordGate:
         origin = headers.get(b"origin")
         if origin is not None and origin != b"http://" + headers.get(b"host", b""):
             return 403, "Another site's page may not ask this one."  # MLflow itself lets every port of this machine
-        return (404, "Not served here.") if scope["path"].startswith(CLOSED) else None
+        return None if is_open(scope["method"], scope["path"]) else (404, "Not served here.")
 
 
 async def _answer(send: Send, status: int, text: str) -> None:
@@ -139,6 +138,7 @@ def _mlflow(server: Server) -> ASGIApp:
     artifacts = (server.home / ARTIFACTS).as_uri()
     os.environ.update({BACKEND_STORE_URI_ENV_VAR: server.uri, ARTIFACT_ROOT_ENV_VAR: artifacts})
     handlers.initialize_backend_stores(server.uri, default_artifact_root=artifacts)
+    keep_artifacts_together(handlers._get_tracking_store())
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of MLflow's, about Starlette
