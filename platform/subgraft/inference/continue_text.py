@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
 from subgraft.inference.length_limit import LengthLimit, piece_bytes
+from subgraft.inference.search import searched
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 Progress = Callable[[int, int, str], None]
@@ -84,7 +85,8 @@ class Continuer:
         )
         mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
         limit = LengthLimit(self._lengths, prompts, self._ratio, given=longest)
-        written: Tensor = self._model.generate(  # type: ignore[operator]
+        written = searched(
+            self._model,
             input_ids=input_ids,
             attention_mask=mask,
             num_beams=self._beam,

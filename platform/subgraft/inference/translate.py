@@ -14,6 +14,7 @@ from transformers import StoppingCriteriaList
 from subgraft.inference.beam_cache import BeamCache
 from subgraft.inference.confidence import token_probabilities
 from subgraft.inference.length_limit import LengthLimit, piece_bytes
+from subgraft.inference.search import searched
 from subgraft.models.sequence_format import SequenceFormat
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -130,7 +131,8 @@ class Translator:
     @torch.inference_mode()
     def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
         self._lengths = self._lengths.to(input_ids.device)
-        generated: Tensor = self._model.generate(  # type: ignore[operator]
+        return searched(
+            self._model,
             input_ids=input_ids,
             attention_mask=attention_mask,
             **self._search,
@@ -141,7 +143,6 @@ class Translator:
             past_key_values=BeamCache(),
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
-        return generated
 
 
 def _search(beam: int | None) -> dict[str, Any]:

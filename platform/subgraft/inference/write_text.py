@@ -12,6 +12,7 @@ from torch import Tensor
 from subgraft.conditioning.sources import padded
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.inference.continue_text import added_text
+from subgraft.inference.search import searched
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
 
@@ -63,7 +64,8 @@ class Writer:
         else:
             given = {"input_ids": torch.full((len(source), 1), self._start, device=source.device)}
             given["attention_mask"] = torch.ones_like(given["input_ids"])
-        written: Tensor = model.generate(
+        return searched(
+            model,
             **given,
             **self._search,
             eos_token_id=self._end,
@@ -72,7 +74,6 @@ class Writer:
             forced_eos_token_id=None,
             max_length=self._length,
         )
-        return written
 
 
 def search_of(settings: MeasurementSettings) -> dict[str, Any]:

@@ -99,6 +99,8 @@ class _Translation:
             value = getattr(settings, name, None)
             if isinstance(value, list):
                 values[name] = self._several(name, value, role)
+            elif value is not None and value < 0:  # how early Llamas say that there is none
+                values[name] = None
             elif value is not None:
                 values[name] = self._needed(value, role)
         for name in _LISTS:
