@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig
 
@@ -42,6 +43,11 @@ def searched(model: nn.Module, **asked: Any) -> Tensor:
     with _followed_settings(model):
         found: Tensor = model.generate(**asked)  # type: ignore[operator]
     return found
+
+
+def unended(written: Tensor, ends: Sequence[int]) -> int:
+    """How many of the outputs [B, T] have come to none of the tokens that end them."""
+    return int((~torch.isin(written, torch.tensor(ends, device=written.device)).any(1)).sum())
 
 
 @contextmanager

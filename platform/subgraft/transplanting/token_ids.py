@@ -111,7 +111,7 @@ class _Translation:
     def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
         """Of an end that several tokens are, those that there are; one must be."""
         found = {token: self._token(token, role) for token in tokens}
-        kept: list[int | None] = [known for known in found.values() if known is not None]
+        kept: list[int | None] = list(dict.fromkeys(known for known in found.values() if known is not None))
         self.dropped += [f"{name}: {token}" for token, known in found.items() if known is None and kept]
         return kept or [self._needed(tokens[0], role)]
 
