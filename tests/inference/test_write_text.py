@@ -14,7 +14,7 @@ from subgraft.conditioning.conditional_model import conditioned
 from subgraft.conditioning.sources import ClassSource, padded
 from subgraft.config.conditioning import ClassSourceSettings, ConditioningSettings
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
-from subgraft.inference.continue_text import added_text
+from subgraft.inference.prompts import added_text
 from subgraft.inference.write_text import Writer
 from subgraft.models.bundle import Bundle
 from toys import german_tokenizer, gpt2
@@ -49,7 +49,9 @@ def test_searches_are_those_of_transformers(beam: int, ngrams: int | None) -> No
     tokens = model.generate(
         input_ids=source, attention_mask=mask, num_beams=beam, do_sample=False, max_length=21, **given, **early, **ends
     ).tolist()
-    assert write(sources) == [added_text(bundle.decoder, [], row[1:]) for row in tokens]
+    assert write(sources) == [
+        added_text(bundle.decoder, [], row[1:], [bundle.decoder.special["eos"]]) for row in tokens
+    ]
     if ngrams:
         bodies = [[token for token in row if token not in ends.values()] for row in tokens]
         assert all(len(set(pairwise(body))) == max(len(body) - 1, 0) for body in bodies)
@@ -92,7 +94,7 @@ def _by_text(bundle: Bundle, probabilities: torch.Tensor) -> dict[str, float]:
     found: Counter[str] = Counter()
     for token, share in enumerate(probabilities.tolist()):
         if share:
-            found[added_text(bundle.decoder, [], [token])] += share
+            found[added_text(bundle.decoder, [], [token], [bundle.decoder.special["eos"]])] += share
     return dict(found)
 
 

@@ -497,6 +497,31 @@ def qwen(directory: Path, kind: str) -> None:
     _as_type(directory, torch.bfloat16)
 
 
+QWEN_CHAT = (
+    "{%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}"
+    "{%- else %}{{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{%- endif %}"
+    "{%- for message in messages %}{%- if message.role != 'system' or not loop.first %}"
+    "{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"
+)
+
+
+def qwen_instruct(directory: Path) -> None:
+    """Qwen/Qwen2.5-0.5B-Instruct: a turn and a text have ends of their own, and there is a template of turns."""
+    qwen(directory, "qwen2")
+    config, tokenizer, generation = (
+        json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("config", "tokenizer_config", "generation_config")
+    )
+    text_end = config["bos_token_id"]
+    turn_end = text_end + 2
+    config |= {"eos_token_id": turn_end, "max_position_embeddings": 256}
+    tokenizer |= {"eos_token": "<|im_end|>", "unk_token": None, "chat_template": QWEN_CHAT}
+    ids = {"bos_token_id": text_end, "pad_token_id": text_end, "eos_token_id": [turn_end, text_end]}
+    drawn = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}
+    _json(directory, config=config, tokenizer_config=tokenizer, generation_config={**generation, **ids, **drawn})
+
+
 # Encoders.
 
 
@@ -589,6 +614,7 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("Llama-2-7b", llama_2),
         Checkpoint("Llama-3.2-1B", llama_3),
         Checkpoint("Qwen2.5-0.5B", lambda directory: qwen(directory, "qwen2")),
+        Checkpoint("Qwen2.5-0.5B-Instruct", qwen_instruct),
         Checkpoint("Qwen3-0.6B", lambda directory: qwen(directory, "qwen3")),
     )
 }

@@ -16,8 +16,9 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
 from subgraft.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
+from subgraft.inference.prompts import ChatTemplate
 from subgraft.inference.translate import Progress
-from subgraft.inference.write_text import Writer
+from subgraft.inference.write_text import Writer, written_for
 from subgraft.models.families import Family, family_of
 from subgraft.models.hub import read_config, require_model
 from subgraft.objectives.conditioned import source_read
@@ -55,15 +56,19 @@ def generate(
     beam: int = 4,
     batch_size: int = 32,
     max_tokens: int | None = None,
+    chat: bool = False,
     progress: Progress | None = None,
 ) -> list[str]:
     """As `translate`; a model without an encoder continues each text, by `max_tokens` at most.
+
+    chat: it answers each text as a user's turn, by its tokenizer's chat template, in `max_tokens` or 512 tokens.
+    Raises UserError for one without such a template.
 
     One that writes for classes takes the label of a class in place of each text; one that reads features takes rows of
     them [n, k], which `features_in` reads from a file.
     """
     asked = _asked(model, texts, languages, beam, batch_size)
-    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, progress=progress))
+    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, chat=chat, progress=progress))
 
 
 def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray]:
@@ -78,7 +83,10 @@ def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray
 
 @dataclass(frozen=True)
 class _Asked:
-    """where: the model, as messages name it.  prompts: whether one without an encoder may continue the texts."""
+    """where: the model, as messages name it.  prompts: whether one without an encoder may continue the texts.
+
+    chat: whether it answers them as turns of a conversation.
+    """
 
     where: str
     texts: Sequence[Any]
@@ -86,6 +94,7 @@ class _Asked:
     settings: MeasurementSettings
     prompts: bool = False
     max_tokens: int | None = None
+    chat: bool = False
     progress: Progress | None = None
 
     def require_fitting(self, *, translates: bool) -> None:
@@ -95,6 +104,12 @@ class _Asked:
         if translates and self.max_tokens is not None:
             hint = "Leave it out: outputs are limited by the length of their sources."
             raise UserError("this model has an encoder", where="--max-tokens", hint=hint)
+        if translates and self.chat:
+            raise UserError("this model has an encoder", where="--chat", hint="Leave it out: it has no conversations.")
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
+        """The tokenizer's, where it is asked for. Raises UserError where there is none."""
+        return ChatTemplate.of(tokenizer, self.where) if self.chat else None
 
 
 def _asked(
@@ -134,9 +149,12 @@ def _of_model(model: Model, asked: _Asked) -> list[str]:
     if translates:
         return translator(bundle, languages, settings)(asked.texts, settings.batch_size, asked.progress)
     if family_of(bundle.model).has_source:
+        if asked.chat:
+            raise UserError("this model writes for a source", where="--chat", hint="Leave it out.")
         write = Writer(bundle, settings, asked.max_tokens or bundle.max_positions)
-        return write(source_read(bundle).encode(asked.texts), asked.progress)
-    return continuer(bundle, languages, settings, asked.max_tokens)(asked.texts, settings.batch_size, asked.progress)
+        return written_for(write, source_read(bundle), asked.texts, asked.progress)
+    answer = continuer(bundle, languages, settings, asked.max_tokens, asked.template(bundle.decoder))
+    return answer(asked.texts, settings.batch_size, asked.progress)
 
 
 def _of_export(directory: Path, asked: _Asked) -> list[str]:
@@ -148,7 +166,10 @@ def _of_export(directory: Path, asked: _Asked) -> list[str]:
     if translates:
         write = ExportedTranslator(exported, asked.languages, beam=beam, max_length_ratio=ratio)
     else:
-        write = ExportedContinuer(exported, asked.languages, beam=beam, max_length_ratio=ratio, max_tokens=most)
+        chat = asked.template(exported.decoder)
+        write = ExportedContinuer(
+            exported, asked.languages, beam=beam, max_length_ratio=ratio, max_tokens=most, chat=chat
+        )
     return write(asked.texts, settings.batch_size, asked.progress)
 
 

@@ -29,6 +29,8 @@ def add_to(commands: Commands) -> None:
     read.add_argument("--features", type=Path, metavar="FILE", help=features)
     most = "of each output, beside the limit by its source's or prompt's length (of a model without an encoder)"
     generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
+    turn = "each line is a user's turn, which an instruct model answers, by its tokenizer's chat template"
+    generate.add_argument("--chat", action="store_true", help=turn)
     _add_generation(generate)
     generate.set_defaults(command=generate_text)
 
@@ -74,7 +76,8 @@ def generate_text(arguments: argparse.Namespace) -> None:
     given = features_in(arguments.features) if given is None else given
     with counting("generating") as progress:
         search = _search(arguments)
-        outputs = generate(arguments.model, given, **search, max_tokens=arguments.max_tokens, progress=progress)
+        asked = {"max_tokens": arguments.max_tokens, "chat": arguments.chat}
+        outputs = generate(arguments.model, given, **search, **asked, progress=progress)
     for line in outputs:
         write(line)
 

@@ -21,6 +21,7 @@ from subgraft.inference.ctranslate2_directory import SETTINGS, ExportedModel, Ex
 from subgraft.inference.ctranslate2_search import engine
 from subgraft.inference.int8_products import choose_library
 from subgraft.models.bundle import Bundle
+from subgraft.models.ends import end_tokens
 from subgraft.models.families import family_of
 from subgraft.models.hub import require_model
 from subgraft.models.load import load_model
@@ -84,12 +85,16 @@ def _settings(model: PreTrainedModel, quantization: str, languages: Languages | 
 
 
 def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
-    """With the pieces that decoding starts with, unless these depend on a language, and that it never writes."""
+    """With the pieces that decoding starts with, unless these depend on a language, never writes, and ends with."""
     names, generation = exported.vocabularies()["decoder"], model.generation_config
     unwritten: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
     start = exported.sequence_format().start
     fixed = None if start in exported.decoder.languages.values() else names[start]
-    changed = {"suppressed": [[names[token] for token in one] for one in unwritten], "start": fixed}
+    changed = {
+        "suppressed": [[names[token] for token in one] for one in unwritten],
+        "start": fixed,
+        "further_ends": list(end_tokens(model, exported.decoder)[1:]),
+    }
     settings = exported.settings.model_copy(update=changed)
     return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
 

@@ -23,10 +23,12 @@ from subgraft.errors import UserError
 from subgraft.exporting import two_vocabularies
 from subgraft.exporting.renumbering import renumbered
 from subgraft.models.bundle import ROOM, Bundle
+from subgraft.models.ends import end_tokens
 from subgraft.models.families import SequenceFormat, family_of
 from subgraft.models.hub import require_model
 from subgraft.models.load import save_without_tokenizers
 from subgraft.models.told_languages import told_languages
+from subgraft.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 
@@ -76,7 +78,8 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
     if settings is None:
         return
     special = bundle.decoder.special
-    settings.eos_token_id = special["eos"]
+    ends = end_tokens(model, bundle.decoder)
+    settings.eos_token_id = list(ends) if len(ends) > 1 else ends[0]
     settings.pad_token_id = special.get("pad", special["eos"])
     settings.bos_token_id = special.get("bos", settings.bos_token_id)
     settings.forced_eos_token_id = None
@@ -130,6 +133,7 @@ def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, setti
     """tokenizer.json and tokenizer_config.json, whose class reads tokenizer.json and changes nothing of it."""
     roles = {f"{role}_token": tokenizer.pieces[token] for role, token in tokenizer.special.items()}
     plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    plain |= {name: value for name, value in tokenizer.config.items() if name == CHAT_TEMPLATE}
     (out / "tokenizer.json").write_text(backend.to_str(), encoding="utf-8")
     config = json.dumps({**plain, **roles, **settings}, indent=2, ensure_ascii=False, sort_keys=True)
     (out / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ import torch
 
 from subgraft.config.base import SideName
 from subgraft.estimates.memory_estimate import FP32, Dimensions
+from subgraft.inference.search import searched
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import family_of
 from subgraft.models.sides import side
@@ -72,7 +73,8 @@ def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
     ids = ids.clamp(max=len(bundle.encoder) - 1)
     before = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]  # counted in with what is written
     with torch.inference_mode():
-        bundle.model.generate(  # type: ignore[operator]
+        searched(
+            bundle.model,
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             min_length=before + length,

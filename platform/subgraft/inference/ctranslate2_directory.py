@@ -6,7 +6,7 @@ directory of this package; `subgraft.json` has what is needed to put texts in an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ class ExportSettings(Settings):
     model: config.json of the model that was exported.  languages: those it was exported for, where it was said.
     search: what its generation settings ask of every search, in CTranslate2's words.  suppressed: sequences of pieces
     that are never written.  start: the piece that decoding starts with; none where that depends on the language.
+    further_ends: ids of the tokens that end an output beside the tokenizer's own end.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
@@ -41,6 +42,7 @@ class ExportSettings(Settings):
     search: dict[str, float] = Field(default_factory=dict)
     suppressed: list[list[str]] = Field(default_factory=list)
     start: str | None = None
+    further_ends: list[int] = Field(default_factory=list)
 
 
 def is_exported(directory: Path) -> bool:
@@ -80,6 +82,15 @@ class ExportedModel:
     def max_positions(self) -> int:
         """The longest sequence that is given to the model, in tokens."""
         return self.family.position_limit(self.settings.model) or ROOM
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end an output, the tokenizer's own end first."""
+        return (self.decoder.special["eos"], *self.settings.further_ends)
+
+    def has_ended(self, tokens: Sequence[int]) -> bool:
+        """Whether an output has come to one of them."""
+        return any(token in tokens for token in self.ends)
 
     def sequence_format(self, languages: Languages | None = None) -> SequenceFormat:
         """The form of its sequences, in the languages that it was exported for unless others are given."""

@@ -15,10 +15,11 @@ import torch
 
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
-from subgraft.inference.continue_text import added_text, prompt_bodies
+from subgraft.inference.blank import is_blank
 from subgraft.inference.ctranslate2_directory import ExportedModel
 from subgraft.inference.int8_products import choose_library, exact_products
 from subgraft.inference.length_limit import allowed, output_limit, piece_bytes
+from subgraft.inference.prompts import ChatTemplate, Prompts
 from subgraft.printed import say
 
 Progress = Callable[[int, int, str], None]
@@ -31,7 +32,7 @@ _BYTES_PER_TOKEN = 2
 
 
 class ExportedTranslator:
-    """Translates with an exported encoder-decoder; the output is in the order of the input.
+    """Translates with an exported encoder-decoder; the output is in the order of the input, empty for a blank source.
 
     beam: hypotheses that search keeps; 1 is greedy.  max_length_ratio: bytes of output for each byte of source.
     cut: how many outputs of the last call did not end of themselves.
@@ -73,13 +74,16 @@ class ExportedTranslator:
         around = len(form.source_beginning) + len(form.source_ending)
         bodies = [tokens[: limit - around] for tokens in self._exported.encoder.encode_batch(texts)]
         sources = [[*form.source_beginning, *body, *form.source_ending] for body in bodies]
+        encoder = self._exported.encoder
+        spoken = [place for place, text in enumerate(texts) if not is_blank(text, bodies[place], encoder)]
         outputs: list[tuple[int, ...]] = [()] * len(texts)
         self.cut = 0
-        for chosen in batches(sources, batch_size, progress):
+        for batch in batches([sources[place] for place in spoken], batch_size, progress):
+            chosen = [spoken[number] for number in batch]
             written = self._written([sources[place] for place in chosen], [texts[place] for place in chosen])
             for place, tokens in zip(chosen, written, strict=True):
                 outputs[place] = tokens
-                self.cut += self._exported.decoder.special["eos"] not in tokens
+                self.cut += not self._exported.has_ended(tokens)
         return outputs
 
     def _written(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -125,7 +129,7 @@ class ExportedTranslator:
         return [[[self._ids[name] for name in tokens] for tokens in one.hypotheses] for one in found]
 
     def _ended(self, tokens: list[int], text: str) -> bool:
-        return self._exported.decoder.special["eos"] in tokens and len(self._limited(tokens, text)) == len(tokens)
+        return self._exported.has_ended(tokens) and len(self._limited(tokens, text)) == len(tokens)
 
     def _limited(self, tokens: list[int], text: str) -> tuple[int, ...]:
         """As `LengthLimit` counts: the token that decoding starts with is one of the output's."""
@@ -135,7 +139,8 @@ class ExportedTranslator:
 class ExportedContinuer:
     """Continues prompts with an exported decoder alone; the output is in their order.
 
-    max_tokens: of each output, beside the limit by its prompt's length; None for no such limit.
+    max_tokens: of each output, beside the limit by its prompt's length; None for no such limit.  chat: each prompt is a
+    user's turn, as `Continuer` has it.
     """
 
     def __init__(
@@ -146,15 +151,16 @@ class ExportedContinuer:
         beam: int,
         max_length_ratio: float,
         max_tokens: int | None = None,
+        chat: ChatTemplate | None = None,
         running: Any = None,
     ) -> None:
         """running: `engine` of the model, where it is loaded already."""
         self._exported = exported
         self._beam = beam
-        self._start = exported.sequence_format(languages).start
+        start, limit = exported.sequence_format(languages).start, exported.max_positions
+        self._prompts = Prompts(exported.decoder, start, limit, max_length_ratio, max_tokens, chat)
         self._search = {"beam_size": beam, **_options(exported)}
-        self._ratio = max_length_ratio
-        self._max_tokens = max_tokens
+        self._ratio = self._prompts.ratio
         self._names = exported.vocabularies()["decoder"]
         self._lengths = piece_bytes(exported.decoder).tolist()
         self._engine: Any = engine(exported) if running is None else running
@@ -162,50 +168,49 @@ class ExportedContinuer:
 
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
         """What follows each prompt."""
-        tokenizer = self._exported.decoder
-        bodies = prompt_bodies(tokenizer, prompts, self._exported.max_positions, self._max_tokens)
-        written = self.tokens(bodies, prompts, batch_size, progress)
-        return [added_text(tokenizer, *pair) for pair in zip(bodies, written, strict=True)]
+        given, ends = self._prompts.ids(prompts), self._exported.ends
+        written = self.tokens(given, prompts, batch_size, progress)
+        return [self._prompts.output(*pair, ends) for pair in zip(given, written, strict=True)]
 
     def tokens(
         self,
-        bodies: Sequence[Sequence[int]],
+        given: Sequence[Sequence[int]],
         prompts: Sequence[str],
         batch_size: int = 32,
         progress: Progress | None = None,
     ) -> list[list[int]]:
-        """Ids behind each prompt, with their end where they have come to one. bodies: ids of the prompts."""
+        """Ids behind each prompt, with their end where they have come to one. given: ids of the prompts."""
         outputs: list[list[int]] = [[]] * len(prompts)
         self.cut = 0
-        for chosen in batches(bodies, batch_size, progress):
-            given = [prompts[place] for place in chosen]
-            found = self._hypotheses([bodies[place] for place in chosen], given, None)
+        for chosen in batches(given, batch_size, progress):
+            texts = [prompts[place] for place in chosen]
+            found = self._hypotheses([given[place] for place in chosen], texts, None)
             for place, each in zip(chosen, found, strict=True):
                 outputs[place] = self._limited(each[0], prompts[place])
-                self.cut += self._exported.decoder.special["eos"] not in outputs[place]
+                self.cut += not self._exported.has_ended(outputs[place])
         return outputs
 
-    def settled(self, bodies: Sequence[Sequence[int]], prompts: Sequence[str]) -> list[list[int] | None]:
+    def settled(self, given: Sequence[Sequence[int]], prompts: Sequence[str]) -> list[list[int] | None]:
         """Outputs of one batch, as `ExportedTranslator.settled`."""
         if self._beam == 1:
-            found = self._hypotheses(bodies, prompts, None)
+            found = self._hypotheses(given, prompts, None)
             return [self._limited(each[0], prompt) for each, prompt in zip(found, prompts, strict=True)]
         longest = max(output_limit(prompt, self._ratio) for prompt in prompts)
-        found = self._hypotheses(bodies, prompts, int(longest / _BYTES_PER_TOKEN) + 1, num_hypotheses=self._beam)
+        found = self._hypotheses(given, prompts, int(longest / _BYTES_PER_TOKEN) + 1, num_hypotheses=self._beam)
         return [
             each[0] if all(self._ended(tokens, prompt) for tokens in each) else None
             for each, prompt in zip(found, prompts, strict=True)
         ]
 
     def _hypotheses(
-        self, bodies: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
+        self, given: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
     ) -> list[list[list[int]]]:
         """Of each prompt, the ids of as many hypotheses as are asked for, the best one first."""
-        room = self._exported.max_positions - 1 - max(map(len, bodies))
-        limits = [limit for limit in (room, self._max_tokens, max_tokens) if limit is not None]
+        room = self._exported.max_positions - max(map(len, given))
+        limits = [limit for limit in (room, self._prompts.most, max_tokens) if limit is not None]
         ends = _grown([output_limit(prompt, self._ratio) for prompt in prompts], self._lengths)
         found = self._engine.generate_batch(
-            [[self._names[token] for token in (self._start, *body)] for body in bodies],
+            [[self._names[token] for token in ids] for ids in given],
             include_prompt_in_result=False,
             max_length=min(limits),
             return_end_token=True,
@@ -216,7 +221,7 @@ class ExportedContinuer:
         return [[list(tokens) for tokens in one.sequences_ids] for one in found]
 
     def _ended(self, tokens: list[int], prompt: str) -> bool:
-        return self._exported.decoder.special["eos"] in tokens and len(self._limited(tokens, prompt)) == len(tokens)
+        return self._exported.has_ended(tokens) and len(self._limited(tokens, prompt)) == len(tokens)
 
     def _limited(self, tokens: list[int], prompt: str) -> list[int]:
         return tokens[: allowed(tokens, self._lengths, prompt, self._ratio)]
@@ -273,4 +278,4 @@ def batches(sequences: Sequence[Sequence[int]], size: int, progress: Progress | 
 def _options(exported: ExportedModel) -> dict[str, Any]:
     settings = exported.settings
     whole = {name: int(value) if value.is_integer() else value for name, value in settings.search.items()}
-    return {**whole, "suppress_sequences": settings.suppressed or None}
+    return {**whole, "suppress_sequences": settings.suppressed or None, "end_token": list(exported.ends)}

@@ -60,12 +60,12 @@ class FastContinuer(Continuer):
         self.again = 0
         self.completes = True
 
-    def _generate(self, bodies: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
-        found = self._search_by.settled(bodies, prompts)
+    def _generate(self, given: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
+        found = self._search_by.settled(given, prompts)
 
         def again(places: list[int]) -> Tensor:
             generate = super(FastContinuer, self)._generate
-            return generate([bodies[place] for place in places], [prompts[place] for place in places])
+            return generate([given[place] for place in places], [prompts[place] for place in places])
 
         rows, repeated, seconds = _completed(found, again if self.completes else None, self._padding)
         self.again += repeated

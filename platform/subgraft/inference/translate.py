@@ -12,8 +12,11 @@ from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
 from subgraft.inference.beam_cache import BeamCache
+from subgraft.inference.blank import is_blank
 from subgraft.inference.confidence import token_probabilities
 from subgraft.inference.length_limit import LengthLimit, piece_bytes
+from subgraft.inference.search import searched, unended
+from subgraft.models.ends import end_tokens
 from subgraft.models.sequence_format import SequenceFormat
 from subgraft.vocabulary.tokenizer import Tokenizer
 
@@ -33,6 +36,8 @@ class Output:
 
 class Translator:
     """Generates target texts with an encoder-decoder model; the output is in the order of the input.
+
+    A source without a word has an empty output, which no model is asked for.
 
     beam: hypotheses that search keeps; None: tokens are drawn from the whole distribution, by torch's generator.
     max_length_ratio: bytes of output for each byte of source at which an output is ended.
@@ -59,6 +64,7 @@ class Translator:
         self._ratio = max_length_ratio
         self._max_positions = max_positions
         self._lengths = piece_bytes(target)
+        self._ends = end_tokens(model, target)
         self._begin()
 
     def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
@@ -94,8 +100,8 @@ class Translator:
 
     def _body(self, tokens: list[int]) -> tuple[int, ...]:
         """What stands between the beginning and the end, or the padding of an output that was cut."""
-        special = self._target.special
-        ends = (place for place, token in enumerate(tokens) if place and token in (special["eos"], special["pad"]))
+        ending = (*self._ends, self._target.special["pad"])
+        ends = (place for place, token in enumerate(tokens) if place and token in ending)
         return tuple(tokens[self._begins : next(ends, len(tokens))])
 
     def _batches(
@@ -105,8 +111,10 @@ class Translator:
         self._model.eval()
         beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
         limit = self._max_positions - len(beginning) - len(ending)
-        encoded = [beginning + tokens[:limit] + ending for tokens in self._source.encode_batch(texts)]
-        order = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
+        bodies = self._source.encode_batch(texts)
+        encoded = [beginning + tokens[:limit] + ending for tokens in bodies]
+        spoken = [i for i, text in enumerate(texts) if not is_blank(text, bodies[i], self._source)]
+        order = sorted(spoken, key=lambda i: -len(encoded[i]))
         self._begin()
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
@@ -114,7 +122,7 @@ class Translator:
             started = time.perf_counter()
             generated = self._generate(input_ids, mask, [texts[i] for i in chosen])
             self.seconds += time.perf_counter() - started
-            self.cut += int((generated[:, 1:] != self._target.special["eos"]).all(1).sum())
+            self.cut += unended(generated[:, 1:], self._ends)
             yield chosen, input_ids, mask, generated
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order), "sentences")
@@ -130,18 +138,19 @@ class Translator:
     @torch.inference_mode()
     def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
         self._lengths = self._lengths.to(input_ids.device)
-        generated: Tensor = self._model.generate(  # type: ignore[operator]
+        return searched(
+            self._model,
             input_ids=input_ids,
             attention_mask=attention_mask,
             **self._search,
             decoder_start_token_id=self._sequence_format.start,
             forced_bos_token_id=self._sequence_format.target_beginning,
+            eos_token_id=list(self._ends),
             forced_eos_token_id=None,
             max_length=self._max_positions,
             past_key_values=BeamCache(),
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
-        return generated
 
 
 def _search(beam: int | None) -> dict[str, Any]:

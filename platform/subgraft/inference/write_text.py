@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.conditioning.sources import padded
+from subgraft.conditioning.sources import Source, TextSource, padded
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.inference.continue_text import added_text
+from subgraft.inference.blank import is_blank
+from subgraft.inference.prompts import added_text
+from subgraft.inference.search import searched, unended
 from subgraft.models.bundle import Bundle
+from subgraft.models.ends import end_tokens
 from subgraft.models.families import family_of
 
 Progress = Callable[[int, int, str], None]
@@ -32,7 +35,7 @@ class Writer:
         self._batch_size = settings.batch_size
         self._length = 1 + min(max_tokens, bundle.max_positions - 1)
         self._start = bundle.sequence_format(None).start
-        self._end = bundle.decoder.special["eos"]
+        self._ends = end_tokens(bundle.model, bundle.decoder)
         self.cut = 0
 
     def __call__(self, sources: Sequence[np.ndarray], progress: Progress | None = None) -> list[str]:
@@ -47,8 +50,8 @@ class Writer:
                 end = min(begin + self._batch_size, len(sources))
                 source, mask = padded([sources[place] for place in range(begin, end)])
                 written = self._generate(source.to(device), mask.to(device))
-                self.cut += int((written[:, 1:] != self._end).all(1).sum())
-                texts += [added_text(self._bundle.decoder, [], tokens[1:]) for tokens in written.tolist()]
+                self.cut += unended(written[:, 1:], self._ends)
+                texts += [added_text(self._bundle.decoder, [], tokens[1:], self._ends) for tokens in written.tolist()]
                 if progress is not None:
                     progress(len(texts), len(sources), "texts")
         return texts
@@ -63,16 +66,31 @@ class Writer:
         else:
             given = {"input_ids": torch.full((len(source), 1), self._start, device=source.device)}
             given["attention_mask"] = torch.ones_like(given["input_ids"])
-        written: Tensor = model.generate(
+        return searched(
+            model,
             **given,
             **self._search,
-            eos_token_id=self._end,
+            eos_token_id=list(self._ends),
             pad_token_id=self._bundle.padding[1],
             forced_bos_token_id=None,
             forced_eos_token_id=None,
             max_length=self._length,
         )
-        return written
+
+
+def written_for(
+    write: Writer, read: Source[Any], sources: Sequence[Any], progress: Progress | None = None
+) -> list[str]:
+    """A text for each source; an empty one for a source that is a text without a word. read: how they are encoded."""
+    places = list(range(len(sources)))
+    if isinstance(read, TextSource):
+        bodies = read.tokenizer.encode_batch(sources)
+        places = [place for place in places if not is_blank(sources[place], bodies[place], read.tokenizer)]
+    texts = [""] * len(sources)
+    chosen = sources if len(places) == len(sources) else [sources[place] for place in places]
+    for place, text in zip(places, write(read.encode(chosen), progress), strict=True):
+        texts[place] = text
+    return texts
 
 
 def search_of(settings: MeasurementSettings) -> dict[str, Any]:

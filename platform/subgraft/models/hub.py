@@ -15,7 +15,7 @@ from subgraft.models.config_file import read_checked
 from subgraft.models.families import family_of
 from subgraft.models.hub_conversion import converted_weights
 from subgraft.models.weights import INDEX, TORCH_INDEX, weight_files
-from subgraft.vocabulary.directory import MODEL_NAMES
+from subgraft.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
 
 _HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")
 # Never *.pt or *.py, and *.bin for a conversion alone: no code is run that is not this package's. By name, since a
@@ -24,6 +24,7 @@ CONFIGURATION = ("config.json", "generation_config.json")
 _VOCABULARY = (
     "tokenizer.json",
     "tokenizer_config.json",
+    CHAT_TEMPLATE_FILE,
     "special_tokens_map.json",
     "added_tokens.json",
     "vocab.json",

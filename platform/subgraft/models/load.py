@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
 from subgraft.models.families import family_of
+from subgraft.models.generation_settings import savable
 from subgraft.models.hub import read_config, require_model
 from subgraft.models.parameter_count import count_parameters
 from subgraft.models.tokenizers import save_tokenizers
@@ -37,17 +38,16 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     settings = _settings(kind, config, directory)
     described = settings.to_dict()
     require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
-    with weights_alone(directory, config) as weights:
+    with _quietly(), weights_alone(directory, config) as weights:
         try:
-            with _quietly():
-                loaded, information = kind.from_pretrained(
-                    weights,
-                    config=settings,
-                    dtype=dtype or "auto",
-                    use_safetensors=True,
-                    local_files_only=True,
-                    output_loading_info=True,
-                )
+            loaded, information = kind.from_pretrained(
+                weights,
+                config=settings,
+                dtype=dtype or "auto",
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
         except Exception as error:  # transformers raises anything at all
             told = str(error).replace(str(weights), str(directory)) or type(error).__name__
             raise UserError(f"the weights cannot be loaded: {told}", where=str(directory)) from error
@@ -80,11 +80,25 @@ def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer],
 
 
 def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
-    """Write configuration and weights alone."""
-    with _quietly(), _taken_as_it_is():
+    """Write configuration, generation settings and weights alone; invalid settings are left out and reported."""
+    with _quietly(), _taken_as_it_is(), _savable_settings(model):
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):
         weights.chmod(0o644)  # safetensors leaves files that only their owner can read
+
+
+@contextmanager
+def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
+    """The model has the settings that can be saved, and its own again afterwards: a model in training searches on."""
+    own = getattr(model, "generation_config", None)
+    if own is None or not model.can_generate():
+        yield
+        return
+    model.generation_config = savable(own)
+    try:
+        yield
+    finally:
+        model.generation_config = own
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from subgraft.errors import UserError
 from subgraft.files import folder_of
 from subgraft.jsonfiles import read_object
+from subgraft.models.generation_settings import loadable
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # PyTorch's own form, which only a conversion reads.
@@ -78,12 +79,14 @@ def require_plausible(directory: Path, numbers: int) -> None:
 def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
     """A folder with nothing but the checked weights, their index, the configuration, and how the model generates."""
     files: dict[str, Path | str] = {path.name: path for path in weight_files(directory)}
-    files["config.json"] = json.dumps(config)  # older models say in it how they generate
-    if WEIGHTS not in files:
-        files[INDEX] = json.dumps({"metadata": {}, "weight_map": read_index(directory / INDEX)})
     generation = directory / "generation_config.json"
     if generation.is_file():
-        files[generation.name] = json.dumps(read_object(generation))
+        files["config.json"] = json.dumps(config)
+        files[generation.name] = json.dumps(loadable(read_object(generation), str(generation)))
+    else:  # older models say in config.json how they generate
+        files["config.json"] = json.dumps(loadable(config, str(directory / "config.json")))
+    if WEIGHTS not in files:
+        files[INDEX] = json.dumps({"metadata": {}, "weight_map": read_index(directory / INDEX)})
     with folder_of(files) as folder:
         yield folder
 

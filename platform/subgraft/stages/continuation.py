@@ -17,6 +17,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
 from subgraft.exporting.in_memory import fast_continuer
 from subgraft.inference.continue_text import Continuer
+from subgraft.inference.prompts import ChatTemplate
 from subgraft.metrics.bits import count_characters
 from subgraft.models.bundle import Bundle
 from subgraft.objectives.line_nats import line_nats
@@ -78,7 +79,11 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
 
 
 def continuer(
-    bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, max_tokens: int | None = None
+    bundle: Bundle,
+    languages: Languages | None,
+    settings: MeasurementSettings,
+    max_tokens: int | None = None,
+    chat: ChatTemplate | None = None,
 ) -> Continuer:
     """Search with the settings of the evaluation, on the GPU where there is one."""
     return Continuer(
@@ -89,6 +94,7 @@ def continuer(
         max_length_ratio=settings.max_length_ratio,
         max_positions=bundle.max_positions,
         max_tokens=max_tokens,
+        chat=chat,
     )
 
 

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from subgraft.conditioning.given import Sourced
 from subgraft.conditioning.sources import Source
-from subgraft.inference.write_text import Writer
+from subgraft.inference.write_text import Writer, written_for
 from subgraft.metrics.adherence import TextClassifier
 from subgraft.metrics.speed import measure_speed
 from subgraft.models.bundle import Bundle
@@ -93,7 +93,7 @@ def _written(bundle: Bundle, given: Sourced, recipe: EvaluateRecipe, context: Co
     wanted = timed if recipe.objective.source == "class" else given
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(given.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
-    texts = write(read.encode(wanted.sources), context.progress)
+    texts = written_for(write, read, wanted.sources, context.progress)
     cut = write.cut  # of these: the writer goes on counting
     speed = _speed(write, read, timed, settings.batch_size, settings.speed_repeats) if recipe.speed else None
     return _Written(wanted.in_words(), texts, cut, speed)

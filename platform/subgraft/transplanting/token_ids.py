@@ -99,6 +99,8 @@ class _Translation:
             value = getattr(settings, name, None)
             if isinstance(value, list):
                 values[name] = self._several(name, value, role)
+            elif value is not None and value < 0:  # how early Llamas say that there is none
+                values[name] = None
             elif value is not None:
                 values[name] = self._needed(value, role)
         for name in _LISTS:
@@ -109,7 +111,7 @@ class _Translation:
     def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
         """Of an end that several tokens are, those that there are; one must be."""
         found = {token: self._token(token, role) for token in tokens}
-        kept: list[int | None] = [known for known in found.values() if known is not None]
+        kept: list[int | None] = list(dict.fromkeys(known for known in found.values() if known is not None))
         self.dropped += [f"{name}: {token}" for token, known in found.items() if known is None and kept]
         return kept or [self._needed(tokens[0], role)]
 

@@ -20,6 +20,9 @@ MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model",
 _NUMBERINGS = ("vocab.json", "added_tokens.json", "target_vocab.json")
 _OBJECTS = (*_NUMBERINGS, "config.json", "tokenizer_config.json", "special_tokens_map.json")
 _LINES = ("vocab.txt", "merges.txt")
+# The template of conversations, in tokenizer_config.json or in a file of its own, which counts for more.
+CHAT_TEMPLATE = "chat_template"
+CHAT_TEMPLATE_FILE = f"{CHAT_TEMPLATE}.jinja"
 # Names of other files and of code, which a configuration may hold.
 _LEADING_ELSEWHERE = frozenset(
     {"auto_map", "fast_tokenizer_files", "tokenizer_file", "vocab_file", "merges_file", "added_tokens_file"}
@@ -48,6 +51,8 @@ def read_directory(directory: Path) -> Source:
     if not directory.is_dir():
         raise UserError("no such directory", where=str(directory), hint="Give the directory of a vocabulary.")
     config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
+    if (directory / CHAT_TEMPLATE_FILE).is_file():
+        config[CHAT_TEMPLATE] = read_text(directory / CHAT_TEMPLATE_FILE)
     model = next((directory / name for name in MODEL_NAMES if (directory / name).is_file()), None)
     ours = directory / "sentencepiece.model"
     if (directory / "tokenizer.json").is_file():

@@ -70,7 +70,7 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
 def _adopted(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:
     theirs = {role: like.pieces[i] for role, i in like.special.items()}
     # GPT-2 says one word for unknown and for the end of a text: a generator must not learn to stop there.
-    if theirs.get("unk") in (theirs.get("bos"), theirs.get("eos")):
+    if theirs.get("unk") in (theirs.get("bos"), theirs.get("eos"), theirs.get("pad")):
         theirs.pop("unk", None)
     if "eos" not in theirs:
         theirs["eos"] = ours["eos"]

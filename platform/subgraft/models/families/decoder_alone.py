@@ -50,15 +50,17 @@ class DecoderAlone(Family):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A text starts with its beginning and stops with its end; where a vocabulary has but an end, with that.
+        """A text starts with its beginning and stops with its end. There is no source.
 
-        (In GPT-2's, one token is both; so it is where a model was trained on lines with their ends between them.) There
-        is no source.
+        The beginning is the tokenizer's; or the one that config.json names, where the tokenizer has none (Qwen's) or
+        that is an end too (GPT-2's, and where a model was trained on lines with their ends between them). An id that is
+        no special token of this vocabulary is another vocabulary's. Where there is no beginning, the end stands for it.
         """
         end = needed(target, "eos", f"a {self.model_type} model")
         begin, ends = config.get("bos_token_id"), config.get("eos_token_id")
-        one = begin is not None and begin in (ends if isinstance(ends, list) else [ends])
-        return SequenceFormat((), (end,), end if one else target.special.get("bos", end))
+        is_end = begin is not None and begin in (ends if isinstance(ends, list) else [ends])
+        known = begin if begin in target.special_ids else end
+        return SequenceFormat((), (end,), known if is_end else target.special.get("bos", known))
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
