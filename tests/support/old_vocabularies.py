@@ -27,8 +27,14 @@ def as_llama_publishes_it() -> Tokenizer:
     return Tokenizer(Source(backend.to_str(), learnt.config))
 
 
+def without_bytes() -> Tokenizer:
+    """As mBART, XLM-R, T5 and Marian publish theirs: text that has no piece is unknown."""
+    return learn(GERMAN, kind="unigram", size=330, mask=True, languages=["de_DE"])
+
+
 KINDS: Mapping[str, Callable[[], Tokenizer]] = {
     "unigram": lambda: learn(GERMAN, kind="unigram", size=420, byte_fallback=True, mask=True, languages=["de_DE"]),
+    "unigram-without-bytes": without_bytes,
     "bpe": lambda: learn(GERMAN, kind="bpe", size=120, mask=True, languages=["de_DE"]),
     "wordpiece": lambda: learn(GERMAN, kind="wordpiece", size=160),
     "byte-level": lambda: byte_level(GERMAN + TASK[:20], 420),

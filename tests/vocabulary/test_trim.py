@@ -17,7 +17,7 @@ from subgraft.vocabulary.learn import learn
 from subgraft.vocabulary.tokenizer import Tokenizer
 from subgraft.vocabulary.trim import trim
 from toys import german
-from vocabularies import byte_level, invented
+from vocabularies import byte_level, invented, unigram, wordpiece
 
 TASK = german(20, seed=5)
 
@@ -93,6 +93,16 @@ def test_transformers_reads_it(kind: str, tmp_path: Path) -> None:
         assert getattr(theirs, f"{role}_token_id") == token
     for text in german(30, seed=6):
         assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text) == trimmed.encode(text)
+
+
+@pytest.mark.parametrize(
+    "whole", [unigram(["▁", "a", "b", "xb", "ab", "▁cb"]), wordpiece(["a", "##b", "ab", "xb", "##cb"])]
+)
+def test_pieces_with_characters_that_no_other_piece_spells_stay(whole: Tokenizer) -> None:
+    trimmed = trim(whole, ["a ab ab"], min_count=3)
+    for line in ("xb", "acb cb", "xbab"):
+        assert trimmed.decode(trimmed.encode(line)) == whole.decode(whole.encode(line))
+    assert "ab" not in trimmed.pieces and len(trimmed) == len(whole) - 1
 
 
 def test_what_stands_around_a_text_gets_the_new_ids(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ New pieces are made of neighbouring old ones (see `joining`): a text is cut as b
   *Teaching Old Tokenizers New Words*).
 - A unigram piece scores a hair more than its old cut, for each place where that was cut. So the best segmentation is
   the one that the old scores find best and, of that, the one with the fewest tokens. Only where two old segmentations
-  score almost alike may the other one win.
+  score almost alike may the other one win. What is unknown costs a fixed sum more than the rarest piece, and so more
+  beside new pieces: text that pieces can spell, and that was unknown because they are rare, is then spelled.
 - WordPiece is cut greedily from the left: there a new piece may move the cuts of what follows it.
 """
 

@@ -1,18 +1,19 @@
 """A vocabulary without the tokens that a task never uses: the task's text is cut as before.
 
-Special tokens and bytes stay. So do single characters where there are no bytes to spell them with: without them, there
-is text that cannot be written. A BPE vocabulary also keeps what a kept piece is merged from, and loses all other
-merges; none of those that the text needs is among them, since a merge that is never done leaves no trace (Cognetta et
-al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who remove rare pieces too).
+Special tokens and bytes stay. Where there are no bytes, so do single characters, and pieces with a character that has
+no piece of its own: without them, there is text that cannot be written. A BPE vocabulary also keeps what a kept piece
+is merged from, and loses all other merges; none of those that the text needs is among them, since a merge that is never
+done leaves no trace (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who
+remove rare pieces too).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
 from subgraft.vocabulary import wordpiece
-from subgraft.vocabulary.entry import Mark
+from subgraft.vocabulary.entry import CONTINUATION_MARK, Mark
 from subgraft.vocabulary.refusals import empty_corpus
 from subgraft.vocabulary.specification import (
     Specification,
@@ -95,8 +96,21 @@ class _Kept:
 
 
 def _always_kept(tokenizer: Tokenizer) -> frozenset[str]:
-    """Special tokens, bytes, the bare mark and, where there are no bytes, single characters."""
+    """Special tokens, bytes, the bare mark and, where there are no bytes, what single characters cannot spell."""
     spelled = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
-    alone = set() if len(tokenizer.byte_ids) == 256 else {p for p in tokenizer.pieces if wordpiece.length(p) == 1}
+    alone = set() if len(tokenizer.byte_ids) == 256 else set(_not_of_shorter(tokenizer))
     # With its mark, a character begins a word: "▁a" can be spelled as "▁" and "a", and "a" in WordPiece cannot.
     return frozenset(spelled | alone | ({tokenizer.mark.value} if tokenizer.mark is not Mark.WORDPIECE else set()))
+
+
+def _not_of_shorter(tokenizer: Tokenizer) -> Iterator[str]:
+    """Pieces of one character, and longer ones with a character that has no piece of its own."""
+    pieces = frozenset(tokenizer.pieces)
+    for piece in pieces:
+        characters = list(piece)
+        if tokenizer.mark is Mark.WORDPIECE:
+            begins = len(piece) - wordpiece.length(piece)
+            later = (CONTINUATION_MARK + character for character in piece[begins + 1 :])
+            characters = [piece[: begins + 1], *later]
+        if len(characters) <= 1 or not pieces.issuperset(characters):
+            yield piece

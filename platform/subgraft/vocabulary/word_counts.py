@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import tokenizers
 
 from subgraft.vocabulary.entry import SPACE_MARK
+from subgraft.vocabulary.soundness import refusing
 
 # A word with the marks before it, for vocabularies that are given whole lines.
 _MARKED = re.compile(f"{SPACE_MARK}*[^{SPACE_MARK}]+|{SPACE_MARK}+")
@@ -31,6 +32,11 @@ def word_counts(backend: tokenizers.Tokenizer, lines: Iterable[str]) -> Counter[
 
 
 def cut_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The pieces of each word."""
+    """The pieces of each word; what the vocabulary cannot spell is its unknown token.
+
+    Raises UserError for such text where the vocabulary has no unknown token either.
+    """
     model = backend.model
-    return {word: tuple(token.value for token in model.tokenize(word)) for word in words}
+    with refusing("this vocabulary cannot cut the text"):
+        # By id: the value of an unknown token is, in a unigram vocabulary, the text that it stands for.
+        return {word: tuple(model.id_to_token(token.id) for token in model.tokenize(word)) for word in words}
