@@ -171,12 +171,15 @@ def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportDa
 
 
 def test_text_beside_the_pairs_is_counted(report_data: ReportData, written: Path, tmp_path: Path) -> None:
-    found = TextFacts("target", "de", 1500, 1200, 34567, {"in dev or test": 40, "a second time": 260})
-    write_report(replace(report_data, text=(found,)), tmp_path)
+    found = TextFacts("target", "de", 1500, 1200, 34567, {"in dev or test": 40, "a second time": 260}, 12)
+    corpora = tuple(replace(corpus, dropped={"in dev or test": 7}, near_copies=3) for corpus in report_data.corpora)
+    write_report(replace(report_data, text=(found,), corpora=corpora), tmp_path)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     line = next(line for line in markdown.splitlines() if line.startswith("| target, de"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == ["target, de", "1,500", "1,200", "34,567", "40 in dev or test, 260 a second time"]
+    assert cells == ["target, de", "1,500", "1,200", "34,567", "40 in dev or test, 260 a second time", "12"]
+    line = next(line for line in markdown.splitlines() if line.startswith("| downstream") and "law" in line)
+    assert [cell.strip() for cell in line.strip("|").split("|")][-2:] == ["7 in dev or test", "3"]
     assert "Text beside the pairs" not in (written / "report.md").read_text(encoding="utf-8")
 
 

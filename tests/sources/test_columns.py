@@ -72,7 +72,8 @@ def test_columns_that_make_no_sense_are_refused(given: dict[str, Any], complaint
 def test_a_folder_of_pairs_in_one_language_becomes_a_corpus_of_two_sides(tmp_path: Path) -> None:
     for split, count in (("train", 6), ("dev", 2)):
         lines = [
-            json.dumps({"text": f"a long text {number}", "summary": f"{split} {number}"}) for number in range(count)
+            json.dumps({"text": f"a long {split} text {number}", "summary": f"{split} {number}"})
+            for number in range(count)
         ]
         (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
     source = CorpusSource(columns=columns(source="text", target="summary"), limit={"train": 3})
@@ -81,11 +82,11 @@ def test_a_folder_of_pairs_in_one_language_becomes_a_corpus_of_two_sides(tmp_pat
     other = source.model_copy(update={"columns": columns(source="summary", target="text")})
     assert found.identity() != resolve(other, ENGLISH, tmp_path).identity()
     corpus = build(source, ENGLISH, Cleaning(), tmp_path / "out", base=tmp_path)
-    assert list(corpus.pairs("train")) == [(f"a long text {n}", f"train {n}") for n in (1, 3, 5)]
+    assert list(corpus.pairs("train")) == [(f"a long train text {n}", f"train {n}") for n in (1, 3, 5)]
     # What `corpora get` made is itself a folder of pairs in one language.
     again = resolve(CorpusSource(folder="out"), ENGLISH, tmp_path)
     assert not again.monolingual
-    assert list(again.read("dev")) == [(f"a long text {n}", f"dev {n}") for n in (0, 1)]
+    assert list(again.read("dev")) == [(f"a long dev text {n}", f"dev {n}") for n in (0, 1)]
 
 
 def test_a_file_without_a_line_is_refused(tmp_path: Path) -> None:

@@ -88,6 +88,25 @@ def test_text_that_holds_the_test_set_is_told(tmp_path: Path) -> None:
     assert "downstream.text.target held 20 lines of the task's dev and test splits, which have 40" in line
 
 
+def test_test_lines_are_found_however_they_are_typed_and_in_text_of_either_side(tmp_path: Path) -> None:
+    german_tests, english_tests = german(20, 3), english(20, 3)
+    typed = [
+        german_tests[0].replace(" ", "  "),
+        german_tests[1].replace(" ", "\u00a0"),
+        german_tests[2].upper(),
+        german_tests[3].rstrip("."),
+        f"{german_tests[4]} …",
+        *english_tests[:8],
+    ]
+    near = [f"{german_tests[5]} {german_tests[6]} {german_tests[7]} Dies steht dabei."]
+    write(tmp_path / "more.txt", [*MORE, *typed, *near])
+    corpus, told, _ = made(tmp_path, recipe(tmp_path, target="more.txt"))
+    assert list(corpus.lines("train", "target")) == [*MORE, *near]
+    assert told["target"]["held_out"] == len(typed)
+    long = [line for line in german_tests[5:8] if len(line.split()) >= 8]
+    assert told["target"].get("near_copies", 0) == len(long)
+
+
 def test_nothing_left_and_undecodable_bytes_are_mistakes_of_the_user(tmp_path: Path) -> None:
     write(tmp_path / "known.txt", german(20, 2))
     with pytest.raises(UserError, match=r"text\.target: cleaning leaves nothing of the text .*held_out: 20"):

@@ -127,7 +127,8 @@ class Cleaning(Settings):
     max_ratio: the most times that the longer side may be as long as the shorter.
     drop_identical: whether pairs whose sides are the same text are dropped.
     deduplicate: whether a pair is kept only the first time it occurs.
-    drop_held_out: whether pairs that dev or test has as well are dropped.
+    drop_held_out: whether pairs are dropped with a side that dev or test has on any side, but for case, Unicode form,
+    white space, quotation marks' form and final punctuation. Near copies are counted.
     """
 
     min_characters: Count = 1

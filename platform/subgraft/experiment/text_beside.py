@@ -13,7 +13,7 @@ from subgraft.recipes.text import TextRecipe
 from subgraft.sources.one_side import SideText, named_sources, side_texts
 from subgraft.store.step import Step
 from subgraft.tasks.pairings import pairing
-from subgraft.text.cleaning import dropped_in_words
+from subgraft.text.cleaning import dropped_in_words, near_copies_in_words
 
 if TYPE_CHECKING:
     from subgraft.store.store import Store
@@ -72,4 +72,7 @@ def _read(side: TextSide, lines: int) -> str:
 def _kept(side: TextSide, counts: Mapping[str, Any]) -> str:
     told = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
     kept = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
-    return f"{side} text beside the pairs: {kept}" + (f"; dropped: {told}" if told else "")
+    near = near_copies_in_words(counts.get("near_copies", 0))
+    return (
+        f"{side} text beside the pairs: {kept}" + (f"; dropped: {told}" if told else "") + (f"; {near}" if near else "")
+    )

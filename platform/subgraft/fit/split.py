@@ -14,7 +14,8 @@ from typing import Literal
 from subgraft.config.corpora import Cleaning
 from subgraft.errors import UserError
 from subgraft.fit.pairs import Documents, Pair, blocks
-from subgraft.text.cleaning import RULES, clean, digest
+from subgraft.text.cleaning import RULES, clean, near_copies_in_words
+from subgraft.text.held_out import HeldOut
 
 # A tenth of the pairs each, within these bounds. Below 50 sentences an interval of BLEU is wider than any gain.
 HELD_OUT_SHARE = 0.1
@@ -29,7 +30,10 @@ SHORTEST_BLOCK, BLOCKS_OF_TEST = 25, 8
 
 @dataclass(frozen=True)
 class Split:
-    """unit: what stayed whole.  dropped: training pairs by the rule of cleaning that they broke."""
+    """unit: what stayed whole.  dropped: training pairs by the rule of cleaning that they broke.
+
+    near_copies: dev and test pairs that the training pairs have near copies of.
+    """
 
     train: tuple[Pair, ...]
     dev: tuple[Pair, ...]
@@ -37,6 +41,7 @@ class Split:
     unit: Literal["document", "block"]
     block: int
     dropped: Mapping[str, int]
+    near_copies: int = 0
 
     @property
     def told(self) -> str:
@@ -47,14 +52,16 @@ class Split:
             else f"blocks of {self.block} lines on end, spread evenly over the files"
         )
         rules = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in self.dropped.items())
-        return f"held out: {kept}" + (f"; dropped from the training pairs: {rules}" if rules else "")
+        near = near_copies_in_words(self.near_copies)
+        dropped = f"; dropped from the training pairs: {rules}" if rules else ""
+        return f"held out: {kept}{dropped}" + (f"; {near}" if near else "")
 
 
 def split(text: Documents, cleaning: Cleaning) -> Split:
     """The same text is always split the same way; nothing is drawn.
 
-    Training pairs that dev or test has too are dropped, and those that `cleaning` does not let pass. Raises UserError
-    where there are fewer pairs than the splits need.
+    Training pairs with a side that dev or test has too are dropped, and those that `cleaning` does not let pass.
+    Raises UserError where there are fewer pairs than the splits need.
     """
     pairs = text.pairs
     _require(len(pairs), "pairs", FEWEST)
@@ -64,11 +71,11 @@ def split(text: Documents, cleaning: Cleaning) -> Split:
     by_document = parts is not None and min(len(parts[0]), len(parts[1])) >= FEWEST_HELD_OUT
     test, dev, rest = parts if parts is not None and by_document else _spread(blocks(pairs, block), wanted)
     counts: Counter[str] = Counter()
-    held_out = frozenset(map(digest, (*dev, *test)))
+    held_out = HeldOut((*dev, *test))
     train = tuple((sides[0], sides[1]) for sides in clean(rest, cleaning, held_out, counts, (0, 1)))
     _require(len(train), "training pairs after cleaning", FEWEST_TRAINING)
     dropped = {rule: count for rule, count in counts.items() if rule in RULES}
-    return Split(train, dev, test, "document" if by_document else "block", block, dropped)
+    return Split(train, dev, test, "document" if by_document else "block", block, dropped, counts["near_copies"])
 
 
 def _size(pairs: int, most: int) -> int:

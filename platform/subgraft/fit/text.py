@@ -12,7 +12,8 @@ from subgraft.config.corpora import Cleaning
 from subgraft.errors import UserError
 from subgraft.fit.split import Split
 from subgraft.text import reading
-from subgraft.text.cleaning import RULES, clean, digest, digests
+from subgraft.text.cleaning import clean, digests, dropped_in_words, near_copies_in_words
+from subgraft.text.held_out import HeldOut
 from subgraft.text.seen import Seen
 
 
@@ -27,9 +28,10 @@ class TargetText:
     def told(self) -> str:
         """What there is of it, in one sentence."""
         counts = self.counts or Counter()
-        dropped = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in counts.items() if rule in RULES and count)
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
         kept = f"text beside the pairs: {counts['kept']:,} of {counts['read']:,} lines"
-        return kept + (f"; dropped: {dropped}" if dropped else "")
+        near = near_copies_in_words(counts["near_copies"])
+        return kept + (f"; dropped: {dropped}" if dropped else "") + (f"; {near}" if near else "")
 
 
 def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> TargetText:
@@ -38,7 +40,7 @@ def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> Target
         return TargetText()
     counts: Counter[str] = Counter()
     read = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
-    held_out = frozenset(digest((target,)) for _, target in (*pairs.dev, *pairs.test))
+    held_out = HeldOut((*pairs.dev, *pairs.test))
     known = Seen.of([digests((target,) for _, target in pairs.train)])
     lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
     found = TargetText(lines, counts)

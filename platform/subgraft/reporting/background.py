@@ -10,6 +10,12 @@ from subgraft.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.reporting.plots import plot_stage_seconds
 from subgraft.reporting.spelled import spelling_table
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.text.held_out import RUN, SHARE
+
+_NEAR_COPIES = (
+    f"Near copies: dev and test segments with {SHARE:.0%} or more of their runs of {RUN} words in the training text "
+    "too, which stays."
+)
 
 
 def what_was_done(data: ReportData) -> Section:
@@ -23,29 +29,39 @@ def what_was_done(data: ReportData) -> Section:
 def _corpus_table(data: ReportData) -> Table:
     splits = list(dict.fromkeys(split for corpus in data.corpora for split in corpus.segments))
     columns = [Column("side", "left"), Column("corpus", "left"), *(Column(split) for split in splits)]
+    columns += [Column("dropped from train", "left"), Column("near copies")]
     rows = [
         [
             corpus.role,
             corpus.name + (" (generated)" if corpus.generated else ""),
             *(count(corpus.segments[split]) if split in corpus.segments else MISSING for split in splits),
+            _dropped(corpus.dropped),
+            count(corpus.near_copies),
         ]
         for corpus in data.corpora
     ]
-    return table(columns, rows, f"Corpora, {data.languages[0]} → {data.languages[1]}; segments after cleaning")
+    title = f"Corpora, {data.languages[0]} → {data.languages[1]}; segments after cleaning"
+    return table(columns, rows, title, _NEAR_COPIES)
+
+
+def _dropped(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{count(number)} {reason}" for reason, number in reasons.items()) or "none"
 
 
 def _text_table(data: ReportData) -> list[Table]:
     """None where there was no text beside the pairs."""
     if not data.text:
         return []
-    columns = [Column("side", "left"), Column("read"), Column("kept"), Column("characters"), Column("dropped", "left")]
+    columns = [Column("side", "left"), Column("read"), Column("kept"), Column("characters")]
+    columns += [Column("dropped", "left"), Column("near copies")]
     rows = [
         [
             f"{found.side}, {found.language}",
             count(found.read),
             count(found.kept),
             count(found.characters),
-            ", ".join(f"{count(number)} {reason}" for reason, number in found.dropped.items()) or "none",
+            _dropped(found.dropped),
+            count(found.near_copies),
         ]
         for found in data.text
     ]

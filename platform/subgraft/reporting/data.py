@@ -154,17 +154,25 @@ class SystemResult:
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """A corpus: where it is from, and segments per split after cleaning."""
+    """A corpus: where it is from, segments per split after cleaning, and training segments dropped by reason.
+
+    near_copies: dev and test segments that the training text has near copies of.
+    """
 
     role: Role
     name: str
     generated: bool
     segments: Mapping[str, int]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    near_copies: int = 0
 
 
 @dataclass(frozen=True)
 class TextFacts:
-    """Text of one side beside the task's pairs. Lines read and kept, characters kept, lines dropped by reason."""
+    """Text of one side beside the task's pairs. Lines read and kept, characters kept, lines dropped by reason.
+
+    near_copies: dev and test segments that the text has near copies of.
+    """
 
     side: str
     language: str
@@ -172,6 +180,7 @@ class TextFacts:
     kept: int
     characters: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+    near_copies: int = 0
 
 
 @dataclass(frozen=True)

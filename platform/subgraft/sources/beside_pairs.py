@@ -10,8 +10,10 @@ from subgraft.config.base import TextSide
 from subgraft.config.corpora import Cleaning
 from subgraft.errors import UserError
 from subgraft.sources.one_side import SideText
-from subgraft.text.cleaning import chunks, clean, digest, digests
+from subgraft.text.cleaning import chunks, clean, digests
 from subgraft.text.corpus import Corpus
+from subgraft.text.fields import text_places
+from subgraft.text.held_out import HeldOut
 from subgraft.text.seen import Seen
 
 # Called with the segments read so far, those there are, and what they are.
@@ -31,14 +33,14 @@ def build_beside(
 ) -> tuple[Corpus, dict[TextSide, Counter[str]]]:
     """Text of each side in a corpus whose fields are not parallel, and what was counted of each.
 
-    Segments that the pairs' dev or test split has on that side count as "held_out", those of their train split as
-    "elsewhere"; "characters" are those of what is kept. out: an existing empty folder.
+    Segments that the pairs' dev or test split has on either side count as "held_out", those that their train split has
+    on that side as "elsewhere"; "characters" are those of what is kept. out: an existing empty folder.
     Raises UserError as reading does, and where nothing is left of a side.
     """
     counts: dict[TextSide, Counter[str]] = {side: Counter() for side in sides}
     for side, texts in sides.items():
         segments = _reported(texts, side, progress)
-        held_out = _held_out(pairs, side)
+        held_out = _held_out(pairs)
         known = _training(pairs, side, out) if cleaning.deduplicate else None
         cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), known, out)
         with (out / f"{SPLIT}.{side}").open("w", encoding="utf-8", newline="\n") as file:
@@ -64,9 +66,12 @@ def build_beside(
     return corpus, counts
 
 
-def _held_out(pairs: Corpus, side: TextSide) -> frozenset[int]:
+def _held_out(pairs: Corpus) -> HeldOut:
+    names = [pairs.fields[at].name for at in text_places(pairs.fields)]
     splits = [split for split in pairs.splits if split != SPLIT]
-    return frozenset(digest((line,)) for split in splits for line in pairs.lines(split, side))
+    return HeldOut(
+        sides for split in splits for sides in zip(*(pairs.lines(split, name) for name in names), strict=True)
+    )
 
 
 def _training(pairs: Corpus, side: TextSide, folder: Path) -> Seen:

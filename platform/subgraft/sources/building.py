@@ -15,10 +15,11 @@ from subgraft.sources import resolving as sources
 from subgraft.sources.multilingual import TextsSource
 from subgraft.sources.resolved import ResolvedSource
 from subgraft.sources.squad import Pairing
-from subgraft.text.cleaning import clean, digest, strip
+from subgraft.text.cleaning import clean, strip
 from subgraft.text.corpus import Corpus
 from subgraft.text.documents import count_documents
 from subgraft.text.fields import Field, Sides, text_places
+from subgraft.text.held_out import HeldOut
 from subgraft.text.tensors import write_rows
 
 # Called with the segments read so far, those there are, and the split.
@@ -116,13 +117,12 @@ class _Part:
 
     def write(self) -> None:
         places = text_places(self.source.fields)
-        held_out: set[int] = set()
+        held_out = HeldOut()
         # The training split comes last: what it may not hold is known by then.
         for split in reversed(self.source.splits):
             segments = _reported(self.source.read(split), self.sizes[split], split, self.progress)
             if split == "train":
-                known = frozenset(held_out)
-                segments = clean(segments, self.cleaning, known, self.counts[split], places, folder=self.out)
+                segments = clean(segments, self.cleaning, held_out, self.counts[split], places, folder=self.out)
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
@@ -165,13 +165,13 @@ def _line_writer(stack: ExitStack, path: Path) -> Callable[[str], object]:
 
 
 def _collected(
-    segments: Iterable[Sides], held_out: set[int], counts: Counter[str], texts: Sequence[int]
+    segments: Iterable[Sides], held_out: HeldOut, counts: Counter[str], texts: Sequence[int]
 ) -> Iterator[Sides]:
     for cells in segments:
         cells = strip(cells, counts)
         counts["read"] += 1
         counts["kept"] += 1
-        held_out.add(digest(tuple(cells[at] for at in texts)))
+        held_out.add(tuple(cells[at] for at in texts))
         yield cells
 
 

@@ -38,8 +38,8 @@ from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.recipes.vocadt import VocadtRecipe
 from subgraft.stages.stage import Stage
 
-CORPUS = Stage("corpus", 1, "corpus", CorpusRecipe)
-TEXT = Stage("text", 1, "text", TextRecipe)
+CORPUS = Stage("corpus", 2, "corpus", CorpusRecipe)
+TEXT = Stage("text", 2, "text", TextRecipe)
 COPIED = Stage("copied", 1, "copied", CopiedRecipe)
 REVERSED = Stage("reversed", 1, "reversed", ReversedRecipe)
 BACK_TRANSLATED = Stage(

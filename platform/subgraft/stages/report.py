@@ -116,7 +116,9 @@ def _corpora(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Iterator[Corpu
 
 def _corpus(role: Role, name: str, directory: Path) -> CorpusFacts:
     corpus = Corpus.open(directory)
-    return CorpusFacts(role, name, corpus.generated, {str(split): corpus.size(split) for split in corpus.splits})
+    sizes = {str(split): corpus.size(split) for split in corpus.splits}
+    counts = corpus.counts.get("train", {})
+    return CorpusFacts(role, name, corpus.generated, sizes, dropped_in_words(counts), counts.get("near_copies", 0))
 
 
 def _text(directory: Path) -> tuple[TextFacts, ...]:
@@ -125,7 +127,9 @@ def _text(directory: Path) -> tuple[TextFacts, ...]:
 
 
 def _side(name: str, language: str, counts: Mapping[str, int]) -> TextFacts:
-    return TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped_in_words(counts))
+    near = counts.get("near_copies", 0)
+    dropped = dropped_in_words(counts)
+    return TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped, near)
 
 
 def _gap(path: Path, language: str) -> SubwordGap:

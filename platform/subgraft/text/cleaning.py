@@ -12,6 +12,7 @@ import numpy as np
 
 from subgraft.config.corpora import Cleaning
 from subgraft.text.fields import Sides
+from subgraft.text.held_out import HeldOut, folded
 from subgraft.text.seen import Seen
 
 # What is dropped, in words, by the name that it is counted under.
@@ -37,6 +38,11 @@ def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
     return {words: counts[rule] for rule, words in RULES.items() if counts.get(rule)}
 
 
+def near_copies_in_words(found: int) -> str:
+    """How many dev and test segments have near copies in the training text; nothing where none has."""
+    return f"near copies of {found:,} dev and test segments stay" if found else ""
+
+
 def strip(sides: Sides, counts: Counter[str]) -> Sides:
     """The sides without outer white space and with line breaks inside them replaced; the latter is counted."""
     stripped = tuple(side.strip() for side in sides)
@@ -46,13 +52,8 @@ def strip(sides: Sides, counts: Counter[str]) -> Sides:
     return single
 
 
-def digest(sides: Sides) -> int:
-    """64 bits that stand for the segments: equal ones collide, others do with a chance below 3e-6 in 10 million."""
-    return int.from_bytes(_digest(sides), "big")
-
-
 def digests(segments: Iterable[Sides]) -> np.ndarray:
-    """Those of all of them [n], uint64."""
+    """64 bits for each segment [n], uint64: equal ones collide, others with a chance below 3e-6 in 10 million."""
     found: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
     return found
 
@@ -60,7 +61,7 @@ def digests(segments: Iterable[Sides]) -> np.ndarray:
 def clean(
     segments: Iterable[Sides],
     cleaning: Cleaning,
-    held_out: frozenset[int],
+    held_out: HeldOut,
     counts: Counter[str],
     texts: Sequence[int],
     elsewhere: Seen | None = None,
@@ -68,27 +69,27 @@ def clean(
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
 
-    held_out: digests of the stripped dev and test texts.  texts: which cells are text, the only ones that rules are
-    about.  elsewhere: what another corpus has already.  folder: for digests of what was seen, where there are many.
+    held_out: the stripped dev and test texts.  texts: which cells are text, the only ones that rules are about.
+    elsewhere: what another corpus has already.  folder: for digests of what was seen, where there are many.
     A segment is counted under the first rule it breaks, in the order too_short, too_long, ratio, identical, held_out,
-    elsewhere, duplicate. Memory does not grow with the segments, but for digests where no folder is given.
+    elsewhere, duplicate; "near_copies" are the held-out segments that the kept ones are much like. Memory does not grow
+    with the segments, but for digests where no folder is given.
     """
-    compares = cleaning.deduplicate or cleaning.drop_held_out
-    others = Seen.of([np.fromiter(held_out, dtype=np.uint64)])
-    judge = _Judge(cleaning, others, elsewhere or Seen(), Seen(folder))
+    judge = _Judge(cleaning, held_out, elsewhere or Seen(), Seen(folder))
     for some in chunks(segments):
         counts["read"] += len(some)
         stripped = [strip(cells, counts) for cells in some]
         sides = [tuple(cells[at] for at in texts) for cells in stripped]
         broken = [_broken_rule(each, cleaning) for each in sides]
-        if compares:
-            whole = [place for place, rule in enumerate(broken) if rule is None]
-            for place, rule in zip(whole, judge.rules(digests(sides[place] for place in whole)), strict=True):
-                broken[place] = rule
+        whole = [place for place, rule in enumerate(broken) if rule is None]
+        for place, rule in zip(whole, judge.rules([sides[place] for place in whole]), strict=True):
+            broken[place] = rule
         for cells, rule in zip(stripped, broken, strict=True):
             counts[rule or "kept"] += 1
             if rule is None:
                 yield cells
+    if near := judge.near_copies:
+        counts["near_copies"] += near
 
 
 def chunks(segments: Iterable[Sides]) -> Iterator[list[Sides]]:
@@ -122,19 +123,31 @@ class _Judge:
     """By what was seen before.  known: what passed every rule so far."""
 
     cleaning: Cleaning
-    held_out: Seen
+    held_out: HeldOut
     elsewhere: Seen
     known: Seen
 
-    def rules(self, found: np.ndarray) -> list[str | None]:
-        """The rule that each of these digests [n] breaks."""
-        broken = np.full(len(found), None, dtype=object)
-        left = np.arange(len(found))
-        if self.cleaning.drop_held_out:
-            left = _without(left, self.held_out.has(found), broken, "held_out")
+    @property
+    def _compares(self) -> bool:
+        return self.cleaning.drop_held_out and len(self.held_out) > 0
+
+    @property
+    def near_copies(self) -> int:
+        return self.held_out.near_copies if self._compares else 0
+
+    def rules(self, segments: Sequence[Sides]) -> list[str | None]:
+        """The rule that each of these [n] breaks."""
+        broken = np.full(len(segments), None, dtype=object)
+        left = np.arange(len(segments))
+        forms = [tuple(map(folded, sides)) for sides in segments] if self._compares else []
+        if forms:
+            left = _without(left, np.array([self.held_out.has(form) for form in forms]), broken, "held_out")
         if self.cleaning.deduplicate:
+            found = digests(segments)
             left = _without(left, self.elsewhere.has(found[left]), broken, "elsewhere")
-            _without(left, ~self.known.new(found[left]), broken, "duplicate")
+            left = _without(left, ~self.known.new(found[left]), broken, "duplicate")
+        if forms:
+            self.held_out.note(forms[place] for place in left)
         return list(broken)
 
 
