@@ -18,8 +18,12 @@ from subgraft.allocation.concave_hull import Hull, concave_hull
 from subgraft.errors import UserError
 
 
+# Combinations of vocabularies that are compared at once, in search of the one with the fewest pieces.
+MOST_TRIED = 256
+
+
 class NoRoomError(UserError):
-    """needed: pieces of the smallest vocabularies together."""
+    """needed: the fewest pieces that vocabularies of all languages have together."""
 
     def __init__(self, what: str, needed: int) -> None:
         super().__init__(what, hint="Allow a larger total.")
@@ -49,7 +53,7 @@ class Choice:
 
 
 def choose(candidates: Mapping[str, Candidate], total: int) -> Choice:
-    """Sizes whose union is at most `total` pieces. Raises UserError where not even the smallest are."""
+    """Sizes whose union is at most `total` pieces. Raises UserError where no vocabularies have so few."""
     problem = _Problem(candidates)
     steps = problem.greedy(total)
     sizes = {name: each.sizes[steps[name]] for name, each in candidates.items()}
@@ -126,6 +130,8 @@ class _Problem:
     def greedy(self, total: int) -> dict[str, int]:
         """The step of each language that is chosen, as its place among the sizes."""
         steps = {name: hull.points[0] for name, hull in self.hulls.items()}
+        if self.union_of(steps) > total:
+            steps = self.smallest()
         held = np.zeros(self.count, dtype=np.int64)
         for name, step in steps.items():
             held[self.ids[name][step]] += 1
@@ -140,6 +146,20 @@ class _Problem:
             held[self.ids[name][step]] += 1
             steps[name] = step
         return steps
+
+    def smallest(self) -> dict[str, int]:
+        """The vocabularies with the fewest pieces together, as the place of each among the sizes.
+
+        They need not be the smallest of each language: a larger one may have more of what the others have. Languages
+        are added one by one, and the MOST_TRIED combinations with the fewest pieces are gone on with; beyond so many,
+        the result may have some pieces more than another combination.
+        """
+        tried: list[tuple[dict[str, int], NDArray[np.uint8]]] = [({}, np.zeros(-(-self.count // 8), dtype=np.uint8))]
+        for name, every in self.ids.items():
+            own = [np.packbits(np.isin(np.arange(self.count), one)) for one in every]
+            further = [({**steps, name: at}, held | one) for steps, held in tried for at, one in enumerate(own)]
+            tried = sorted(further, key=lambda each: int(np.bitwise_count(each[1]).sum()))[:MOST_TRIED]
+        return tried[0][0]
 
     def _best_move(self, steps: Mapping[str, int], held: NDArray[np.int64], room: int) -> tuple[str, int] | None:
         """The step that gains most for each piece that the union grows by; of equals the first language's."""
