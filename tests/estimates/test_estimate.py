@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from small_experiments import tiny, written
 from subgraft.config.configfile import load
@@ -165,6 +167,21 @@ def test_a_step_that_was_stopped_tells_its_own_pace(
     assert found == throughput.Pace(8 / 3, "measured before it was stopped")
 
 
+def test_new_rows_are_told_as_the_most_that_they_may_be_until_vocabularies_are_known(
+    before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
+) -> None:
+    place, _, _, _ = before_and_after
+    name, change = "finetune mean seed 1", "finetune.train=new-rows"
+    known = _estimated(place, None, change)[name]
+    unknown = _estimated(place, None, change, "downstream.vocabulary.size=91")[name]
+    assert known.exact and not unknown.exact and unknown.parameters.trained > known.parameters.trained
+    printed = io.StringIO()
+    for each in (known, unknown):
+        Console(file=printed, width=200).print(table([each], Runtime()))
+    assert f" {known.parameters.trained:,} " in printed.getvalue()
+    assert printed.getvalue().count("at most") == 1 and f"at most {unknown.parameters.trained:,}" in printed.getvalue()
+
+
 @pytest.mark.parametrize("train", ["new-rows", "body", "adapters"])
 def test_what_is_trained_is_foreseen(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline], tmp_path: Path, train: str
@@ -179,6 +196,6 @@ def test_what_is_trained_is_foreseen(
     step = Pipeline(load(place / "config.yaml", Experiment, [change]), place).systems[0].finetune
     perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
     record = Store(place / "home").find(step)
-    assert record is not None and found.parameters.trained == record.summary["trained_parameters"]
+    assert record is not None and found.parameters.trained == record.summary["trained_parameters"] and found.exact
     whole = _estimated(place, None, "finetune.max_steps=3")[name]
     assert found.parameters.trained < whole.parameters.trained and found.memory[0] < whole.memory[0]

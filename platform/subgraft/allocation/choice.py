@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from subgraft.allocation.concave_hull import Hull, concave_hull
 from subgraft.errors import UserError
 
-
 # Combinations of vocabularies that are compared at once, in search of the one with the fewest pieces.
 MOST_TRIED = 256
 

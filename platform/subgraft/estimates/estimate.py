@@ -28,7 +28,8 @@ class Estimate:
     """Of one training step, under one runtime.
 
     memory: bytes on each worker by ZeRO stage, activations included if their number is known; where a worker trains on
-    CPUs, with the copy of which checkpoints are written. devices: that it uses.
+    CPUs, with the copy of which checkpoints are written. devices: that it uses.  exact: whether its parameters, and
+    with them its memory, are known, and not only how much they are at most.
     """
 
     step: Step[TrainedRecipe]
@@ -37,6 +38,7 @@ class Estimate:
     workload: Workload
     pace: Pace | None
     devices: float
+    exact: bool = True
 
     @property
     def device_hours(self) -> float | None:
@@ -52,11 +54,12 @@ def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
 
 
 def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Estimate:
-    parameters, work = training_parameters(store, step), workload(store, step)
+    (parameters, exact), work = training_parameters(store, step), workload(store, step)
     activations = _activations(store, step, runtime, work)
     memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
     devices = runtime.workers * (runtime.gpus_per_worker or 1)
-    return Estimate(step, parameters, memory, work, pace(store, step, runtime, parameters, work.tokens), devices)
+    found = pace(store, step, runtime, parameters, work.tokens)
+    return Estimate(step, parameters, memory, work, found, devices, exact)
 
 
 def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
@@ -99,7 +102,7 @@ def _cells(each: Estimate, runtime: Runtime) -> list[str]:
     return [
         each.step.name,
         _number(each.parameters.total),
-        _number(each.parameters.trained),
+        ("" if each.exact else "at most ") + _number(each.parameters.trained),
         " ".join(f"{size / 2**30:.2f}{more}" for size in each.memory.values()),
         UNKNOWN if each.workload.updates is None else f"{each.workload.updates:,}",
         UNKNOWN if hours is None else f"{hours:.2f}",

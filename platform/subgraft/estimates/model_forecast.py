@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from subgraft.config.base import SideName
 from subgraft.estimates.memory_estimate import Dimensions
@@ -25,6 +25,7 @@ from subgraft.models.parameter_count import (
 from subgraft.models.source_settings import conditioning_settings, pretrained_source
 from subgraft.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
 from subgraft.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
+from subgraft.recipes.trained import Beside
 from subgraft.recipes.vocabulary import VocabularyRecipe
 from subgraft.store.store import Store
 from subgraft.text.corpus import Corpus
@@ -117,26 +118,37 @@ class _Sizes:
         each = family_of(self.model).projections(self.model)
         return sum(rank * (projection.inputs + projection.outputs) * projection.times for projection in each)
 
-    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> tuple[int, int]:
+    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> Beside:
         whole = new = 0
         sizes = vocabulary_sizes(self.model)
-        unseen = {side: self._new_tokens(side, keep_seen, sizes[side]) for side in sides}
+        known = {side: self._new_tokens(side, keep_seen) for side in sides}
         for table in family_of(self.model).table_sizes(self.model):
             if of_sides := sorted(table.sides & set(sides)):
+                first = of_sides[0]
+                found = known[first]
                 whole += table.numbers
-                new += table.numbers // sizes[of_sides[0]] * unseen[of_sides[0]]
-        return whole, new
+                new += table.numbers // sizes[first] * (sizes[first] if found is None else found)
+        return Beside(held=whole + new, trained=new, exact=None not in known.values())
 
-    def _new_tokens(self, side: SideName, keep_seen: bool, size: int) -> int:
+    def _new_tokens(self, side: SideName, keep_seen: bool) -> int | None:
+        """None where one of the vocabularies is not known yet."""
         upstream, own = (known_tokenizer(self.store, self.step.inputs[role], side) for role in ("upstream", "model"))
-        return size if upstream is None or own is None else len(new_tokens(upstream, own, keep_seen))
+        return None if upstream is None or own is None else len(new_tokens(upstream, own, keep_seen))
 
 
-def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Parameters:
+class Foreseen(NamedTuple):
+    """Parameters that a training holds.  exact: whether these are their numbers, and not the most that they may be."""
+
+    parameters: Parameters
+    exact: bool
+
+
+def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
     """What a training step holds in memory, and which part of it is trained."""
     recipe, config = step.recipe, trained_model(store, step)
     model, beside = counted(config, recipe.frozen_tables), recipe.beside_model(_Sizes(store, step, config))
-    return Parameters(model.total + beside.held, beside.trained + (model.trained if recipe.trains_model else 0))
+    trained = beside.trained + (model.trained if recipe.trains_model else 0)
+    return Foreseen(Parameters(model.total + beside.held, trained), beside.exact)
 
 
 def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:

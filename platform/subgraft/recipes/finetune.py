@@ -84,8 +84,7 @@ class FinetuneRecipe(TrainedRecipe):
         New rows that are trained alone are put into a copy of their tables.
         """
         if self.training.train == "new-rows" and self.new_rows is not None:
-            whole, new = sizes.new_rows(self.new_rows.sides, self.new_rows.keep_seen)
-            return Beside(held=whole + new, trained=new)
+            return sizes.new_rows(self.new_rows.sides, self.new_rows.keep_seen)
         if self.training.adapters is not None:
             adapters = sizes.adapters(self.training.adapters.rank)
             return Beside(held=adapters, trained=adapters)

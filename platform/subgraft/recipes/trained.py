@@ -31,18 +31,22 @@ class KnownSizes(Protocol):
     def adapters(self, rank: int) -> int:
         """Numbers in the adapters of a rank beside all projections of the model."""
 
-    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> tuple[int, int]:
+    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> Beside:
         """Numbers in the tables and biases of some sides, and in those rows of them that the input `upstream` lacks.
 
-        All rows count as new where one of the vocabularies is not known yet.
+        All rows count as new where one of the vocabularies is not known yet: then the counts are upper bounds.
         """
 
 
 class Beside(NamedTuple):
-    """Parameters that a training has beside its model's: how many are in memory, and how many of these are trained."""
+    """Parameters that a training has beside its model's: how many are in memory, and how many of these are trained.
+
+    exact: whether that is how many they are, and not how many they may be at most.
+    """
 
     held: int = 0
     trained: int = 0
+    exact: bool = True
 
 
 class EpochsOver(NamedTuple):
