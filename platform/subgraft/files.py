@@ -10,11 +10,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from subgraft.errors import UserError
+
+LONGEST_NAME = 255  # bytes; of file systems in use, none takes more
+
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def require_path(path: Path) -> Path:
+    """The path. Raises UserError for one that no file can have, at which system calls raise a ValueError."""
+    try:
+        longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
+    except UnicodeEncodeError:
+        raise UserError("a file name cannot have surrogates (U+D800 and others)", where=ascii(str(path))) from None
+    if "\0" in str(path):
+        raise UserError("a file name cannot have a NUL character (U+0000)", where=ascii(str(path)))
+    if longest > LONGEST_NAME:
+        what = f"a file name of {longest:,} bytes; {LONGEST_NAME} is the most"
+        raise UserError(what, where=f"{str(path)[:40]}…", hint="Is this text where a path was expected?")
+    return path
 
 
 def make_private(file: Path, text: str) -> None:

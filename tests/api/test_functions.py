@@ -13,8 +13,10 @@ from safetensors.torch import load_file
 
 import subgraft
 from finished import gpt2_bundle, mbart_bundle, separate_bundle
+from subgraft.api.allocations import capacities
 from subgraft.api.models import Model
-from subgraft.api.vocabularies import Text
+from subgraft.api.outputs import features_in
+from subgraft.api.vocabularies import Text, text_lines
 from subgraft.cli import main
 from subgraft.vocabulary.tokenizer import Tokenizer
 from toys import english, german
@@ -112,6 +114,57 @@ def test_mistakes_are_the_commands_messages(marian: Path, tmp_path: Path) -> Non
     assert "not an empty directory" in _refused(lambda: model.save(marian))
     assert "no such configuration" in _refused(lambda: subgraft.run(tmp_path / "absent.yaml"))
     assert "cannot translate" in _refused(lambda: subgraft.translate(Model(gpt2_bundle()), ["x"]))
+
+
+def test_names_of_files_are_no_text(marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(text: Text) -> str:
+        return _refused(lambda: subgraft.learn_vocabulary(text, size=100))
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my text.de").write_text("dank\n")
+    own = str(tmp_path / "my text.de")
+    named: list[Text] = [["text.de"], [*german(300), "text.de"], [own, *german(300)], iter(["./text.de"])]
+    for given in named:
+        assert "names a file" in refused(given)
+    alike: list[Text] = [
+        ["contracts.de"],
+        ["a.txt.gz", Path("text.de"), "corpus/train"],
+        ("b\\c.tsv",),
+        ["x.de"] * 5000,
+    ]
+    for given in alike:
+        assert "looks like the name of a file" in (told := refused(given)) and "Path(" in told
+    (tmp_path / "dank").write_text("dank\n")
+    text = ["www.example.de", "und/oder", "dank", *german(300), "amazon.de", "https://example.de/a.txt"]
+    assert subgraft.learn_vocabulary(iter(text), size=100, byte_fallback=False).encode("exam") == (
+        subgraft.learn_vocabulary([*text], size=100, byte_fallback=False).encode("exam")
+    )
+    assert list(text_lines(text)) == text
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "x" * 300])
+def test_what_no_file_can_be_called_is_refused_as_such(marian: Path, name: str) -> None:
+    model, languages = subgraft.load(marian), ("en", "de")
+    vocabulary = model.bundle.tokenizers["decoder"]
+    out, text = marian / "out", marian.parent / "text.de"
+    for call in (
+        lambda: subgraft.learn_vocabulary(Path(name), size=100),
+        lambda: subgraft.learn_vocabulary([Path(name)], size=100),
+        lambda: subgraft.learn_vocabulary(text, size=100, like=name),
+        lambda: subgraft.load(name),
+        lambda: subgraft.load(Path(name)),
+        lambda: subgraft.translate(Path(name), ["x"]),
+        lambda: model.save(name),
+        lambda: vocabulary.save(Path(name)),
+        lambda: subgraft.transfer(model, vocabulary, method="patt", generator=name),
+        lambda: subgraft.transfer(model, vocabulary, method="focus", static=Path(name)),
+        lambda: subgraft.run(name),
+        lambda: features_in(name),
+        lambda: capacities(vocabulary, {"de": Path(name)}),
+        lambda: subgraft.train_generator(marian, languages=languages, text=name, out=out),
+        lambda: subgraft.train_generator(marian, languages=languages, text=text, out=name),
+    ):
+        assert "file name" in _refused(call)
 
 
 def test_a_generator_is_not_begun_with_a_mistake(marian: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from subgraft.api.given import LanguagePair, located, pair_of
 from subgraft.config.base import SideName
 from subgraft.config.tasks import TASKS, TaskName
 from subgraft.errors import UserError
+from subgraft.files import require_path
 from subgraft.store.outputs import new_directory, require_empty_directory
 from subgraft.terminal import Terminal
 
@@ -78,7 +79,7 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
         raise UserError("a generator is trained on pairs of files or on one text", where="pairs")
     files = [Path(file) for file in pairs or (text,) if file is not None]
     for path in files:
-        if not path.is_file():
+        if not require_path(path).is_file():
             raise UserError("no such file", where=str(path))
     return [str(path.absolute()) for path in files]
 

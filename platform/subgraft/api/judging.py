@@ -7,6 +7,7 @@ from pathlib import Path
 
 from subgraft.api.experiments import report_of
 from subgraft.errors import UserError
+from subgraft.files import require_path
 from subgraft.judging.answers import read_answers
 from subgraft.judging.key import Key
 from subgraft.judging.ratings import Ratings, rate
@@ -39,7 +40,7 @@ def make_sheets(
     UserError where the key would lie with the sheets, or the run has no such systems or no finished report.
     """
     form = Form(tuple(questions), most)
-    if key.absolute().is_relative_to(out.absolute()):
+    if require_path(key).absolute().is_relative_to(out.absolute()):
         hint = "Judges get the whole directory. Give another --key."
         raise UserError("the key would lie among the sheets", where=str(key), hint=hint)
     require_absent(key, "--key")

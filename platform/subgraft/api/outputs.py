@@ -14,6 +14,7 @@ from subgraft.api.models import Model, of_directory
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.errors import UserError
+from subgraft.files import require_path
 from subgraft.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.inference.prompts import ChatTemplate
@@ -76,7 +77,7 @@ def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray
 
     They stay in the file until they are asked for. Raises UserError for a file of anything else.
     """
-    features = Features.open(Path(path), tensor)
+    features = Features.open(require_path(Path(path)), tensor)
     features.require_finite()
     return features
 

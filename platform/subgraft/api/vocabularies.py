@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union
@@ -16,9 +18,14 @@ from subgraft.vocabulary.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from subgraft.api.models import Model
 
-# Strings are lines, paths are files of lines: UTF-8, plain or gz.
+# Strings are lines, paths are files of lines: UTF-8, plain or gz. Strings that are names of files are refused.
 Text: TypeAlias = Path | Iterable[str | Path]
 VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
+
+# What has white space, or neither an ending nor a folder, does not look like a name.
+_NAME = re.compile(r"(?!\w+://)(\S*[/\\]\S*|\S*[^\s.]\.[A-Za-z][A-Za-z0-9_]{0,9}(\.(gz|bz2|xz|zip|zst))?)")
+_WITH_ENDING = re.compile(r"[/\\]|\.\w")
+_LONGEST_NAME, _MOST_NAMES, _SHOWN = 4096, 1000, 80
 
 
 def learn_vocabulary(
@@ -33,10 +40,11 @@ def learn_vocabulary(
 ) -> Tokenizer:
     """A vocabulary of a task's text, as `subgraft vocab learn` learns it; its `save` writes a directory.
 
-    text: lines (`str`), and files of lines (`Path`).  size: pieces, special tokens included.  like: whose special
-    tokens and language codes to take over: those of the model that is to be given it.  character_coverage: share of the
-    characters that get pieces of their own.  byte_fallback: spell other characters in bytes; by default what unigram
-    and bpe do, and no other can.  min_count: leave out pieces that the text uses fewer times.
+    text: lines (`str`), and files of lines (`Path`); a string that names a file is refused.  size: pieces, special
+    tokens included.  like: whose special tokens and language codes to take over: those of the model that is to be given
+    it.  character_coverage: share of the characters that get pieces of their own.  byte_fallback: spell other
+    characters in bytes; by default what unigram and bpe do, and no other can.  min_count: leave out pieces that the
+    text uses fewer times.
 
     Raises UserError for text that cannot be read, and for a size that it does not support.
     """
@@ -76,11 +84,42 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
 
 
 def text_lines(text: Text) -> Iterator[str]:
-    """Lines, and those of files. Raises UserError for one string, whose every character would be a line."""
+    """Lines, and those of files.
+
+    Raises UserError for one string, whose every character would be a line; for a string that names a file; and where
+    all strings look like names of files.
+    """
     if isinstance(text, str):
         raise UserError("expected lines or files, found one string", where="text", hint="Give a list, or a Path.")
+    names: list[str] = []  # strings that look like names, until one is found that does not
+    lines = False
     for part in [text] if isinstance(text, Path) else text:
         if isinstance(part, Path):
             yield from reading.lines(part)
-        else:
+            continue
+        if _names_file(part):
+            raise _a_name(part, "names a file")
+        if lines or not _NAME.fullmatch(part):
+            lines = True
+            yield from names
             yield part
+            names = []
+        else:
+            names.append(part)
+            if len(names) > _MOST_NAMES:
+                break
+    if names:
+        raise _a_name(names[0], "looks like the name of a file, as all strings do")
+
+
+def _names_file(line: str) -> bool:
+    """Whether there is such a file; of words without an ending or a folder, which are text too, none is looked for."""
+    if len(line) > _LONGEST_NAME or not _WITH_ENDING.search(line):
+        return False
+    return os.path.isfile(line)  # noqa: PTH113  (Path.is_file raises for names that no file can have)
+
+
+def _a_name(line: str, why: str) -> UserError:
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    hint = f"Give Path({shown!r}) for the lines of a file."
+    return UserError(f"expected lines of text, but {shown!r} {why}", where="text", hint=hint)

@@ -16,6 +16,7 @@ from subgraft.config.base import Settings
 from subgraft.config.renamed import renamed
 from subgraft.config.yamltree import Mistake, PathTo, Tree, parse
 from subgraft.errors import UserError
+from subgraft.files import require_path
 from subgraft.limits import CONFIGURATION_BYTES
 
 M = TypeVar("M", bound=BaseModel)
@@ -59,6 +60,7 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
 
 
 def _read(path: Path) -> str:
+    require_path(path)
     try:
         with path.open("rb") as stream:
             raw = stream.read(CONFIGURATION_BYTES + 1)

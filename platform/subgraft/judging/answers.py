@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from subgraft.errors import UserError
+from subgraft.files import require_path
 from subgraft.judging.key import Key
 
 _LARGEST = 64 << 20  # bytes
@@ -68,7 +69,7 @@ def _answer(cell: str, most: int) -> int | str:
 
 def _rows(sheet: Path, key: Key) -> list[tuple[int, dict[str, str]]]:
     """Rows with the number of the line that each ends on. Raises UserError for a file that is no sheet of this key."""
-    if not sheet.is_file():
+    if not require_path(sheet).is_file():
         raise UserError("there is no such file", where=str(sheet))
     if sheet.stat().st_size > _LARGEST:
         raise UserError(f"larger than {_LARGEST:,} bytes: this is no sheet", where=str(sheet))

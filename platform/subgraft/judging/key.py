@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.errors import UserError
-from subgraft.files import make_private
+from subgraft.files import make_private, require_path
 
 FORMAT = 1
 _KEY = re.compile(r"[0-9a-f]{8}")
@@ -46,7 +46,7 @@ class Key:
     @classmethod
     def read(cls, file: Path) -> Key:
         """Raises UserError for another file."""
-        if not file.is_file():
+        if not require_path(file).is_file():
             raise UserError("there is no such file", where=str(file))
         try:
             return _parsed(json.loads(file.read_text(encoding="utf-8")))

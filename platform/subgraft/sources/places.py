@@ -9,6 +9,7 @@ from pathlib import Path
 from subgraft.config.base import Split
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
+from subgraft.files import require_path
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
@@ -29,7 +30,7 @@ def needed_data_folder(holding: str) -> Path:
 
 def find(name: str, base: Path) -> Path:
     """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError naming the places looked at."""
-    places = [base / Path(name).expanduser()]
+    places = [base / require_path(Path(name)).expanduser()]
     data = data_folder()
     if data is not None:
         places.append(data / name)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from subgraft.errors import OperationalError, UserError
+from subgraft.files import require_path
 from subgraft.store.disk import is_full_disk
 from subgraft.unfinished import unfinished_folder
 
@@ -36,13 +37,13 @@ def new_file(out: Path) -> Iterator[Path]:
 
 def require_empty_directory(out: Path) -> None:
     """Raises UserError where `out` exists and is not an empty directory: before long work, rather than after it."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if require_path(out).exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
 
 
 def require_absent(out: Path, option: str = "--out") -> None:
     """Raises UserError where there is something: before long work, rather than after it. option: that names it."""
-    if out.exists():
+    if require_path(out).exists():
         raise UserError("exists already", where=str(out), hint=f"Give another {option}.")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from subgraft.errors import UserError
+from subgraft.files import require_path
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -71,6 +72,7 @@ def _bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
+    require_path(path)
     try:
         with path.open("rb") as plain:
             zipped = plain.read(2) == _GZIP_MAGIC

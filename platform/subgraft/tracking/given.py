@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from subgraft.errors import UserError
+from subgraft.files import require_path
 
 
 def local_model(model: str) -> str:
@@ -23,6 +24,7 @@ def require_sound(given: Path) -> Path:
     """What was given. Raises UserError for an artifact of a store that is not as its record says."""
     from subgraft.store.record import RECORD, verified
 
+    require_path(given)
     if (given / RECORD).is_file():
         try:
             verified(given, alone=False)  # a registered model has its card there

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.errors import UserError
-from subgraft.files import folder_of
+from subgraft.files import folder_of, require_path
 from subgraft.jsonfiles import read_bytes, read_object, read_text
 from subgraft.vocabulary.description import ROLES
 from subgraft.vocabulary.sentencepiece_model import convert
@@ -38,7 +38,7 @@ class Source:
     sentencepiece_model: bytes | None = None
 
     def write(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        require_path(directory).mkdir(parents=True, exist_ok=True)
         (directory / "tokenizer.json").write_text(self.tokenizer_json, encoding="utf-8")
         config = json.dumps(self.config, indent=2, ensure_ascii=False, sort_keys=True)
         (directory / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
