@@ -28,11 +28,13 @@ PAGES = (
             "guide",
             "performance",
             "results",
+            "scale",
             "security",
             "settings",
             "tree",
         )
     ),
+    *(f"docs/measurements/{path.name}" for path in sorted(Path(__file__).parents[1].glob("docs/measurements/*.md"))),
 )
 NAMED_FOLDERS = ("platform/", "jobs/", "benchmarks/", "studies/", "configs/", "docs/", "k8s/", "slurm/")
 

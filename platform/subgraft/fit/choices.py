@@ -1,6 +1,6 @@
 """What a fit trains, and how long, by the amount of text: plain figures, each with where it was measured.
 
-Sections are those of docs/results.md. A figure without one has not been measured and says so.
+Sections are those of docs/results.md and docs/measurements. A figure without one has not been measured and says so.
 """
 
 from __future__ import annotations
