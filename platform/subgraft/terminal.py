@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from subgraft.printed import printable
+from subgraft.printed import naming, printable
 
 
 class Terminal(Console):
@@ -23,6 +23,10 @@ class Terminal(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **{**options, "markup": False, "emoji": False})
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        with naming(self.file):
+            super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         raise  # to `main`: rich itself would exit with 1, and a reader that has had enough is no failure
