@@ -58,10 +58,10 @@ def capacity(arguments: argparse.Namespace) -> None:
 
 
 def _show(found: dict[str, Capacity]) -> None:
-    from rich.table import Table
+    from subgraft.terminal import Sheet
 
     headings = ["text", "sentences", "ALP", "pieces used", "tokens/word", "characters/token", "unknown", "bytes"]
-    table = Table(*headings, box=None, pad_edge=False)
+    table = Sheet(*headings, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for language, each in found.items():

@@ -97,11 +97,10 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
 
 
 def find_similar(arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-
     from subgraft.api.vocabularies import load_vocabulary
     from subgraft.similar_tokens.finder import SimilarTokenFinder
     from subgraft.similar_tokens.table import SimilarRow, similar_rows
+    from subgraft.terminal import Sheet
 
     if arguments.out:
         require_absent(arguments.out)
@@ -122,7 +121,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
             file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
         say(f"{len(entries):,} tokens written to {arguments.out}")
         return
-    table = Table(*SimilarRow._fields)
+    table = Sheet(*SimilarRow._fields)
     for row in rows:
         table.add_row(*map(str, row))
     console().print(table)

@@ -59,11 +59,10 @@ def _tell(found: Found) -> None:
 
 
 def _best(data: SearchData) -> Table:
-    from rich.table import Table
-
     from subgraft.search.results import best
+    from subgraft.terminal import Sheet
 
-    shown = Table(box=None, pad_edge=False)
+    shown = Sheet(box=None, pad_edge=False)
     for heading in ("trial", *data.parameters, *data.objectives):
         shown.add_column(heading, justify="right")
     for trial in best(data.trials, data.objectives):

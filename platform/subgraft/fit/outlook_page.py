@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subgraft.fit.evidence import recommended
 from subgraft.fit.outlook import EXAMPLES, Option, Outlook
@@ -42,11 +42,14 @@ def render(outlook: Outlook, cost: SentenceCost | None, continues: bool) -> Rend
 
 
 def _options(outlook: Outlook, cost: SentenceCost | None) -> RenderableType:
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD
 
-    headings = ["vocabulary", "subwords", "change", "tokens/line", "of the old"]
-    headings += ["seconds/line", "memory/line", "a table"] if cost else []
-    table = Table(*headings, title="What the text would take")
+    from subgraft.terminal import Sheet
+
+    headings = ["vocabulary", "subwords", "change", "tokens/\nline", "of the\nold"]
+    headings += ["seconds/\nline", "memory/\nline", "a table"] if cost else []
+    narrow: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}  # fits 80 columns
+    table = Sheet(*headings, title="What the text would take", names=2, **narrow)
     for column in table.columns[1:]:
         column.justify = "right"
     for option in outlook.options:
@@ -66,12 +69,13 @@ def _cells(option: Option, old: Option, cost: SentenceCost | None) -> list[str]:
 
 
 def _worth(outlook: Outlook) -> RenderableType:
-    from rich.table import Table
     from rich.text import Text
+
+    from subgraft.terminal import Sheet
 
     if not outlook.worth:
         return Text("Worth adding: nothing, as the text has none a hundred times.")
-    table = Table("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
+    table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
     for each in outlook.worth:
         table.add_row(Text(each.piece), f"{each.count:,}", Text(" ".join(each.cut)), f"{each.saved:,}")
     return table
