@@ -34,8 +34,10 @@ def render(outlook: Outlook, cost: SentenceCost | None, continues: bool) -> Rend
         f"the text never uses, such as {' '.join(outlook.common_unused) or 'none'}."
     )
     sizes = (
-        f"The largest extension is all that the text has {EXAMPLES} times; the largest that replaces is the size that "
-        "suits so much text, or the largest that it gives."
+        f"Extensions hold subwords that the text has {EXAMPLES} times or more, as a new embedding wants so many "
+        f"examples: all of them, half and a quarter. `subgraft vocab extend` makes one of them with --min-count "
+        f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
+        "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
     advice = Text(recommended(outlook.lines, continues))
     return Group(Text(told), _options(outlook, cost), Text(sizes), _worth(outlook), Text(dropped), advice)
