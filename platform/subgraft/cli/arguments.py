@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn, get_args
 
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         if choices is None or str(value) in choices:
             return
         near = nearest(str(value), choices)
-        if isinstance(action, argparse._SubParsersAction):
+        if isinstance(action.choices, Mapping):  # a parser by name
             self.error_with_nearest(f"unknown command '{value}'", near and f"`{self.prog} {near}`", "commands")
         name = "/".join(action.option_strings) or action.metavar or action.dest
         self.error_with_nearest(f"{name} is one of {', '.join(choices)}, found '{value}'", near, "arguments")
