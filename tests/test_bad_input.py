@@ -136,12 +136,21 @@ GENERATE = "generate --model marian --input text.txt"
 # The command, and what its message must hold, in any order.
 MISTAKES = [
     ("", ["COMMAND"]),
-    ("vocabulary", ["'vocabulary'", "choose from", "'vocab'"]),
+    ("vocabulary", ["unknown command 'vocabulary'", "Did you mean `subgraft vocab`?"]),
+    ("tranfer", ["unknown command 'tranfer'", "Did you mean `subgraft transfer`?"]),
+    ("vocab lern", ["vocab: unknown command 'lern'", "`subgraft vocab learn`"]),
+    ("--verison", ["unknown option --verison", "Did you mean --version?"]),
+    ("transfer --modle marian", ["transfer: unknown option --modle", "Did you mean --model?"]),
+    ("convert marian other --out new", ["convert: unexpected: other", "subgraft convert --help"]),
+    (
+        "export marian --to ctranslat --out new",
+        ["export: --to is one of ctranslate2, transformers, found 'ctranslat'", "Did you mean ctranslate2?"],
+    ),
     ("vocab", ["{learn,extend,trim,compare,embed,capacity,allocate}", "subgraft vocab --help"]),
     (f"{LEARN} --min-count 0", ["--min-count", "'0'"]),
     (f"{LEARN} --min-count 500", ["no vocabulary of 60 pieces that are used 500 times or more", "lower min_count"]),
     ("vocab learn --size 60 --out new", ["vocab learn", "--text"]),
-    (f"{LEARN} --pieces 7", ["unrecognized arguments: --pieces 7"]),
+    (f"{LEARN} --pieces 7", ["vocab learn: unknown option --pieces"]),
     (f"{LEARN} --size 3", ["3 pieces", "special tokens"]),
     (f"{LEARN} --size 0", ["--size", "'0'", "from 1"]),
     (f"{LEARN} --size 2000000000", ["--size", "from 1 to 1000000", "'2000000000'"]),
@@ -149,7 +158,7 @@ MISTAKES = [
     (f"{LEARN} --size 100000", ["100000", "is the largest", "at most"]),
     (f"{LEARN} --size 100000 --kind bpe", ["100000", "is the largest", "at most"]),
     (f"{LEARN} --size 100000 --kind wordpiece", ["100000", "is the largest", "at most"]),
-    (f"{LEARN} --kind unigramm", ["'unigramm'", "'unigram', 'bpe', 'wordpiece'"]),
+    (f"{LEARN} --kind unigramm", ["--kind is one of unigram, bpe, wordpiece, byte-level-bpe, found 'unigramm'"]),
     (f"{LEARN} --kind wordpiece --byte-fallback", ["byte_fallback", "wordpiece"]),
     (f"{LEARN} --text empty.txt --out a/b/new", ["no text"]),
     (f"{LEARN} --text absent.txt", ["absent.txt: no such file"]),
@@ -220,7 +229,7 @@ MISTAKES = [
     (f"{GENERATE} --languages klingon", ["--languages", "'klingon'", "en-de"]),
     (f"{GENERATE} --languages en-", ["--languages", "'en-'", "en-de"]),
     (f"{GENERATE} --languages de", ["--languages", "'de'", "two language codes"]),
-    (f"{GENERATE} --model mbart", ["nothing says which languages", "--languages SOURCE-TARGET", "de_DE, en_XX"]),
+    (f"{GENERATE} --model mbart", ["--languages: this model", "nothing says which languages", "de_DE, en_XX"]),
     (
         "generate --model mbart --input codes.txt --languages en-de",
         ["line 2: the text begins with the language code de_DE"],
@@ -277,7 +286,7 @@ MISTAKES = [
         ["upstream.continue_pretraining goes on with upstream.checkpoint, and none is given"],
     ),
     ("plan config.yaml nonsense", ["override nonsense: expected key=value"]),
-    ("plan config.yaml --plan", ["unrecognized arguments: --plan"]),
+    ("plan config.yaml --plan", ["plan: unknown option --plan"]),
 ]
 
 
@@ -570,7 +579,7 @@ def test_weights_that_do_not_fit_are_refused(
     config = json.loads((workshop / "marian" / "config.json").read_text())
     (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "model_type": "xlnet"}))
     message = refusal(workshop, capsys, "generate", "--model", str(tmp_path / "model"), "--input", "text.txt")
-    assert "'xlnet' are not known" in message and "marian" in message
+    assert "'xlnet' are not supported" in message and "marian" in message
 
 
 def test_the_console_script_exits_with_2(workshop: Path) -> None:
@@ -610,3 +619,31 @@ def test_a_full_disk_is_the_worlds_failure(workshop: Path, tmp_path: Path) -> No
     assert ended.stdout == "ended with 1\n"
     assert f"subgraft: {small}/model: no space left on the device; nothing was written" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_full_disk_behind_the_output_is_named(workshop: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [str(SCRIPT), "corpora", "list"], cwd=workshop, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 1 and ended.stderr.startswith("subgraft: standard output: no space left on the device")
+    assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr
+
+
+def test_a_full_disk_is_looked_for_where_an_error_names_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The temporary folder is one of a disk without room, and what was asked for lies elsewhere."""
+    small = tmp_path / "small"
+    small.mkdir()
+    script = (
+        "import errno, tempfile; from pathlib import Path; from subgraft.store.disk import full_disk;"
+        "tempfile.tempdir = r'" + str(small) + "';"
+        "print(full_disk(OSError(errno.ENOSPC, 'No space left on device'), Path(r'" + str(tmp_path) + "')).where)"
+    )
+    mounted = f"mount -t tmpfs -o size=16k none {small}"
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", f'{mounted}; "$@"', "sh"]
+    ended = subprocess.run([*command, sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    if "unshare" in ended.stderr or "mount" in ended.stderr:
+        pytest.skip(f"a full disk needs a mount, which is not permitted here: {ended.stderr.strip()}")
+    assert str(small) in ended.stdout.strip().split(", ")

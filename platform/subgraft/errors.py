@@ -33,6 +33,14 @@ class UserError(SubgraftError):
     exit_code = 2
 
 
+class ArgumentError(UserError):
+    """A wrong argument of a function of `subgraft`, whose name is `where`; commands have options of the same names."""
+
+    def as_option(self) -> UserError:
+        """The same in a command's words."""
+        return UserError(self.what, where=f"--{self.where.replace('_', '-')}", hint=self.hint)
+
+
 class OperationalError(SubgraftError):
     """Something outside failed (disk, network, process): exit code 1, and the same command carries on."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import NewType, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, NewType, TextIO
 
 # What `printable` has made of a text: it says what it shows.
 Printable = NewType("Printable", str)
 
+_STREAMS = {"<stdout>": "standard output", "<stderr>": "standard error"}
 # Control characters but ends of lines and tabs, what turns the direction of all that follows, ends of lines that are
 # none to a file, and halves of characters: bytes of a name that are not UTF-8.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
@@ -21,12 +24,26 @@ def printable(text: str) -> Printable:
 
 def say(text: str = "", *, to: TextIO | None = None) -> None:
     """Print to standard output, or to a stream."""
-    print(printable(text), file=to or sys.stdout, flush=True)
+    stream = to or sys.stdout
+    with naming(stream):
+        print(printable(text), file=stream, flush=True)
+
+
+@contextmanager
+def naming(stream: IO[str]) -> Iterator[None]:
+    """Names the stream in an error of writing to it (a full disk), which else names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = _STREAMS.get(getattr(stream, "name", ""), "standard output")
+        raise
 
 
 def write(line: str) -> None:
     """Print what a command was asked for: to a terminal as `say`, into a file or pipe as it is."""
-    print(printable(line) if sys.stdout.isatty() else line)
+    with naming(sys.stdout):
+        print(printable(line) if sys.stdout.isatty() else line)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ import subgraft
 from finished import gpt2_bundle, mbart_bundle, separate_bundle
 from subgraft.api.allocations import capacities
 from subgraft.api.models import Model
-from subgraft.api.outputs import features_in
+from subgraft.api.outputs import features_in, generate
 from subgraft.api.vocabularies import Text, text_lines
 from subgraft.cli import main
 from subgraft.vocabulary.tokenizer import Tokenizer
@@ -165,6 +166,57 @@ def test_what_no_file_can_be_called_is_refused_as_such(marian: Path, name: str) 
         lambda: subgraft.train_generator(marian, languages=languages, text=text, out=name),
     ):
         assert "file name" in _refused(call)
+
+
+def test_wrong_arguments_are_named_in_pythons_words(marian: Path, tmp_path: Path) -> None:
+    model: Any = subgraft.load(marian)
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        ("model: expected a directory, a hub id, or models:/NAME@ALIAS, found None", lambda: subgraft.load(None)),  # type: ignore[arg-type]
+        ("model: expected", lambda: subgraft.load("")),
+        ("model: expected", lambda: subgraft.translate(7, ["x"])),  # type: ignore[arg-type]
+        ("beam: expected a whole number from 1 to 1000, found 0", lambda: subgraft.translate(model, ["x"], beam=0)),
+        ("beam: expected", lambda: subgraft.translate(model, ["x"], beam=2.0)),  # type: ignore[arg-type]
+        ("batch_size: expected", lambda: subgraft.translate(model, ["x"], batch_size=-1)),
+        ("texts: expected a list of texts, found None", lambda: subgraft.translate(model, None)),  # type: ignore[arg-type]
+        ("texts: expected a list of texts, found [1]", lambda: subgraft.translate(model, [1])),  # type: ignore[list-item]
+        ("languages: expected two", lambda: subgraft.translate(model, ["x"], languages=3)),  # type: ignore[arg-type]
+        ("max_tokens: expected", lambda: generate(model, ["x"], max_tokens=0)),
+        ("max_tokens: this model has an encoder", lambda: generate(model, ["x"], max_tokens=3)),
+        ("sides: expected a sequence", lambda: subgraft.transfer(model, marian, sides="encoder,decoder")),  # type: ignore[arg-type]
+        ('("encoder", "decoder")', lambda: subgraft.transfer(model, marian, sides=["left"])),  # type: ignore[list-item]
+        ("seed: expected", lambda: subgraft.transfer(model, marian, seed=-1)),
+        ("vocabulary: expected a tokenizer, a model", lambda: subgraft.transfer(model, None)),  # type: ignore[arg-type]
+        ("generator: att, patt, network need", lambda: subgraft.transfer(model, marian, method="patt")),
+        ("static: ", lambda: subgraft.transfer(model, marian, method="focus")),
+        ("size: expected", lambda: subgraft.learn_vocabulary(["x"], size=0)),
+        ("kind: expected one of 'unigram'", lambda: subgraft.learn_vocabulary(["x"], size=9, kind="uni")),  # type: ignore[arg-type]
+        ("character_coverage: ", lambda: subgraft.learn_vocabulary(["x"], size=9, character_coverage=2)),
+        ("out: expected a path, found None", lambda: model.save(None)),
+        ("config: expected a path", lambda: subgraft.run(None)),  # type: ignore[arg-type]
+        ("overrides: expected", lambda: subgraft.run("x.yaml", "seeds=[1]")),
+        (
+            "kind: expected one of 'att'",
+            lambda: subgraft.train_generator(
+                marian, languages=("en", "de"), out=tmp_path / "out", text="x", kind="avg"
+            ),
+        ),
+    ]
+    for told, call in wrong:
+        said = _refused(call)
+        assert told in said and "--" not in said, said
+
+
+def test_what_is_loaded_says_what_it_is(marian: Path) -> None:
+    model = subgraft.load(marian)
+    parameters = f"{model.bundle.model.num_parameters():,} parameters"
+    assert repr(model).startswith("<Model: marian, 1 + 2 layers of width 16, ") and "float32" in repr(model)
+    assert parameters in repr(model)
+    english_size, german_size = (len(tokenizer) for tokenizer in model.bundle.tokenizers.values())
+    assert f"vocabulary of {english_size} + {german_size} pieces" in repr(model)
+    assert repr(model.bundle.decoder).startswith(
+        f"<Tokenizer: {german_size} pieces, words marked by '▁', special tokens:"
+    )
+    assert "eos </s>" in repr(model.bundle.decoder) and len(repr(model.bundle.decoder)) < 200
 
 
 def test_a_generator_is_not_begun_with_a_mistake(marian: Path, tmp_path: Path) -> None:

@@ -148,6 +148,24 @@ def test_arithmetic_where_nothing_was_measured(
     assert f"{3.0 * (found.device_hours or 0):.2f} USD" in line and "runtime.device_flops" in line
 
 
+def test_trainings_that_need_the_same_are_one_row_and_all_have_a_total(
+    before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
+) -> None:
+    place, _, _, _ = before_and_after
+    found = _estimated(place, GPU, "seeds=[1, 2, 3]", "finetune.learning_rate=2.0e-3")
+    finetunings = [each for name, each in found.items() if name.startswith("finetune mean")]
+    assert len(finetunings) == 3 and "finetune patt seed 2" in found
+    out = io.StringIO()
+    Terminal(width=80, file=out).print(table(list(found.values()), GPU))
+    shown = out.getvalue()
+    assert shown.count("finetune mean") == 1 and "finetune mean, patt, seeds 1, 2, 3" in shown
+    memory = " ".join(f"{size / 2**30:.2f}" for size in finetunings[0].memory.values())
+    assert f"GiB: {memory} ·" in shown, "in one line"
+    hours = sum(each.device_hours or 0 for each in found.values())
+    total = shown[shown.index(f"total of {len(found)} trainings") :]
+    assert f"device-hours: {hours:.2f} · cost: {3.0 * hours:.2f} USD" in total
+
+
 def test_a_step_that_was_stopped_tells_its_own_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline]
 ) -> None:

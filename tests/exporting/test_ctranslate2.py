@@ -13,6 +13,7 @@ import torch
 from finished import (
     Build,
     as_published_bundle,
+    bart_bundle,
     bert2bert_bundle,
     gpt2_bundle,
     llama_bundle,
@@ -51,6 +52,7 @@ TRANSLATORS = [
     m2m100_bundle,
     t5_bundle,
     t5_untied_bundle,
+    bart_bundle,
 ]
 
 
@@ -141,7 +143,7 @@ def test_an_export_that_computes_something_else_is_refused(tmp_path: Path, monke
 
 def test_what_ctranslate2_does_not_have_is_refused(tmp_path: Path) -> None:
     bert2bert_bundle().save(tmp_path / "model")
-    with pytest.raises(UserError, match="CTranslate2 has no models of the family encoder-decoder"):
+    with pytest.raises(UserError, match="encoder-decoder models cannot be exported to CTranslate2"):
         export_ctranslate2(tmp_path / "model", tmp_path)
 
 
@@ -184,7 +186,7 @@ def test_positions_that_ctranslate2_does_not_scale_are_left_to_transformers(kind
 
 def test_languages_have_to_be_said_where_the_model_has_codes(tmp_path: Path) -> None:
     mbart_bundle().save(tmp_path / "model")
-    with pytest.raises(UserError, match="--languages"):
+    with pytest.raises(UserError, match=r"^languages: "):
         export_ctranslate2(tmp_path / "model", tmp_path)
 
 

@@ -110,7 +110,7 @@ def _unknown_family(directory: Path, marker: Path) -> None:
         (_missing, "1 weights are missing, among them model.encoder.layers.0.fc1.weight"),
         (_leads_elsewhere, "which is no .bin file beside it"),
         (_nothing, "neither pytorch_model.bin nor"),
-        (_unknown_family, "'mamba' are not known"),
+        (_unknown_family, "'mamba' are not supported"),
     ],
 )
 def test_what_is_no_model_is_refused_and_leaves_nothing(

@@ -84,7 +84,7 @@ def test_a_model_is_fetched_without_what_is_not_asked_for(served: Hub, tmp_path:
 
 def test_a_family_that_is_not_known_costs_no_weights(served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "generate", "--model", "toys/mamba", "--languages", "en-de", text="the court\n")
-    assert ended.returncode == 2 and "'mamba' are not known" in ended.stderr
+    assert ended.returncode == 2 and "'mamba' are not supported" in ended.stderr
     assert served.fetched == ["config.json"]
 
 

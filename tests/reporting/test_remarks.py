@@ -103,5 +103,5 @@ def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_
     told = "Best on dev before any training, so that these are scores of models that are not finetuned: mean, seed 2."
     assert untrained(data) == told
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert markdown.count(told) == 2, "in the findings, and below the scores"
+    assert markdown.lower().count(told.lower()) == 1, "before the scores, and nowhere else"
     assert told in printed(data)

@@ -16,13 +16,14 @@ from PIL import Image
 
 from subgraft.reporting.data import ReportData, SegmentationExample, TextFacts
 from subgraft.reporting.document import Bullets, Figure
+from subgraft.reporting.drawing import drawing, png
 from subgraft.reporting.numbers import signed
-from subgraft.reporting.plots import dev_score, plot_learning_curves
+from subgraft.reporting.plots import dev_score, plot_learning_curves, readable_scores
 from subgraft.reporting.report import GENERATED_NOTICE, build_document, write_report
 from subgraft.reporting.results import results
 from subgraft.reporting.table import Column, table
 
-VOID = {"meta", "img", "br", "link", "input", "hr"}
+VOID = {"meta", "img", "br", "link", "input", "hr", "source"}
 
 
 class StrictReader(HTMLParser):
@@ -68,7 +69,7 @@ def page(written: Path) -> StrictReader:
 def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: StrictReader) -> None:
     assert page.open == []
     assert not {"link", "iframe", "object"} & set(page.tags)
-    assert page.tags.count("script") == 2, "the curves as numbers, and what draws them"
+    assert page.tags.count("script") == 3, "of wide tables, the curves as numbers, and what draws them"
     for reference in page.references:
         assert reference.startswith(("data:image/png;base64,", "#"))
     assert {reference[1:] for reference in page.references if reference[0] == "#"} == set(page.ids)
@@ -144,7 +145,7 @@ def test_text_from_outside_cannot_break_the_page(report_data: ReportData, tmp_pa
     write_report(hostile, tmp_path)
     reader = StrictReader()
     reader.feed((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert reader.tags.count("script") == 2, "both are the page's own"
+    assert reader.tags.count("script") == 3, "all are the page's own"
     assert reader.tags.count("img") == 5
     for line in (tmp_path / "report.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| source"):
@@ -273,6 +274,7 @@ def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: R
     assert re.search(rf"\| random +\| +{first} · \*\*0\*\* \|", after)
     assert "> **Step 0: best on dev before any training" in after.split("Scores on the test set")[0]
     assert "| random **weights of step 0**" in after
+    assert after.count("before any training") == 1
 
 
 def test_without_a_baseline_nothing_is_said_of_one(report_data: ReportData, tmp_path: Path) -> None:
@@ -303,7 +305,9 @@ def test_speeds_of_a_busy_machine_are_marked(report_data: ReportData, tmp_path: 
 def test_curves_are_there_as_numbers_and_as_a_picture(report_data: ReportData, written: Path) -> None:
     """What a script draws is what the picture shows; where scripts are off, the picture is there."""
     html = (written / "report.html").read_text(encoding="utf-8")
-    (numbers,) = re.findall(r'<script type="application/json" class="numbers">(.*?)</script><img src="data:', html)
+    (numbers,) = re.findall(
+        r'<script type="application/json" class="numbers">(.*?)</script><picture><img src="data:', html
+    )
     bits, bleu = json.loads(numbers)
     assert (bits["across"], bleu["title"]) == ("finetuning step", "BLEU on dev")
     assert [series["name"] for series in bits["series"]] == list(report_data.system_names)
@@ -312,6 +316,35 @@ def test_curves_are_there_as_numbers_and_as_a_picture(report_data: ReportData, w
     values = [point.dev_bits_per_character for point in last]
     assert drawn == pytest.approx([400, sum(values) / 2, min(values), max(values)], abs=1e-4)
     assert "prefers-color-scheme: dark" in html
+
+
+def test_a_narrow_screen_gets_panels_above_one_another(written: Path) -> None:
+    html = (written / "report.html").read_text(encoding="utf-8")
+    found = re.findall(
+        r'<source media="[^"]+" srcset="data:image/png;base64,([^"]+)"><img src="data:[^,]+,([^"]+)"', html
+    )
+    assert len(found) >= 3, "scores, costs, and quality and speed"
+    (width, height), (wide, low) = (_size(picture) for picture in found[0])
+    assert width < 700 < wide and height > 3 * low, "five panels"
+    assert html.count('<p class="wider" hidden>') == html.count('<div class="scroll"')
+
+
+def _size(picture: str) -> tuple[int, int]:
+    """Width and height, as a PNG's header has them."""
+    header = base64.b64decode(picture)[16:24]
+    return int.from_bytes(header[:4]), int.from_bytes(header[4:])
+
+
+def test_an_axis_of_equal_scores_is_one_of_scores() -> None:
+    """Scores that differ by rounding alone are not drawn apart, under an axis of 1e-16."""
+    with drawing(4, 2) as figure:
+        panel = figure.subplots()
+        panel.plot([0.0, 2e-16, 1e-16], [0, 1, 2], "o")
+        readable_scores(panel)
+        png(figure)
+        low, high = panel.get_xlim()
+        labels = [tick.get_text() for tick in panel.get_xticklabels()]
+        assert high - low >= 1 and panel.xaxis.get_offset_text().get_text() == "" and "0.0" in labels
 
 
 def test_numbers_cannot_end_their_script(report_data: ReportData) -> None:
@@ -324,7 +357,7 @@ def test_names_of_rows_are_not_broken(wide_data: ReportData, tmp_path: Path) -> 
     write_report(wide_data, tmp_path)
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     for caption in ("Scores on the test set", "Fit, length, calibration, speed and cost; means over seeds"):
-        assert f'<table class="named">\n<caption>{caption}' in html
+        assert f'<table class="named">\n<caption><span>{caption}' in html
     assert re.search(r"\.named td:first-child \{ white-space: pre; overflow-wrap: normal; \}", html)
     long = table([Column("words", "left")], [["a sentence that goes on for longer than any name of a row would"]])
     assert not long.names_rows

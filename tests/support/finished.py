@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -10,6 +11,7 @@ from typing import TypeAlias
 import torch
 from transformers import PreTrainedModel
 
+from published import bart
 from subgraft.config.models import T5Settings
 from subgraft.models.bundle import Bundle
 from subgraft.models.families import FAMILIES
@@ -91,6 +93,12 @@ def t5_bundle() -> Bundle:
 
 def t5_untied_bundle() -> Bundle:
     return bundle_of(lambda: t5(tied=False), joint_tokenizer(), joint_tokenizer())
+
+
+def bart_bundle() -> Bundle:
+    with tempfile.TemporaryDirectory() as folder:
+        bart(Path(folder))
+        return Bundle.load(folder)
 
 
 def gpt2_bundle() -> Bundle:

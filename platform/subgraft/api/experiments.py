@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.errors import ArgumentError
+
 if TYPE_CHECKING:
     from subgraft.experiment.session import Finished, Session
 
@@ -22,9 +24,10 @@ def run(
     Raises UserError with all mistakes of the configuration, OperationalError where the disk, the network or a process
     fails: called again, it carries on.
     """
+    from subgraft.api.given import path_of
     from subgraft.terminal import Terminal
 
-    return session_of(Path(config), overrides).run(Terminal(), address)
+    return session_of(path_of("config", config), overrides).run(Terminal(), address)
 
 
 def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = ()) -> Session:
@@ -32,6 +35,11 @@ def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = (
     from subgraft.config.configfile import load
     from subgraft.config.experiment import Experiment
 
+    if isinstance(overrides, str) or not isinstance(overrides, Mapping | Sequence):
+        from subgraft.api.given import shown
+
+        hint = 'Give {"finetune.epochs": 5} or ["finetune.epochs=5"].'
+        raise ArgumentError(f"expected a mapping or a list, found {shown(overrides)}", where="overrides", hint=hint)
     if isinstance(overrides, Mapping):
         overrides = [f"{name}={json.dumps(value)}" for name, value in overrides.items()]  # JSON is YAML
     experiment = load(config, Experiment, overrides)

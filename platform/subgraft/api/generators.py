@@ -7,12 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from subgraft.api.given import LanguagePair, located, pair_of
+from subgraft.api.given import LanguagePair, located, one_of, pair_of, path_of, sides_of, whole
 from subgraft.config.base import SideName
+from subgraft.config.initialiser_facts import names_with
 from subgraft.config.tasks import TASKS, TaskName
-from subgraft.errors import UserError
+from subgraft.errors import ArgumentError, UserError
 from subgraft.files import require_path
 from subgraft.store.outputs import new_directory, require_empty_directory
 from subgraft.terminal import Terminal
@@ -48,7 +49,12 @@ def train_generator(
     Stopped and called again with the same files, it carries on: the work is the store's. Raises UserError for files
     that are not there, and for an `out` that is neither absent nor empty.
     """
-    out = Path(out)
+    out = path_of("out", out)
+    sides = sides_of(sides)
+    whole("steps", steps, 1, optional=True)
+    one_of("preset", preset, ("small", "gpu", "paper"))
+    one_of("objective", objective, get_args(TextObjective))
+    one_of("kind", kind, names_with("trained"))
     require_empty_directory(out)
     files, checkpoint = _files(pairs, text), located(model)
     used: TextObjective | Literal["translation"] = "translation" if pairs else objective
@@ -76,7 +82,7 @@ def train_generator(
 def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None) -> list[str]:
     """Raises UserError where a file is missing, and where there are pairs and text, or neither."""
     if (pairs is None) == (text is None):
-        raise UserError("a generator is trained on pairs of files or on one text", where="pairs")
+        raise ArgumentError("a generator is trained on pairs of files or on one text", where="pairs")
     files = [Path(file) for file in pairs or (text,) if file is not None]
     for path in files:
         if not require_path(path).is_file():

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from subgraft.api.given import located
+from subgraft.api.given import located, path_of
 from subgraft.config.base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.models.bundle import Bundle
+from subgraft.models.families import family_of
 from subgraft.models.hub import require_model
 from subgraft.models.told_languages import told_languages
 from subgraft.stages.transfer import write_reports
@@ -17,7 +18,7 @@ from subgraft.store.outputs import new_directory
 from subgraft.transplanting.transplant import TransplantReport
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A model that was loaded or made; what is made of it leaves it as it was.
 
@@ -26,13 +27,24 @@ class Model:
     reports: where it was given another vocabulary, what became of the tokens of each side.
     """
 
-    bundle: Bundle = field(repr=False)
+    bundle: Bundle
     languages: Languages | None = None
     reports: Mapping[SideName, TransplantReport] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Family, sizes and languages: what a model is, in one line."""
+        model, tokenizers = self.bundle.model, self.bundle.tokenizers
+        sizes = {side: f"{len(tokenizer):,}" for side, tokenizer in tokenizers.items()}
+        shared = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
+        vocabulary = next(iter(sizes.values())) if shared else " + ".join(sizes.values())
+        told = [family_of(model).in_words(model.config.to_dict()), f"{model.num_parameters():,} parameters"]
+        told += [f"vocabulary of {vocabulary} pieces", str(model.dtype).removeprefix("torch.")]
+        told += [f"{self.languages.source}-{self.languages.target}"] if self.languages else []
+        return f"<Model: {', '.join(told)}>"
+
     def save(self, out: Path | str) -> None:
         """Into a directory that is absent or empty, which `load` and all commands read: whole, or not at all."""
-        with new_directory(Path(out)) as place:
+        with new_directory(path_of("out", out)) as place:
             self.write(place)
 
     def write(self, directory: Path) -> None:

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from subgraft.api.given import LanguagePair, located, pair_of
+from subgraft.api.given import LanguagePair, located, pair_of, shown, whole
 from subgraft.api.models import Model, of_directory
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.errors import UserError
+from subgraft.errors import ArgumentError, UserError
 from subgraft.files import require_path
 from subgraft.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.inference.prompts import ChatTemplate
 from subgraft.inference.translate import Progress
 from subgraft.inference.write_text import Writer, written_for
+from subgraft.limits import LARGEST_BEAM
 from subgraft.models.families import Family, family_of
-from subgraft.models.hub import read_config, require_model
+from subgraft.models.hub import family_at, require_model
 from subgraft.objectives.conditioned import source_read
 from subgraft.stages.continuation import continuer
 from subgraft.stages.evaluate import translator
@@ -68,6 +69,7 @@ def generate(
     One that writes for classes takes the label of a class in place of each text; one that reads features takes rows of
     them [n, k], which `features_in` reads from a file.
     """
+    whole("max_tokens", max_tokens, 1, optional=True)
     asked = _asked(model, texts, languages, beam, batch_size)
     return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, chat=chat, progress=progress))
 
@@ -104,9 +106,10 @@ class _Asked:
             raise UserError("this model has no encoder, so it cannot translate", where=self.where)
         if translates and self.max_tokens is not None:
             hint = "Leave it out: outputs are limited by the length of their sources."
-            raise UserError("this model has an encoder", where="--max-tokens", hint=hint)
+            raise ArgumentError("this model has an encoder", where="max_tokens", hint=hint)
         if translates and self.chat:
-            raise UserError("this model has an encoder", where="--chat", hint="Leave it out: it has no conversations.")
+            hint = "Leave it out: it has no conversations."
+            raise ArgumentError("this model has an encoder", where="chat", hint=hint)
 
     def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
         """The tokenizer's, where it is asked for. Raises UserError where there is none."""
@@ -117,10 +120,21 @@ def _asked(
     model: Model | Path | str, texts: Sequence[Any], languages: LanguagePair | None, beam: int, batch_size: int
 ) -> _Asked:
     if isinstance(texts, str):
-        raise UserError("expected a list of texts, found one", where="texts", hint="Give [text].")
+        raise ArgumentError("expected a list of texts, found one", where="texts", hint="Give [text].")
+    if not _are_texts(texts):
+        raise ArgumentError(f"expected a list of texts, found {shown(texts)}", where="texts")
+    whole("beam", beam, 1, LARGEST_BEAM)
+    whole("batch_size", batch_size, 1)
     where = "the model" if isinstance(model, Model) else str(model)
     pair = None if languages is None else pair_of(languages)
     return _Asked(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
+
+
+def _are_texts(given: Any) -> bool:
+    """Whether it is a sequence of texts or of arrays; those of a file stay there."""
+    if isinstance(given, Features):
+        return True
+    return isinstance(given, Sequence) and all(isinstance(text, str | np.ndarray) for text in given)
 
 
 def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
@@ -131,7 +145,7 @@ def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
     if is_exported(Path(place)):
         return _of_export(Path(place), asked)
     directory = require_model(place)
-    _require_writer(family_of(read_config(directory)), asked.where)  # before weights are read
+    _require_writer(family_at(directory, asked.where), asked.where)  # before weights are read
     return _of_model(of_directory(directory), asked)
 
 
@@ -179,5 +193,5 @@ def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:
     for number, text in enumerate(texts, 1) if not isinstance(texts, Features) else ():
         code = next((code for code in tokenizer.languages if text.startswith(code)), None)
         if code is not None:
-            hint = "Leave it out of the text, and say --languages SOURCE-TARGET."
+            hint = "Leave it out of the text, and name source and target by `languages`."
             raise UserError(f"the text begins with the language code {code}", where=f"line {number}", hint=hint)

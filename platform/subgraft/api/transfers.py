@@ -6,11 +6,12 @@ import copy
 from collections.abc import Sequence
 from pathlib import Path
 
+from subgraft.api.given import sides_of, whole
 from subgraft.api.models import Model, load
 from subgraft.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.config.base import SideName
 from subgraft.config.initialiser_facts import facts_of, names_with
-from subgraft.errors import UserError
+from subgraft.errors import ArgumentError
 from subgraft.initialisers.methods import require_known
 from subgraft.models.bundle import Bundle
 from subgraft.stages.transfer import transferred
@@ -39,6 +40,9 @@ def transfer(
     Raises UserError for an unknown method, one that is not given just what it needs, a side that the model does not
     have, special tokens that the vocabulary lacks, and a generator made for another model.
     """
+    sides = sides_of(sides)
+    whole("max_similar", max_similar, 1)
+    whole("seed", seed, 0)
     made = Method(
         method,
         None if generator is None else require_sound(Path(generator)),
@@ -48,8 +52,6 @@ def transfer(
         distilled=None if distilled is None else require_sound(Path(distilled)),
     )
     _check(made)
-    if unknown := [side for side in sides if side not in ("encoder", "decoder")]:
-        raise UserError(f"unknown side in '{','.join(unknown)}'", where="--sides", hint="decoder or encoder,decoder")
     target = dict.fromkeys(sides, vocabulary_of(vocabulary))
     given = _copied(model) if isinstance(model, Model) else load(model)
     result = transferred(given.bundle, target, made)
@@ -67,18 +69,18 @@ def _check(method: Method) -> None:
     facts = facts_of(require_known(method.name))
     if (method.generator is not None) != (facts.trained is not None):
         only = ", ".join(names_with("trained"))
-        raise UserError(f"{only} need a trained generator, and nothing else takes one", where="--generator")
+        raise ArgumentError(f"{only} need a trained generator, and nothing else takes one", where="generator")
     if bool(method.static) != (facts.static is not None):
         only = ", ".join(names_with("static"))
-        raise UserError(
+        raise ArgumentError(
             f"{only} need static embeddings of the new vocabulary, and nothing else takes them",
-            where="--static",
+            where="static",
             hint="`subgraft vocab embed` trains them.",
         )
     if (method.distilled is not None) != (facts.learnt_by is not None):
         only = ", ".join(names_with("learnt_by"))
-        raise UserError(
+        raise ArgumentError(
             f"{only} need distilled rows of a vocabulary, and nothing else does",
-            where="--distilled",
+            where="distilled",
             hint="A run with such a system makes them: steps `token distillation`, `likelihood matching`, `vocadt`.",
         )

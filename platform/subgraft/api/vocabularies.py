@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias, Union, get_args
 
+from subgraft.api.given import one_of, shown, whole
 from subgraft.config.base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
-from subgraft.errors import UserError
+from subgraft.errors import ArgumentError, UserError
+from subgraft.limits import LARGEST_VOCABULARY
 from subgraft.text import reading
 from subgraft.tracking.given import require_sound
 from subgraft.vocabulary.learn import learn
@@ -48,6 +50,12 @@ def learn_vocabulary(
 
     Raises UserError for text that cannot be read, and for a size that it does not support.
     """
+    whole("size", size, 1, LARGEST_VOCABULARY)
+    whole("min_count", min_count, 1, optional=True)
+    one_of("kind", kind, get_args(VocabularyKind))
+    if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
+        what = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
+        raise ArgumentError(what, where="character_coverage")
     return learn(
         text_lines(text),
         kind=kind,
@@ -63,7 +71,14 @@ def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenize
     """A vocabulary itself; that of a side of a model; or of a directory of either, or of a hub id, where it is text."""
     if isinstance(given, Tokenizer):
         return given
-    return load_vocabulary(given, side) if isinstance(given, Path | str) else given.bundle.tokenizers[side]
+    if isinstance(given, str | Path):
+        return load_vocabulary(given, side)
+    from subgraft.api.models import Model  # takes seconds to load
+
+    if not isinstance(given, Model):
+        what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(given)}"
+        raise ArgumentError(what, where="vocabulary")
+    return given.bundle.tokenizers[side]
 
 
 def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
@@ -73,7 +88,12 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
     """
     directory = require_sound(Path(place))
     if directory.is_dir() and not (directory / "config.json").is_file():
-        return Tokenizer.load(directory)
+        try:
+            return Tokenizer.load(directory)
+        except UserError as error:
+            from subgraft.models.other_forms import other_form
+
+            raise (other_form(directory) or error) from error
     from subgraft.models.families import is_known
     from subgraft.models.hub import SMALL_FILES, read_config, resolve_model
     from subgraft.models.tokenizers import load_tokenizers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
@@ -28,9 +29,10 @@ from subgraft.cli import (
     vocabularies,
 )
 from subgraft.cli.arguments import Parser
-from subgraft.errors import SubgraftError, Terminated
-from subgraft.printed import say
+from subgraft.errors import ArgumentError, SubgraftError, Terminated
+from subgraft.printed import naming, say
 from subgraft.redaction import redacted
+from subgraft.store.disk import full_disk, is_full_disk
 
 GROUPS = (
     experiments,
@@ -66,11 +68,17 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the console script's exit code."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as for the workers of a run; read when torch is loaded
+    chosen = argparse.Namespace()
     try:
         chosen = parser().parse(arguments)
         code: int | None = chosen.command(chosen)
+        with naming(sys.stdout):
+            sys.stdout.flush()  # here a full disk, or a reader that has gone, can still be told
         return code or 0
-    except SubgraftError as error:
+    except SubgraftError as raised:
+        error = raised
+        if isinstance(raised, ArgumentError) and raised.where in vars(chosen):
+            error = raised.as_option()
         say(f"subgraft: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:
@@ -80,10 +88,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """Tell of what came from outside in one line, of a mistake of ours in full but for secrets; the exit code."""
+    if is_full_disk(error):
+        say(f"subgraft: {full_disk(error)}", to=sys.stderr)
+    elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         say(redacted(f"subgraft: {where}{error.strerror or error}"), to=sys.stderr)
-        return 1
-    except Exception:  # a mistake of ours, told in full but for secrets
-        say(redacted(traceback.format_exc()), to=sys.stderr)
-        return 1
+    else:
+        say(redacted("".join(traceback.format_exception(error))), to=sys.stderr)
+    return 1

@@ -31,7 +31,7 @@ def add_to(group: Commands) -> None:
         "allocate", help="share one vocabulary out among languages; what is done already is not done again"
     )
     allocating.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as configs/vocap.yaml")
-    allocating.add_argument("overrides", nargs="*", metavar="key=value", help="as in totals=[60000]")
+    allocating.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in totals=[60000]")
     allocating.add_argument("--plan", action="store_true", help="show what would be done only")
     allocating.add_argument("--address", help="of a Ray cluster; default: one on this machine")
     allocating.add_argument("--out", type=Path, metavar="DIR", help="copy report and vocabularies; absent or empty")
@@ -58,10 +58,10 @@ def capacity(arguments: argparse.Namespace) -> None:
 
 
 def _show(found: dict[str, Capacity]) -> None:
-    from rich.table import Table
+    from subgraft.terminal import Sheet
 
     headings = ["text", "sentences", "ALP", "pieces used", "tokens/word", "characters/token", "unknown", "bytes"]
-    table = Table(*headings, box=None, pad_edge=False)
+    table = Sheet(*headings, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for language, each in found.items():

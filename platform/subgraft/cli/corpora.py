@@ -42,13 +42,12 @@ def add_to(commands: Commands) -> None:
 
 
 def list_corpora(arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-
     from subgraft.sources.catalogue import available
     from subgraft.sources.places import data_folder
+    from subgraft.terminal import Sheet
 
     del arguments
-    table = Table("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
+    table = Sheet("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
     for found in available(data_folder()):
         sizes = (f"{found.segments[split]:,}" if split in found.segments else "" for split in ("train", "dev", "test"))
         table.add_row(found.name, found.holds, found.kind, _few(found.languages), " ".join(found.fields), *sizes)
@@ -71,12 +70,13 @@ def get(arguments: argparse.Namespace) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-
     from subgraft.sources import catalogue
+    from subgraft.terminal import Sheet
 
     asked = _asked(arguments)
-    table = Table("split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256")
+    table = Sheet(
+        "split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256", names=2
+    )
     remarks: list[str] = []
     for found in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
         what = found.language or f"{found.kind}{_classes(found.classes)}"

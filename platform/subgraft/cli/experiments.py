@@ -24,7 +24,7 @@ def add_to(commands: Commands) -> None:
     ):
         one = commands.add_parser(name, help=what)
         one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
-        one.add_argument("overrides", nargs="*", metavar="key=value", help="as in finetune.epochs=5")
+        one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in finetune.epochs=5")
         one.add_argument("--verify", action="store_true", help="read all files again, also those that have not changed")
         one.set_defaults(command=command)
         if name == "run":
@@ -40,7 +40,7 @@ def add_to(commands: Commands) -> None:
 
     report = commands.add_parser("report", help="copy the report of a run or of an experiment")
     report.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
-    report.add_argument("overrides", nargs="*", metavar="key=value", help="as the experiment was run with")
+    report.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
     report.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     report.set_defaults(command=copy_report)
 

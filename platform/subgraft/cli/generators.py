@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from subgraft.cli.arguments import MODEL_HELP, language_pair, whole
+from subgraft.cli.arguments import MODEL_HELP, language_pair, sides, whole
 from subgraft.cli.output import Commands
 from subgraft.config.initialiser_facts import names_with
 from subgraft.printed import say
@@ -25,7 +25,9 @@ def add_to(commands: Commands) -> None:
     train.add_argument("--objective", choices=objectives, default="causal", help="of --text (default: causal)")
     kinds = names_with("trained")
     train.add_argument("--kind", choices=kinds, default="network", help="default: network")
-    train.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder", help="default: decoder")
+    train.add_argument(
+        "--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder", help="default: decoder"
+    )
     train.add_argument("--steps", type=whole(1), help="of its training; default: the preset's")
     train.add_argument("--preset", choices=("small", "gpu", "paper"), default="small", help="default: small")
     train.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
@@ -43,7 +45,7 @@ def train_generator(arguments: argparse.Namespace) -> None:
         text=arguments.text,
         objective=arguments.objective,
         kind=arguments.kind,
-        sides=arguments.sides.split(","),
+        sides=arguments.sides,
         steps=arguments.steps,
         preset=arguments.preset,
     )

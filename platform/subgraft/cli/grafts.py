@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.cli.arguments import MODEL_HELP, whole
+from subgraft.cli.arguments import MODEL_HELP, sides, whole
 from subgraft.cli.output import Commands, console
 from subgraft.errors import UserError
 from subgraft.printed import say
@@ -61,7 +61,7 @@ def add_to(commands: Commands) -> None:
         metavar="DIR",
         help="rows that a run's training of new rows made",
     )
-    transfer.add_argument("--sides", default="decoder", metavar="decoder|encoder,decoder")
+    transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
     transfer.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
@@ -97,11 +97,10 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
 
 
 def find_similar(arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-
     from subgraft.api.vocabularies import load_vocabulary
     from subgraft.similar_tokens.finder import SimilarTokenFinder
     from subgraft.similar_tokens.table import SimilarRow, similar_rows
+    from subgraft.terminal import Sheet
 
     if arguments.out:
         require_absent(arguments.out)
@@ -122,7 +121,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
             file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
         say(f"{len(entries):,} tokens written to {arguments.out}")
         return
-    table = Table(*SimilarRow._fields)
+    table = Sheet(*SimilarRow._fields)
     for row in rows:
         table.add_row(*map(str, row))
     console().print(table)
@@ -184,7 +183,7 @@ def transfer_model(arguments: argparse.Namespace) -> None:
             generator=arguments.generator,
             static=arguments.static,
             distilled=arguments.distilled,
-            sides=arguments.sides.split(","),
+            sides=arguments.sides,
             max_similar=arguments.max_similar,
             seed=arguments.seed,
         )

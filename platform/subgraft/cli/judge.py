@@ -14,7 +14,7 @@ def add_to(commands: Commands) -> None:
     group = commands.add_parser("judge", help="let people judge texts blindly").add_subparsers(required=True)
     make = group.add_parser("make", help="sheets of what the systems of a run wrote, without their names")
     make.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
-    make.add_argument("overrides", nargs="*", metavar="key=value", help="as the experiment was run with")
+    make.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the sheets; absent or empty")
     make.add_argument("--key", type=Path, required=True, metavar="FILE", help="which system wrote what: for you alone")
     make.add_argument("--system", action="append", default=[], metavar="NAME", help="one of several; default: all")

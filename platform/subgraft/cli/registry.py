@@ -43,15 +43,14 @@ def add_to(commands: Commands) -> None:
 
 
 def list_models(arguments: argparse.Namespace) -> None:
-    from rich.table import Table
-
     from subgraft.reporting.numbers import fixed
+    from subgraft.terminal import Sheet
     from subgraft.tracking.recorded import recording_server
     from subgraft.tracking.registry import Registry
     from subgraft.tracking.tags import system_of
 
     del arguments
-    table = Table(box=None, pad_edge=False)
+    table = Sheet(box=None, pad_edge=False)
     for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
         table.add_column(heading, justify="right" if "BLEU" in heading else "left")
     with recording_server() as server:

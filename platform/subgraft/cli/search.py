@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     one = commands.add_parser("search", help="search for hyperparameters of systems; what was tried is not tried again")
     one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
-    one.add_argument("overrides", nargs="*", metavar="key=value", help="as in search.trials=40")
+    one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in search.trials=40")
     one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
     one.set_defaults(command=search)
 
@@ -59,11 +59,10 @@ def _tell(found: Found) -> None:
 
 
 def _best(data: SearchData) -> Table:
-    from rich.table import Table
-
     from subgraft.search.results import best
+    from subgraft.terminal import Sheet
 
-    shown = Table(box=None, pad_edge=False)
+    shown = Sheet(box=None, pad_edge=False)
     for heading in ("trial", *data.parameters, *data.objectives):
         shown.add_column(heading, justify="right")
     for trial in best(data.trials, data.objectives):

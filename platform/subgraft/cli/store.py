@@ -120,11 +120,10 @@ def _uses() -> Mapping[str, list[str]]:
 
 
 def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
-    from rich.table import Table
-
+    from subgraft.terminal import Sheet
     from subgraft.tracking.tags import SHORT
 
-    table = Table(box=None, pad_edge=False)
+    table = Sheet(box=None, pad_edge=False)
     for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("age", justify="right")

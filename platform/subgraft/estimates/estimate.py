@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
@@ -83,32 +83,76 @@ def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work
 
 
 def table(found: list[Estimate], runtime: Runtime) -> Table:
-    """Estimates as people read them."""
-    from rich.table import Table
+    """Estimates as people read them: trainings that need the same in one row, and all of them at the end."""
+    from subgraft.terminal import Sheet
 
-    workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
-    caption = f"GiB: of {workers}, under ZeRO 0 (or none), 1, 2, 3; + where activations come on top, not known yet"
-    shown = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
-    for heading in ("training", "parameters", "trained", "GiB", "updates", "device-hours", "cost", "pace"):
-        shown.add_column(heading, overflow="fold")
+    shown = Sheet(box=None, pad_edge=False, caption=_caption(runtime), caption_justify="left")
+    shown.add_column("training", overflow="fold")
+    for heading in ("parameters", "trained", "GiB", "updates", "device-hours", "cost"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("pace", overflow="fold")
+    alike: dict[tuple[str, ...], list[Estimate]] = {}
     for each in found:
-        shown.add_row(*_cells(each, runtime))
+        alike.setdefault((each.step.stage.name, *_cells(each, runtime)), []).append(each)
+    for (_, parameters, trained, memory, updates, known), same in alike.items():
+        told = f"{updates} each" if len(same) > 1 and updates != UNKNOWN else updates
+        row = (_named([each.step.name for each in same]), parameters, trained, memory, told)
+        shown.add_row(*row, *_costs(same, runtime), known)
+    if len(found) > 1:
+        total = f"total of {len(found)} trainings"
+        shown.add_row(total, "", "", "", "", *_costs(found, runtime), "")
     return shown
 
 
-def _cells(each: Estimate, runtime: Runtime) -> list[str]:
-    hours, price = each.device_hours, runtime.price_per_device_hour
+def _caption(runtime: Runtime) -> str:
+    workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
+    stages = ", under ZeRO 0 (or none), 1, 2, 3" if _is_divided(runtime) else ""
+    activations = "+ where activations come on top, not known yet"
+    return f"GiB: of {workers}{stages}; {activations}; device-hours and cost: of all trainings of a row"
+
+
+def _is_divided(runtime: Runtime) -> bool:
+    """Whether ZeRO's stages differ in what a worker holds: they divide and offload."""
+    return runtime.workers > 1 or runtime.offload != "none"
+
+
+def _cells(each: Estimate, runtime: Runtime) -> tuple[str, ...]:
     more = "+" if each.workload.tokens is None else ""
-    return [
-        each.step.name,
+    memory = list(each.memory.values()) if _is_divided(runtime) else [each.memory[0]]
+    return (
         _number(each.parameters.total),
         ("" if each.exact else "at most ") + _number(each.parameters.trained),
-        " ".join(f"{size / 2**30:.2f}{more}" for size in each.memory.values()),
+        " ".join(f"{size / 2**30:.2f}{more}" for size in memory),
         UNKNOWN if each.workload.updates is None else f"{each.workload.updates:,}",
-        UNKNOWN if hours is None else f"{hours:.2f}",
-        UNKNOWN if hours is None or price is None else f"{hours * price:.2f} {runtime.currency}",
         UNKNOWN if each.pace is None else f"{each.pace.seconds:.3g} s, {each.pace.known}",
-    ]
+    )
+
+
+def _costs(trainings: Sequence[Estimate], runtime: Runtime) -> tuple[str, str]:
+    """Device-hours and cost of trainings together; at least so much where some are unknown."""
+    known = [each.device_hours for each in trainings if each.device_hours is not None]
+    if not known:
+        return UNKNOWN, UNKNOWN
+    least, price = "≥ " if len(known) < len(trainings) else "", runtime.price_per_device_hour
+    cost = UNKNOWN if price is None else f"{least}{sum(known) * price:.2f} {runtime.currency}"
+    return f"{least}{sum(known):.2f}", cost
+
+
+def _named(steps: Sequence[str]) -> str:
+    """Steps that need the same, in one line: seeds, and what else they differ in, behind what they begin with alike."""
+    seeds: dict[str, list[str]] = {}
+    for step in steps:
+        name, _, seed = step.partition(" seed ")
+        seeds.setdefault(name, []).append(seed)
+    of_all = set(map(tuple, seeds.values()))
+    if len(of_all) > 1:
+        return ", ".join(steps)
+    first, *_ = words = [name.partition(" ") for name in seeds]
+    names = [name for name, _, _ in words] if first[1] == "" else [rest for _, _, rest in words]
+    kind = "" if first[1] == "" else f"{first[0]} "
+    chosen = [seed for seed in of_all.pop() if seed]
+    told = f", seed{'s' if len(chosen) > 1 else ''} {', '.join(chosen)}" if chosen else ""
+    return f"{kind}{', '.join(names)}{told}"
 
 
 def _number(parameters: int) -> str:

@@ -100,9 +100,9 @@ def _differences(step: Step, record: Record) -> dict[str, tuple[Json, Json]]:
 
 def table(plan: Plan) -> Table:
     """The plan as people read it."""
-    from rich.table import Table
+    from subgraft.terminal import Sheet
 
-    shown = Table(box=None, pad_edge=False)
+    shown = Sheet(box=None, pad_edge=False)
     for heading in ("stage", "step", "state", "why"):
         shown.add_column(heading, overflow="fold")
     for entry in plan.entries:

@@ -2,47 +2,99 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 from subgraft.estimates.estimate import Estimate
+from subgraft.fit.choices import QUICK_SEEDS, QUICK_STEPS, SEEDS
 from subgraft.models.families import family_of
 from subgraft.models.hub import read_config
 from subgraft.models.parameter_count import vocabulary_sizes
+from subgraft.reporting.numbers import duration, fixed
 
 # Tokens of one sentence of the update that is timed.
 LENGTH = 32
+# A machine is busy where an update takes so many times the time that its thread computes. On an idle one it is 1.
+BUSY = 1.5
+# Seconds from which on less work is offered.
+LONG = 3600.0
 
 
-def training_seconds(
+class Duration(NamedTuple):
+    """seconds: of all trainings together.  slowed: how many times as long other processes make them; 1 if unknown."""
+
+    seconds: float
+    slowed: float = 1.0
+
+    def told(self, trainings: int, cores: int, *, quick: bool) -> list[str]:
+        """How long the trainings take, and, where that is long or others want the machine, how to have it shorter."""
+        lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then translations of the test set"]
+        if self.slowed >= BUSY:
+            load = fixed(os.getloadavg()[0], 1)
+            lines.append(
+                f"the machine is busy (load {load} on {cores} cores): the pace just measured is "
+                f"{fixed(self.slowed, 1)} times slower than without other processes, where the trainings would take "
+                f"about {duration(self.seconds / self.slowed)}"
+            )
+        if self.slowed >= BUSY or self.seconds >= LONG:
+            lines.append(self._smaller_budget(quick=quick))
+        return lines
+
+    def _smaller_budget(self, *, quick: bool) -> str:
+        if quick:
+            return "for less: copy fit.yaml, lower finetune.max_steps and evaluate_at, and give it to `subgraft run`"
+        share = QUICK_STEPS * len(QUICK_SEEDS) / len(SEEDS)
+        return f"for less: --quick, with one seed and half the updates, takes about {duration(share * self.seconds)}"
+
+
+class Timed(NamedTuple):
+    """Seconds of an update, and how many times as long as it computes."""
+
+    seconds: float
+    slowed: float
+
+
+class Stopwatch:
+    """Runs from when it is made. On a busy machine more time passes than this thread has computed."""
+
+    def __init__(self) -> None:
+        self._begun, self._computed = time.perf_counter(), time.thread_time()
+
+    def read(self) -> Timed:
+        seconds = time.perf_counter() - self._begun
+        return Timed(seconds, max(1.0, seconds / max(1e-6, time.thread_time() - self._computed)))
+
+
+def training_time(
     found: Sequence[Estimate], runtime: Runtime, cores: int, model: Path, tokens_per_character: float
-) -> float | None:
+) -> Duration | None:
     """Of all trainings together, side by side as far as cores and GPUs go; None where nothing is known.
 
     model: one to time an update of.  tokens_per_character: of the target text, under its vocabulary.
     """
     if not found:
-        return 0.0
+        return Duration(0.0)
     settings = found[0].step.recipe.training
     unknown = any(each.pace is None for each in found)
     timed = _timed_update(model, settings, runtime, tokens_per_character) if unknown else None
     total = 0.0
     for each in found:
-        seconds = timed if each.pace is None else each.pace.seconds
-        if seconds is None or each.workload.updates is None:
+        if each.workload.updates is None or (each.pace is None and timed is None):
             return None
-        total += each.workload.updates * seconds
+        total += each.workload.updates * (each.pace.seconds if each.pace else timed.seconds if timed else 0.0)
     at_once = 1 if runtime.gpus_per_worker else max(1, cores // runtime.cpus_per_step)
-    return total / min(at_once, len(found))
+    return Duration(total / min(at_once, len(found)), timed.slowed if timed else 1.0)
 
 
 def _timed_update(
     model: Path, settings: TrainingSettings, runtime: Runtime, tokens_per_character: float
-) -> float | None:
-    """Seconds of one update on invented sentences, the second of two; None for a model that must be made first."""
+) -> Timed | None:
+    """One update on invented sentences, the second of two; None for a model that must be made first."""
     if not family_of(read_config(model)).generates:
         return None
     import torch
@@ -61,13 +113,13 @@ def _timed_update(
     threads = torch.get_num_threads()
     torch.set_num_threads(runtime.cpus_per_step)
     try:
-        seconds, precision = 0.0, settings.precision
+        timed, precision = Timed(0.0, 1.0), settings.precision
         if precision == "auto":
             precision = faster_precision(LayerShape.of(network), device).precision
         if not fuses_attention(device, precision):
             network.set_attn_implementation("eager")
         for _ in range(2):
-            begun = time.perf_counter()
+            watch = Stopwatch()
             with faster_products(device, precision, LENGTH):
                 with autocast(device, precision):
                     loss = network(input_ids=ids, labels=ids).loss
@@ -75,7 +127,7 @@ def _timed_update(
             optimizer.step()
             optimizer.zero_grad()
             float(loss.detach())  # waits for a GPU
-            seconds = time.perf_counter() - begun
-        return seconds
+            timed = watch.read()
+        return timed if device.type == "cpu" else Timed(timed.seconds, 1.0)  # a thread waits for a GPU
     finally:
         torch.set_num_threads(threads)

@@ -21,7 +21,7 @@ from subgraft.experiment.session import Session
 from subgraft.files import file_digest
 from subgraft.fit.choices import Choice, choose
 from subgraft.fit.configuration import OLD, OWN, Configuration, Machine, task_of
-from subgraft.fit.duration import training_seconds
+from subgraft.fit.duration import training_time
 from subgraft.fit.folder import MODEL, REPORT, Folder
 from subgraft.fit.gap import Measured, measure
 from subgraft.fit.model import GivenModel
@@ -29,7 +29,6 @@ from subgraft.fit.outcome import Outcome
 from subgraft.fit.pairs import read_documents
 from subgraft.fit.split import Split, split
 from subgraft.fit.text import TargetText, read_text
-from subgraft.reporting.numbers import duration
 
 if TYPE_CHECKING:
     from subgraft.terminal import Terminal
@@ -151,7 +150,7 @@ class Fit:
     def _show_plan(self, session: Session, measured: Measured) -> Plan:
         planned = session.plan()
         found = estimates(session.store, planned, session.experiment.runtime)
-        seconds = training_seconds(
+        known = training_time(
             found,
             session.experiment.runtime,
             machine().cores,
@@ -161,8 +160,10 @@ class Fit:
         done = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {done} of them done" if planned.to_run else "all of it is done")
         if found:
-            told = "for a time that is not known" if seconds is None else f"for about {duration(seconds)}"
-            self._say(f"{len(found)} trainings {told}, and then translations of the test set")
+            unknown = [f"{len(found)} trainings for a time that is not known, and then translations of the test set"]
+            told = known.told(len(found), machine().cores, quick=self._asked.quick) if known else unknown
+            for line in told:
+                self._say(line)
         return planned
 
     def _finish(self, session: Session) -> None:

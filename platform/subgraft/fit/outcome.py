@@ -48,7 +48,8 @@ class Outcome:
     def table(self) -> Table:
         """Quality with intervals, what a sentence takes, and in the caption what seeds and spelling say of it."""
         from rich.box import SIMPLE_HEAD
-        from rich.table import Table
+
+        from subgraft.terminal import Sheet
 
         sentences, seeds = count(len(self.data.references)), len(self.data.seeds)
         over = f"means over {seeds} seeds" if seeds > 1 else "one seed"
@@ -59,7 +60,7 @@ class Outcome:
                 *remarks(self.data),
             ]
         )
-        shown = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        shown = Sheet(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         # In two lines, for a terminal of eighty columns.
         for heading in ("", *MAIN_METRICS, "bits/\nchar", "tokens/\nsent.", "s/\nsent."):
             shown.add_column(heading, justify="right" if shown.columns else "left", no_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subgraft.fit.evidence import recommended
 from subgraft.fit.outlook import EXAMPLES, Option, Outlook
@@ -34,19 +34,24 @@ def render(outlook: Outlook, cost: SentenceCost | None, continues: bool) -> Rend
         f"the text never uses, such as {' '.join(outlook.common_unused) or 'none'}."
     )
     sizes = (
-        f"The largest extension is all that the text has {EXAMPLES} times; the largest that replaces is the size that "
-        "suits so much text, or the largest that it gives."
+        f"Extensions hold subwords that the text has {EXAMPLES} times or more, as a new embedding wants so many "
+        f"examples: all of them, half and a quarter. `subgraft vocab extend` makes one of them with --min-count "
+        f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
+        "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
     advice = Text(recommended(outlook.lines, continues))
     return Group(Text(told), _options(outlook, cost), Text(sizes), _worth(outlook), Text(dropped), advice)
 
 
 def _options(outlook: Outlook, cost: SentenceCost | None) -> RenderableType:
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD
 
-    headings = ["vocabulary", "subwords", "change", "tokens/line", "of the old"]
-    headings += ["seconds/line", "memory/line", "a table"] if cost else []
-    table = Table(*headings, title="What the text would take")
+    from subgraft.terminal import Sheet
+
+    headings = ["vocabulary", "subwords", "change", "tokens/\nline", "of the\nold"]
+    headings += ["seconds/\nline", "memory/\nline", "a table"] if cost else []
+    narrow: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}  # fits 80 columns
+    table = Sheet(*headings, title="What the text would take", names=2, **narrow)
     for column in table.columns[1:]:
         column.justify = "right"
     for option in outlook.options:
@@ -66,12 +71,13 @@ def _cells(option: Option, old: Option, cost: SentenceCost | None) -> list[str]:
 
 
 def _worth(outlook: Outlook) -> RenderableType:
-    from rich.table import Table
     from rich.text import Text
+
+    from subgraft.terminal import Sheet
 
     if not outlook.worth:
         return Text("Worth adding: nothing, as the text has none a hundred times.")
-    table = Table("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
+    table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
     for each in outlook.worth:
         table.add_row(Text(each.piece), f"{each.count:,}", Text(" ".join(each.cut)), f"{each.saved:,}")
     return table

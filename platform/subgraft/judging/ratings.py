@@ -47,9 +47,9 @@ class Ratings:
 
     def table(self) -> Table:
         """For a terminal, the best first."""
-        from rich.table import Table
+        from subgraft.terminal import Sheet
 
-        shown = Table(box=None, pad_edge=False, caption=self._caption(), caption_justify="left")
+        shown = Sheet(box=None, pad_edge=False, caption=self._caption(), caption_justify="left")
         shown.add_column("system")
         for what in self.agreement:
             shown.add_column(what, justify="right")

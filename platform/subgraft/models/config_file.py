@@ -30,8 +30,8 @@ SIZES: Mapping[str, Limit] = {
     **dict.fromkeys((*_POSITIONS, *_BUCKETS), MODEL_POSITIONS),
     **dict.fromkeys(_ROWS, PIECES),
 }
-# Layers alone may be none at all.
-_MAY_BE_ZERO = frozenset(_LAYERS)
+# There may be no layers, and no segments (DeBERTa).
+_MAY_BE_ZERO = frozenset({*_LAYERS, "type_vocab_size"})
 DTYPES = frozenset({"float32", "float16", "bfloat16", "float64"})
 # What transformers would follow to other files, to code or to packages.
 CLOSED = frozenset(

@@ -17,8 +17,7 @@ from safetensors import safe_open
 
 from subgraft.errors import OperationalError, SubgraftError, UserError
 from subgraft.limits import CONVERSION_SECONDS
-from subgraft.models.families import family_of
-from subgraft.models.hub import CONFIGURATION, VOCABULARY_FILES, read_config
+from subgraft.models.hub import CONFIGURATION, VOCABULARY_FILES, family_at
 from subgraft.models.load import load_model, save_without_tokenizers
 from subgraft.models.torch_files import conversion_seconds, torch_files
 from subgraft.models.weights import TORCH_INDEX, TORCH_WEIGHTS
@@ -43,7 +42,7 @@ def convert(directory: Path, out: Path) -> Conversion:
     before any weight is read, for a directory without such weights, for weights that hold more than tensors, and for
     missing ones.
     """
-    family_of(read_config(directory))
+    family_at(directory)
     if not torch_files(directory):
         what = f"neither {TORCH_WEIGHTS} nor {TORCH_INDEX} is here"
         raise UserError(what, where=str(directory), hint="There is nothing here to convert.")

@@ -12,8 +12,9 @@ from typing import Any
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.models.config_file import read_checked
-from subgraft.models.families import family_of
+from subgraft.models.families import Family, family_of
 from subgraft.models.hub_conversion import converted_weights
+from subgraft.models.other_forms import ADAPTER, other_form
 from subgraft.models.weights import INDEX, TORCH_INDEX, weight_files
 from subgraft.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
 
@@ -59,10 +60,12 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
         return directory
     named = None if isinstance(model, Path) or directory.exists() else _HUB_ID.fullmatch(model)
     if named is None:
+        if found_otherwise := other_form(directory) if directory.is_file() else None:
+            raise found_otherwise
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
     hub_id, revision = named["id"], named["revision"]
     if set(files) > set(SMALL_FILES):
-        family_of(read_config(_download(hub_id, ["config.json"], revision)))
+        family_at(_download(hub_id, ["config.json", ADAPTER], revision), str(model))
     found = _download(hub_id, files, revision)
     if revision is not None or files is not HUB_FILES or any(found.glob("*.safetensors")):
         return found
@@ -109,12 +112,24 @@ def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:
         ) from error
 
 
-def read_config(directory: Path) -> dict[str, Any]:
+def family_at(directory: Path, called: str = "") -> Family:
+    """The family of a model directory.
+
+    called: how the user names it; by default as its path. Raises UserError for a family that is not supported.
+    """
+    config = read_config(directory, called)
+    try:
+        return family_of(config)
+    except UserError as error:
+        raise UserError(error.what, where=error.where or called or str(directory), hint=error.hint) from error
+
+
+def read_config(directory: Path, called: str = "") -> dict[str, Any]:
     """config.json of a model directory, checked. Raises UserError where it is missing, broken or of no model."""
     if not (directory / "config.json").is_file() or "model_type" not in (config := read_checked(directory)):
-        raise UserError(
+        raise other_form(directory, called) or UserError(
             "not a model directory: it has no config.json with a model_type",
-            where=str(directory),
+            where=called or str(directory),
             hint="Give a directory that transformers' save_pretrained wrote, or a hub id.",
         )
     return config
@@ -126,6 +141,6 @@ def require_model(model: Path | str) -> Path:
     Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
     """
     directory = resolve_model(model)
-    family_of(read_config(directory))
+    family_at(directory, str(model))
     weight_files(directory, str(model))
     return directory

@@ -16,9 +16,8 @@ from transformers.utils import logging as transformers_logging
 
 from subgraft.config.base import SideName
 from subgraft.errors import UserError
-from subgraft.models.families import family_of
 from subgraft.models.generation_settings import savable
-from subgraft.models.hub import read_config, require_model
+from subgraft.models.hub import family_at, read_config, require_model
 from subgraft.models.parameter_count import count_parameters
 from subgraft.models.tokenizers import save_tokenizers
 from subgraft.models.weights import require_plausible, weights_alone
@@ -32,8 +31,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     safetensors, and for weights that do not fit the configuration.
     """
     directory = require_model(model)
-    config = read_config(directory)
-    family = family_of(config)
+    config, family = read_config(directory), family_at(directory, str(model))
     kind: Any = family.model_class()
     settings = _settings(kind, config, directory)
     described = settings.to_dict()
@@ -54,10 +52,18 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
     missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
     if missing:
-        raise UserError(f"{len(missing)} weights are missing, among them {missing[0]}", where=str(directory))
+        what = f"{len(missing)} weights are missing, among them {missing[0]}"
+        raise UserError(what, where=str(directory), hint=_needed(kind, config))
     assert isinstance(loaded, PreTrainedModel)
     family.put_right(loaded)
     return loaded
+
+
+def _needed(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
+    """What model has the weights that are missing, where config.json says that this is one of another class."""
+    named = config.get("architectures")
+    other = named[0] if isinstance(named, list) and named and named[0] != kind.__name__ else None
+    return f"config.json says that it is a {other!r:.60}, and a {kind.__name__} is needed." if other else ""
 
 
 def _settings(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:

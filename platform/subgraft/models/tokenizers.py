@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.config.base import SideName
-from subgraft.models.families import Family, family_of
-from subgraft.models.hub import SMALL_FILES, read_config, resolve_model
+from subgraft.models.families import Family
+from subgraft.models.hub import SMALL_FILES, family_at, resolve_model
 from subgraft.vocabulary.tokenizer import Tokenizer
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
@@ -24,7 +24,7 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     Raises UserError where a vocabulary is missing or the model's family is not known.
     """
     directory = resolve_model(model, SMALL_FILES)
-    return tokenizers_at(directory, family_of(read_config(directory)))
+    return tokenizers_at(directory, family_at(directory, str(model)))
 
 
 def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:

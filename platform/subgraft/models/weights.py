@@ -20,6 +20,7 @@ from subgraft.errors import UserError
 from subgraft.files import folder_of
 from subgraft.jsonfiles import read_object
 from subgraft.models.generation_settings import loadable
+from subgraft.models.other_forms import other_form
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # PyTorch's own form, which only a conversion reads.
@@ -42,7 +43,8 @@ def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
         return (directory / WEIGHTS,)
     if (directory / INDEX).is_file():
         return tuple(directory / name for name in sorted(set(read_index(directory / INDEX).values())))
-    raise UserError(
+    convertible = any((directory / name).is_file() for name in (TORCH_WEIGHTS, TORCH_INDEX))
+    raise (None if convertible else other_form(directory, called)) or UserError(
         "no weights in safetensors form here",
         where=called or str(directory),
         hint=f"`subgraft convert {called or directory} --out DIR` makes them of a {TORCH_WEIGHTS}; other forms, never.",

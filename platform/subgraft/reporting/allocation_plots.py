@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from subgraft.allocation.curve import Curve
-from subgraft.reporting.drawing import SMALL, drawing, png
+from subgraft.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png
 
 _ACROSS = 6
 _LINE, _CHOSEN = "#0072B2", "#D55E00"
@@ -29,11 +29,13 @@ def plot_shares(sizes: Mapping[str, int], classes: Mapping[str, Sequence[str]]) 
         return png(figure)
 
 
+@for_narrow_screens
 def plot_curves(curves: Mapping[str, Curve], sizes: Mapping[str, int]) -> bytes:
     """A panel for each language: ALP over size in thousands, a ring at the chosen size, a dashed line at a limit."""
-    down, across = math.ceil(len(curves) / _ACROSS), min(len(curves), _ACROSS)
-    with drawing(max(4.0, 1.9 * across), 0.5 + 1.5 * down) as figure:
-        panels = figure.subplots(down, across, squeeze=False).ravel()
+    columns = min(len(curves), across(_ACROSS))
+    down = math.ceil(len(curves) / columns)
+    with drawing(max(4.0, 1.9 * columns), 0.5 + 1.5 * down) as figure:
+        panels = figure.subplots(down, columns, squeeze=False).ravel()
         for panel, (language, curve) in zip(panels, curves.items(), strict=False):
             thousands = [size / 1000 for size in curve.sizes]
             panel.plot(thousands, curve.alp, color=_LINE, marker=".", markersize=3, linewidth=1)

@@ -17,7 +17,7 @@ from subgraft.reporting.busy import busy_notes
 from subgraft.reporting.curves import learning_panels
 from subgraft.reporting.data import ReportData, SystemResult
 from subgraft.reporting.document import Document, Figure, Notice, Section
-from subgraft.reporting.kept import kept_steps
+from subgraft.reporting.kept import kept_steps, untrained_notice
 from subgraft.reporting.main_table import MainTable
 from subgraft.reporting.numbers import MISSING, count, duration, fixed, interval, millions, probability, signed
 from subgraft.reporting.plots import plot_learning_curves
@@ -135,9 +135,12 @@ def _figures(results: Sequence[SystemResult], written: bool = False) -> list[str
 
 
 def _remarks(data: ReportData, systems: Sequence[Judged]) -> list[str]:
-    seeds = {each.name: each.comparison.seeds if each.comparison else len(each.results) for each in systems}
     not_trained = untrained(data)
-    return [*on_few_seeds(seeds), *([not_trained] if not_trained else [])]
+    return [*on_few_seeds(_compared_seeds(systems)), *([not_trained] if not_trained else [])]
+
+
+def _compared_seeds(systems: Sequence[Judged]) -> dict[str, int]:
+    return {each.name: each.comparison.seeds if each.comparison else len(each.results) for each in systems}
 
 
 def write_continuation_report(data: ReportData, out: Path) -> None:
@@ -152,9 +155,9 @@ def build_continuation_document(data: ReportData) -> Document:
     caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     sections = [
-        Section("Results", (*notice, _score_table(data, systems), _cost_table(data, systems))),
+        Section("Results", (*notice, *untrained_notice(data), _score_table(data, systems), _cost_table(data, systems))),
         *written_section(data),
-        Section("Learning curves", (*kept_steps(data), curves)),
+        Section("Learning curves", (kept_steps(data), curves)),
         subword_gap(data),
         Section("Continuations", (_examples(data),)),
         what_was_done(data),
@@ -192,7 +195,7 @@ def _score_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of lines, and over "
         f"several seeds their luck by Student's t.{against}",
-        *_remarks(data, systems),
+        *on_few_seeds(_compared_seeds(systems)),
     )
 
 

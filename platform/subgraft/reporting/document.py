@@ -11,6 +11,7 @@ from typing import ClassVar
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from subgraft.reporting.data import Command
+from subgraft.reporting.drawing import Drawn
 from subgraft.reporting.table import Table, Text, escape_markdown, table_markdown, text_markdown
 
 PLOTS = "plots"
@@ -61,6 +62,11 @@ class Figure:
     @property
     def base64(self) -> str:
         return base64.b64encode(self.png).decode("ascii")
+
+    @property
+    def narrow_base64(self) -> str:
+        """Of the picture for narrow screens; empty where there is none."""
+        return base64.b64encode(self.png.narrow).decode("ascii") if isinstance(self.png, Drawn) else ""
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Arguments = ParamSpec("Arguments")
+# Inches of a plot for a narrow screen, and its small panels beside one another.
+_NARROW, _NARROW_ACROSS = 4.2, 2
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 SMALL = 8.5  # points, of labels in a plot
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -34,6 +40,46 @@ _STYLE: dict[Any, Any] = {
 _LINE: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
+class Drawn(bytes):
+    """The bytes of a PNG, and of another one of the same for narrow screens: its panels stand above one another."""
+
+    narrow: bytes
+
+    def __new__(cls, wide: bytes, narrow: bytes) -> Drawn:
+        made = super().__new__(cls, wide)
+        made.narrow = narrow
+        return made
+
+
+def for_narrow_screens(draw: Callable[Arguments, bytes]) -> Callable[Arguments, Drawn]:
+    """A plot that is drawn for both; inside, `drawing` and `side_by_side` know for which."""
+
+    @wraps(draw)
+    def both(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawn:
+        wide = draw(*arguments, **named)
+        before = _narrow.set(True)
+        try:
+            return Drawn(wide, draw(*arguments, **named))
+        finally:
+            _narrow.reset(before)
+
+    return both
+
+
+def side_by_side(figure: Figure, count: int, **options: Any) -> Any:
+    """So many panels beside one another, or above one another for a narrow screen: an array of axes."""
+    if not _narrow.get():
+        return figure.subplots(1, count, squeeze=False, **options)[0]
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height * count)
+    return figure.subplots(count, 1, squeeze=False, **options)[:, 0]
+
+
+def across(most: int) -> int:
+    """How many small panels stand beside one another at most."""
+    return min(most, _NARROW_ACROSS) if _narrow.get() else most
+
+
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the report's style, measured in inches."""
@@ -41,9 +87,10 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    inches = (min(width, _NARROW) if _narrow.get() else width, height)
     # Not what a file `matplotlibrc` says, which matplotlib also reads in the current directory: it could run LaTeX.
     with style.context(("default", _STYLE)):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from subgraft.reporting.data import ReportData
 from subgraft.reporting.document import Block, Bullets
 from subgraft.reporting.numbers import count, fixed, interval, percent, signed
-from subgraft.reporting.remarks import group, remarks, verdict
+from subgraft.reporting.remarks import few_seeds, group, verdict
 from subgraft.reporting.spelled import spelling_in_short
 from subgraft.reporting.summary import SystemSummary, summarise
 from subgraft.reporting.table import Span, Text, text
@@ -40,7 +40,7 @@ def in_short(data: ReportData) -> Block:
         )
     compared = [system for system in systems if system.metrics["BLEU"].comparison]
     items += [_difference(system) for system in compared] if len(compared) <= MOST_TOLD else _verdicts(compared)
-    return Bullets((*items, *map(text, remarks(data))))
+    return Bullets((*items, *map(text, few_seeds(data))))
 
 
 def _verdicts(systems: Sequence[SystemSummary]) -> list[Text]:

@@ -8,8 +8,8 @@ from subgraft.reporting.remarks import untrained
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
 
 
-def kept_steps(data: ReportData) -> tuple[Notice | Table, ...]:
-    """The steps by seed, with the last step, and a notice first where some system was not finetuned at all."""
+def kept_steps(data: ReportData) -> Table:
+    """The steps by seed, with the last step; marked where some system was not finetuned at all."""
     rows: list[list[str | Text]] = []
     for name in data.system_names:
         results = data.results(name)
@@ -20,8 +20,7 @@ def kept_steps(data: ReportData) -> tuple[Notice | Table, ...]:
         last = {result.curve[-1].step for result in results if result.curve}
         rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
     columns = [Column("system", "left"), Column("step of the weights\nthat were taken, by seed"), Column("last step")]
-    shown = table(columns, rows, "Which weights the test scores are of")
-    return (*untrained_notice(data), shown)
+    return table(columns, rows, "Which weights the test scores are of")
 
 
 def untrained_notice(data: ReportData) -> tuple[Notice, ...]:

@@ -34,9 +34,10 @@ class MainTable:
     def rich(self) -> Table:
         """For a terminal. Eighty columns are enough for two seeds; a narrower one folds the names, never a figure."""
         from rich.box import SIMPLE_HEAD
-        from rich.table import Table
 
-        shown = Table(
+        from subgraft.terminal import Sheet
+
+        shown = Sheet(
             title=self.title, caption=self.caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD
         )
         shown.padding, shown.pad_edge = (0, 1, 0, 0), False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.reporting.data import CurvePoint, ReportData, SystemResult
-from subgraft.reporting.drawing import SMALL, Label, drawing, label_ends, png
+from subgraft.reporting.drawing import SMALL, Label, across, drawing, for_narrow_screens, label_ends, png, side_by_side
 from subgraft.reporting.numbers import duration
 from subgraft.reporting.palette import MOST_COLOURED, Look, looks
 from subgraft.reporting.summary import SystemSummary
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # A ramp, so that no part of a bill is taken for a system.
 _BILL_COLOURS = {"upstream": "#d3d8df", "generator": "#8c9fb2", "finetuning": "#3f5468"}
 _CURVES_HEIGHT = 4.2  # inches
+_LEAST_SPAN = 1.0  # of an axis of scores, in points
 
 
 class DevScore(NamedTuple):
@@ -73,11 +74,12 @@ def plot_drift(data: ReportData) -> bytes:
         return png(figure)
 
 
+@for_narrow_screens
 def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
     shown = system_looks(data)
     with drawing(10, 1.3 + 0.36 * len(systems)) as figure:
-        panels = figure.subplots(1, len(METRICS), sharey=True, squeeze=False)[0]
+        panels = side_by_side(figure, len(METRICS), sharey=True)
         for panel, metric in zip(panels, METRICS, strict=True):
             for place, system in enumerate(systems):
                 summary, colour = system.metrics[metric], shown[system.name].colour
@@ -89,9 +91,19 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
                     panel.axvline(summary.mean, color=colour, linewidth=1, linestyle=":")
             better = " (low is good)" if metric in LOWER_IS_BETTER else ""
             panel.set(title=f"{metric}{better}")
+            readable_scores(panel)
             panel.locator_params(axis="x", nbins=4)
             name_systems(panel, systems)
         return png(figure)
+
+
+def readable_scores(panel: Axes) -> None:
+    """Scores are read as they are: differences in digits that nobody writes are no differences."""
+    low, high = panel.get_xlim()
+    if high - low < _LEAST_SPAN:
+        middle = (low + high) / 2
+        panel.set_xlim(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
+    panel.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
 def name_systems(panel: Axes, systems: Sequence[SystemSummary]) -> None:
@@ -102,11 +114,12 @@ def name_systems(panel: Axes, systems: Sequence[SystemSummary]) -> None:
     panel.grid(axis="y", visible=False)
 
 
+@for_narrow_screens
 def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Sentences per second in generation, and the seconds billed for one model of each system."""
     shown = system_looks(data)
     with drawing(10, 1.5 + 0.36 * len(systems)) as figure:
-        speed, bills = figure.subplots(1, 2, sharey=True)
+        speed, bills = side_by_side(figure, 2, sharey=True)
         rates = [system.sentences_per_second for system in systems]
         bars = speed.barh(
             range(len(systems)), rates, color=[shown[system.name].colour for system in systems], height=0.62
@@ -119,6 +132,7 @@ def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
         return png(figure)
 
 
+@for_narrow_screens
 def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
     """Total seconds per stage, in the order given."""
     with drawing(10, 1.1 + 0.34 * len(seconds)) as figure:
@@ -141,7 +155,9 @@ def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
     for place, total in enumerate(left):
         panel.annotate(duration(total), (total, place), (3, 0), textcoords="offset points", va="center", fontsize=SMALL)
     panel.set(title="Seconds billed for one model", xlim=(0, 1.2 * max(left) or 1))
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03), ncols=len(_BILL_COLOURS))
+    panel.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03), ncols=across(len(_BILL_COLOURS))
+    )
 
 
 def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], float | None]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.metrics.calibration import Bin
 from subgraft.reporting.data import Intrinsic, ReportData
-from subgraft.reporting.drawing import SMALL, drawing, png
+from subgraft.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png, side_by_side
 from subgraft.reporting.numbers import fixed
 from subgraft.reporting.plots import name_systems, system_looks
 from subgraft.reporting.summary import SystemSummary
@@ -20,15 +20,16 @@ _ACROSS = 5  # panels beside one another
 _SURE, _UNSURE = "#D55E00", "#0072B2"  # told apart by where they lie, above or below the diagonal, as well
 
 
+@for_narrow_screens
 def plot_reliability(systems: Sequence[SystemSummary]) -> bytes:
     """A panel per system: how often tokens are right, by how sure the model is of them; dots as large as their share.
 
     Below the diagonal the model is too sure of itself.
     """
-    down = math.ceil(len(systems) / _ACROSS)
-    across = min(len(systems), _ACROSS)
+    columns = min(len(systems), across(_ACROSS))
+    down = math.ceil(len(systems) / columns)
     with drawing(10, 0.5 + 2.15 * down) as figure:
-        panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+        panels = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for panel, system in zip(panels, systems, strict=False):
             _draw_reliability(panel, system.bins)
             panel.set_title(system.name, fontsize=SMALL + 0.5)
@@ -51,6 +52,7 @@ def _draw_reliability(panel: Axes, bins: Sequence[Bin]) -> None:
     panel.set(xlim=(0, 1), ylim=(0, 1.06), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
+@for_narrow_screens
 def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str) -> bytes:
     """Bars by system: mean cosine, mean reciprocal rank, and how often the true row is among the nearest ten."""
     shown = system_looks(data)
@@ -60,7 +62,7 @@ def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str
         ("True row among the nearest 10", lambda found: found.hits_at_10),
     ]
     with drawing(10, 1.1 + 0.34 * len(systems)) as figure:
-        drawn = figure.subplots(1, len(panels), sharey=True)
+        drawn = side_by_side(figure, len(panels), sharey=True)
         for panel, (title, value) in zip(drawn, panels, strict=True):
             values = [value(system.intrinsic[side]) for system in systems]
             bars = panel.barh(

@@ -38,9 +38,13 @@ def group(comparison: Comparison) -> str:
 
 def remarks(data: ReportData) -> list[str]:
     """Remarks on the scores as a whole."""
-    on_seeds = on_few_seeds({system.name: system.compared_seeds for system in summarise(data)})
     not_trained = untrained(data)
-    return [*on_seeds, *([not_trained] if not_trained else [])]
+    return [*few_seeds(data), *([not_trained] if not_trained else [])]
+
+
+def few_seeds(data: ReportData) -> list[str]:
+    """What the report's intervals and p-values are worth on so few seeds."""
+    return on_few_seeds({system.name: system.compared_seeds for system in summarise(data)})
 
 
 def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:

@@ -26,7 +26,7 @@ from subgraft.reporting.numbers import (
 )
 from subgraft.reporting.palette import MOST_COLOURED
 from subgraft.reporting.plots import dev_score, plot_costs, plot_learning_curves, plot_scores
-from subgraft.reporting.remarks import remarks
+from subgraft.reporting.remarks import few_seeds
 from subgraft.reporting.spelled import spelled_by_all
 from subgraft.reporting.summary import SystemSummary, summarise, summarise_spelled
 from subgraft.reporting.table import Column, Span, Table, Text, table, text
@@ -131,7 +131,7 @@ def _score_notes(data: ReportData) -> list[str | Text]:
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
         f"{of_seeds}.{against}",
-        *remarks(data),
+        *few_seeds(data),
     ]
 
 
@@ -249,4 +249,4 @@ def learning(data: ReportData) -> Section:
         best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
         caption += f" In colour, here and elsewhere, are {best}; others are grey."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    return Section("Learning curves", (*kept_steps(data), curves))
+    return Section("Learning curves", (kept_steps(data), curves))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.metrics.significance import Interval
 from subgraft.reporting.data import ReportData
-from subgraft.reporting.drawing import Label, drawing, label_ends, label_points, png
+from subgraft.reporting.drawing import Label, drawing, for_narrow_screens, label_ends, label_points, png, side_by_side
 from subgraft.reporting.palette import BASELINE_COLOUR, looks
 from subgraft.reporting.plots import system_looks
 from subgraft.reporting.summary import SystemSummary
@@ -72,6 +72,7 @@ def _series(
     return [Series(key[0], tuple(sorted(by.items()))) for key, by in found.items() if len(by) > 1]
 
 
+@for_narrow_screens
 def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Speed, inference ECE and BLEU against the vocabulary's size; the baseline as a dashed line."""
     panels: list[tuple[str, Callable[[SystemSummary], float | None], bool]] = [
@@ -81,7 +82,7 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
     ]
     baseline = next((system for system in systems if system.name == data.baseline), None)
     with drawing(10, _HEIGHT) as figure:
-        drawn = figure.subplots(1, len(panels))
+        drawn = side_by_side(figure, len(panels))
         for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
             _draw_series(panel, size_series(systems), value, has_interval, baseline)
             panel.set(title=title, xlabel="tokens of the vocabulary")
@@ -92,11 +93,12 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
         return png(figure)
 
 
+@for_narrow_screens
 def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
     baseline = next((system for system in systems if system.name == data.baseline), None)
     with drawing(10, _HEIGHT) as figure:
-        bleu, bits = figure.subplots(1, 2)
+        bleu, bits = side_by_side(figure, 2)
         _draw_series(bleu, step_series(systems), lambda system: system.metrics["BLEU"].mean, True, baseline)
         _draw_series(bits, step_series(systems), lambda system: system.bits.start, False, None)
         bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
@@ -131,6 +133,7 @@ def _draw_series(
     label_ends(panel, ends, 0.72 * _HEIGHT)
 
 
+@for_narrow_screens
 def plot_front(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU against speed; a line through the systems that no other system beats in both."""
     shown = system_looks(data)

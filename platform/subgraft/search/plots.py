@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from subgraft.reporting.drawing import SMALL, Label, drawing, label_points, png
+from subgraft.reporting.drawing import SMALL, Label, drawing, for_narrow_screens, label_points, png, side_by_side
 from subgraft.search.results import SearchData, TrialResult, Value, best
 
 if TYPE_CHECKING:
@@ -112,10 +112,11 @@ def plot_curves(data: SearchData) -> bytes:
         return png(figure)
 
 
+@for_narrow_screens
 def plot_importance(data: SearchData) -> bytes:
     """How much each parameter decides whether a trial is among the best, by objective."""
     with drawing(10, 1.2 + 0.34 * len(data.parameters)) as figure:
-        panels = figure.subplots(1, len(data.importance), squeeze=False)[0]
+        panels = side_by_side(figure, len(data.importance))
         for panel, (objective, shares) in zip(panels, data.importance.items(), strict=True):
             names = sorted(shares, key=shares.__getitem__)
             bars = panel.barh(names, [shares[name] for name in names], color=_COLOUR, height=0.62)

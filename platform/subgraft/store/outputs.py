@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subgraft.errors import OperationalError, UserError
 from subgraft.files import require_path
-from subgraft.store.disk import is_full_disk
+from subgraft.store.disk import full_disk, is_full_disk
 from subgraft.unfinished import unfinished_folder
 
 
@@ -54,16 +54,24 @@ def _beside(out: Path) -> Iterator[Path]:
     if not nearest.is_dir():
         raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
     try:
-        with unfinished_folder(nearest) as folder:
+        with unfinished_folder(nearest) as folder, _naming_full_disk(out):
             place = folder / out.name
             yield place
             out.parent.mkdir(parents=True, exist_ok=True)
             place.rename(out)
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        raise full_disk(error, out) from error
+
+
+@contextmanager
+def _naming_full_disk(out: Path) -> Iterator[None]:
+    """Says which disk is full while what was half written is still there."""
+    try:
+        yield
     except Exception as error:
         if not is_full_disk(error):
             raise
-        raise OperationalError(
-            "no space left on the device; nothing was written",
-            where=str(out),
-            hint="Free some space, or give an --out on another disk.",
-        ) from error
+        full = full_disk(error, out)
+        raise OperationalError(f"{full.what}; nothing was written", where=full.where, hint=full.hint) from error

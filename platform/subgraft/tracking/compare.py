@@ -94,10 +94,10 @@ def write_csv(systems: Sequence[ComparedSystem], file: TextIO) -> None:
 
 def table(systems: Sequence[ComparedSystem]) -> Table:
     """The systems as people read them, and what they do not show; a figure that a system lacks is blank."""
-    from rich.table import Table
+    from subgraft.terminal import Sheet
 
     figures = figure_names(systems)
-    shown = Table(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
+    shown = Sheet(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
     for heading in ("run", "system", "seed"):
         shown.add_column(heading)
     for heading in figures:

@@ -206,7 +206,7 @@ class Tracker:
         except OSError as error:  # a record that cannot be kept must not end the training
             if not self._lost:
                 self._lost = True
-                self._say(f"tracking: part of the record is lost ({error.strerror})")
+                self._say(f"tracking: part of the record is lost ({self._outbox.path}: {error.strerror})")
 
     def _run_of(self, step: Step) -> str:
         """The run that shows a step which no system's does."""

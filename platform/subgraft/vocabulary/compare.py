@@ -147,21 +147,22 @@ _FIGURES: dict[str, Callable[[Spelling], str]] = {
 def render(gap: Gap) -> RenderableType:
     """The comparison as tables for a terminal, to be printed with rich."""
     from rich.console import Group
-    from rich.table import Table
+
+    from subgraft.terminal import Sheet
 
     subwords = gap.seen + gap.unseen
     share = f"({gap.unseen_share:.1%})"
     heading = f"{gap.unseen:,} of {subwords:,} downstream subwords {share} are unseen, {gap.seen:,} seen."
     if gap.text is None:
         return heading
-    figures = Table("", "upstream", "downstream", title="On this text")
+    figures = Sheet("", "upstream", "downstream", title="On this text")
     text = gap.text
     figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
     for name, figure in _FIGURES.items():
         figures.add_row(name, figure(text.upstream), figure(text.downstream))
     lost = (text.upstream_unspelled, text.downstream_unspelled)
     figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in lost))
-    words = Table("word", "count", "upstream", "downstream", title="Most over-segmented words")
+    words = Sheet("word", "count", "upstream", "downstream", title="Most over-segmented words")
     for found in text.oversegmented:
         cells = (found.word, f"{found.count:,}", " ".join(found.upstream), " ".join(found.downstream))
         words.add_row(*cells)

@@ -28,6 +28,8 @@ _LEADING_ELSEWHERE = frozenset(
     {"auto_map", "fast_tokenizer_files", "tokenizer_file", "vocab_file", "merges_file", "added_tokens_file"}
 )
 
+_SUPPORTED = "Supported are tokenizer.json, SentencePiece models, vocab.txt, and vocab.json with merges.txt."
+
 
 @dataclass(frozen=True)
 class Source:
@@ -87,17 +89,31 @@ def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
     from transformers import AutoTokenizer
 
     with folder_of(_checked_files(directory)) as folder:
-        built = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        try:
+            built = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        except ValueError as error:
+            what = f"transformers makes no tokenizer of these files ({str(error).splitlines()[0].rstrip(': ')})"
+            raise UserError(what, where=str(directory), hint=_SUPPORTED) from error
     backend = getattr(built, "backend_tokenizer", None)
     if backend is None:
-        raise UserError(
-            f"{type(built).__name__} keeps its vocabulary in a form of its own",
-            where=str(directory),
-            hint="Save it once as a fast tokenizer, with a tokenizer.json.",
-        )
+        raise _not_subwords(built, directory)
     roles = {f"{role}_token": getattr(built, f"{role}_token", None) for role in ROLES}
     named = {key: str(value) for key, value in roles.items() if value is not None}
     return Source(backend.to_str(), {**config, **named})
+
+
+def _not_subwords(built: Any, directory: Path) -> UserError:
+    """What to raise for a tokenizer that transformers has in Python alone."""
+    kind = type(built).__name__
+    if not built.vocab_files_names:
+        what = f"{kind} reads bytes or characters: this model has no subwords, and so none to replace or add to"
+        hint = "Take a model of subwords (of T5's kind: t5-small, mt5-small); Subgraft gives models other subwords."
+        return UserError(what, where=str(directory), hint=hint)
+    return UserError(
+        f"{kind} is a tokenizer without a tokenizer.json, and transformers cannot make one of it",
+        where=str(directory),
+        hint=_SUPPORTED,
+    )
 
 
 def _checked_files(directory: Path) -> dict[str, Path | str]:

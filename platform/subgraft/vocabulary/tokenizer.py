@@ -153,6 +153,12 @@ class Tokenizer:
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[Source]]:
         return Tokenizer, (self._source,)
 
+    def __repr__(self) -> str:
+        roles = ", ".join(f"{role} {self.pieces[token]}" for role, token in self.special.items())
+        codes = f", {len(self.languages)} language codes" if self.languages else ""
+        mark = f"words marked by {self.mark.value!r}"
+        return f"<Tokenizer: {len(self):,} pieces, {mark}, special tokens: {roles or 'none'}{codes}>"
+
     def __len__(self) -> int:
         return len(self.pieces)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subgraft.models.families import counting
 from subgraft.models.families.bart_like import OneTable
@@ -39,6 +39,15 @@ class Bart(OneTable):
         ends = needed(source, "eos", "a BART"), needed(target, "eos", "a BART")
         start = needed(target, start_role(config, "eos"), "a BART")
         return SequenceFormat((ends[0],), (ends[1],), start, (begins[0],), begins[1])
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """Layers are normalised after each part, which files of this family do not always say."""
+        from subgraft.models.families.ctranslate2_loading import specification
+
+        return specification("BartLoader", model, normalize_before=False, normalize_embedding=True)
 
     def model_class(self) -> type[PreTrainedModel]:
         from transformers import BartForConditionalGeneration

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.errors import UserError
 from subgraft.models.families import counting
 from subgraft.models.families.assembly import Stacks, assemble, assembled
-from subgraft.models.families.family import Family
+from subgraft.models.families.family import ITS_VOCABULARY, Family
 from subgraft.models.families.parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize, needed
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class Bert(Family):
     model_type = "bert"
     objectives = frozenset({"masked"})
     generates = False
+
+    def check(self, config: Config) -> None:
+        if config.get("type_vocab_size") == 0:
+            raise UserError(f"type_vocab_size is 0: a {self.model_type} model needs a segment for its tokens")
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config["num_hidden_layers"]) if side == "encoder" else 0
@@ -173,6 +177,15 @@ class Electra(Bert):
     """
 
     model_type = "electra"
+
+    def check(self, config: Config) -> None:
+        super().check(config)
+        if config.get("architectures") == ["ElectraForPreTraining"]:
+            raise UserError(
+                "this is an ELECTRA discriminator, which has no head that predicts tokens",
+                hint="Give the generator that was pretrained with it (electra-small-generator for "
+                f"electra-small-discriminator). {ITS_VOCABULARY}",
+            )
 
     def embedding_width(self, config: Config) -> int:
         return row_width(config)

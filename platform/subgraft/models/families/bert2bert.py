@@ -53,6 +53,8 @@ class Bert2Bert(Family):
             raise UserError(
                 "only encoder-decoders of two BERTs of one width are supported, or of two XLM-RoBERTas or ELECTRAs"
             )
+        for part in parts:
+            Bert().check(part)
 
     def position_limit(self, config: Config) -> int | None:
         limits = [STACKS[config[side]["model_type"]].position_limit(config[side]) for side in self.sides]

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
     from subgraft.vocabulary.tokenizer import Tokenizer
 
-# What a config.json holds.
+# What a model that is not supported can be used for all the same.
+ITS_VOCABULARY = (
+    "Its vocabulary can be used: `subgraft similar`, and `subgraft vocab learn --like`, `extend`, `trim`, `compare`."
+)
 
 
 class Family(ABC):
@@ -194,7 +197,10 @@ class Family(ABC):
 
         Raises UserError where CTranslate2 has no such models.
         """
-        raise UserError(f"CTranslate2 has no models of the family {self.model_type}")
+        raise UserError(
+            f"{self.model_type} models cannot be exported to CTranslate2",
+            hint="`subgraft export --to transformers` writes what transformers loads.",
+        )
 
     # Models in memory: the sides and their tables.
 

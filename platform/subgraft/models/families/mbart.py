@@ -181,7 +181,10 @@ class FactorisedMBart(MBart):
         return False
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        raise UserError("CTranslate2 has no mBART whose embeddings are narrower than its hidden states")
+        raise UserError(
+            "CTranslate2 has no mBART whose embeddings are narrower than its hidden states",
+            hint="`subgraft export --to transformers` writes what transformers loads.",
+        )
 
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "shared_table": shared})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from subgraft.errors import UserError
+from subgraft.errors import ArgumentError, UserError
 from subgraft.models.families.same_language import same_language
 
 if TYPE_CHECKING:
@@ -159,10 +159,10 @@ def language_codes(source: Tokenizer, target: Tokenizer, languages: Languages | 
 def given_languages(languages: Languages | None, tokenizer: Tokenizer) -> Languages:
     """The languages that a model with language codes needs. Raises UserError where they are not given."""
     if languages is None:
-        raise UserError(
+        raise ArgumentError(
             "this model has a code for each language, and nothing says which languages are meant",
-            where="--languages",
-            hint=f"Give --languages SOURCE-TARGET. Its codes: {', '.join(sorted(tokenizer.languages))}.",
+            where="languages",
+            hint=f"Name those of source and target. Its codes: {', '.join(sorted(tokenizer.languages))}.",
         )
     return languages
 

@@ -10,7 +10,7 @@ from subgraft.models.families.bart import Bart
 from subgraft.models.families.bert import Bert, Electra
 from subgraft.models.families.bert2bert import Bert2Bert
 from subgraft.models.families.conditional import Conditional
-from subgraft.models.families.family import Family
+from subgraft.models.families.family import ITS_VOCABULARY, Family
 from subgraft.models.families.gpt2 import GPT2
 from subgraft.models.families.llama import Llama
 from subgraft.models.families.m2m100 import M2M100
@@ -57,15 +57,19 @@ def family_of(what: Config | nn.Module) -> Family:
 
 
 def is_known(config: Config) -> bool:
-    """Whether the model of a config.json is of a family that is known."""
-    return config["model_type"] in FAMILIES
+    """Whether the model of a config.json is supported; the vocabulary of others can be read without their family."""
+    try:
+        family_of(config)
+    except UserError:
+        return False
+    return True
 
 
 def family_named(model_type: str) -> Family:
     """The family of a model type, or of a configuration's `model.family`. Raises UserError for an unknown one."""
     if model_type not in FAMILIES:
         raise UserError(
-            f"models of the family {model_type!r} are not known",
-            hint=f"Known families: {', '.join(sorted(FAMILIES))}.",
+            f"models of the family {model_type!r:.60} are not supported",
+            hint=f"Supported families: {', '.join(sorted(FAMILIES))}. {ITS_VOCABULARY}",
         )
     return FAMILIES[model_type]

@@ -95,6 +95,6 @@
     }
     again();
     place.append(drawn, legend, told);
-    source.parentNode.querySelector("img").replaceWith(place);
+    source.parentNode.querySelector("picture").replaceWith(place);
   }
 })();
