@@ -142,6 +142,10 @@ def test_a_transferred_or_exported_model_has_them_too(qwen: Path, tmp_path: Path
         names = [tokenizer.pieces[token] for token in end_tokens(made.bundle.model, tokenizer)]
         assert names == ["<|im_end|>", "<|endoftext|>"]
         assert tokenizer.pieces[made.bundle.sequence_format(None).start] == "<|endoftext|>"
+    smaller.save(tmp_path / "smaller")
+    (tmp_path / "refused").mkdir()
+    with pytest.raises(UserError, match="reads every qwen2 vocabulary as Qwen2Tokenizer, which cuts text otherwise"):
+        export_transformers(tmp_path / "smaller", tmp_path / "refused")
     longer.save(tmp_path / "longer")
     out = tmp_path / "exported"
     out.mkdir()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers.processors import TemplateProcessing
-from transformers import PreTrainedModel
+from transformers import AutoTokenizer, PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.errors import UserError
@@ -48,8 +48,8 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     """Write weights, generation settings and tokenizer to an empty directory.
 
     languages: of models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, for a special token that the vocabulary lacks, for vocabularies that transformers has no files for,
-    and for a language model with a source.
+    neither says, for a special token that the vocabulary lacks, for vocabularies that transformers has no files for or
+    would misread, and for a language model with a source.
     """
     directory = require_model(model)
     bundle = Bundle.load(directory)
@@ -62,6 +62,8 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     written = _save_tokenizers(bundle, form, out, spoken)
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    if "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
+        _require_read_alike(bundle, form, out)
     return Loading(_auto_class(bundle), "auto_map" in config, *written)
 
 
@@ -88,6 +90,28 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
     if "encoder" in bundle.tokenizers:
         settings.decoder_start_token_id = form.start
         settings.forced_bos_token_id = form.target_beginning
+
+
+# Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
+_SAMPLES = ("A text, and  «another» – 12.5 %.", " naïve Straße 2024\tx", "don't I'LL 日本語 ½ e\u0301")
+
+
+def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None:
+    """Raises UserError where AutoTokenizer gives a decoder alone other ids: for some model types it knows one class.
+
+    (A Qwen2's vocabulary is always cut as Qwen's own, whatever tokenizer_config.json says.)
+    """
+    theirs: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
+    expected = [[form.start, *ids] for ids in bundle.decoder.encode_batch(_SAMPLES)]
+    if [theirs(text)["input_ids"] for text in _SAMPLES] == expected:
+        return
+    kind = bundle.model.config.model_type
+    raise UserError(
+        f"AutoTokenizer reads every {kind} vocabulary as {type(theirs).__name__}, which cuts text otherwise",
+        where=str(bundle.model.name_or_path),
+        hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind byte-level-bpe "
+        "--like MODEL`. `subgraft generate` writes with the model as it is.",
+    )
 
 
 class _Written(NamedTuple):

@@ -11,6 +11,7 @@ from subgraft import jsonlines
 from subgraft.config.base import Split
 from subgraft.config.source_files import ColumnFiles
 from subgraft.errors import UserError
+from subgraft.sources.field_text import text_of
 from subgraft.sources.resolved import PairFilesSource
 from subgraft.text import reading
 from subgraft.text.fields import Sides
@@ -46,10 +47,7 @@ def _cell(cells: Cells, column: int | str, where: str) -> str:
         has = ", ".join(map(str, cells)) if isinstance(column, str) else f"{len(cells)} columns"
         raise UserError(what, where=where, hint=f"The line has: {has or 'none'}.")
     value = cells[column]
-    first = value[0] if isinstance(value, list) and value else value
-    if not isinstance(first, str):
-        raise UserError(f"the field '{column}' holds no text", where=where)
-    return first
+    return text_of(value[0] if isinstance(value, list) and value else value, column, where)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from subgraft.config.base import Split
 from subgraft.config.source_files import RecordFiles
 from subgraft.errors import UserError
 from subgraft.files import file_digest
+from subgraft.sources.field_text import text_of
 from subgraft.sources.places import SPLITS
 from subgraft.sources.resolved import DocumentsSource
 from subgraft.text import reading
@@ -126,7 +127,7 @@ class RecordsSource(DocumentsSource):
         cells: dict[str, str] = {}
         for field in self.fields:
             if field.kind == "text":
-                cells[field.name] = _text(values[field.name], field.name, where)
+                cells[field.name] = text_of(values[field.name], field.name, where)
             elif field.kind == "label":
                 cells[field.name] = _label(values[field.name], f"the label '{field.name}'", where)
         for field in self._of_kind("span"):
@@ -144,12 +145,6 @@ def _cell(columns: Columns, column: int | str, where: str) -> Any:
         has = ", ".join(map(str, columns)) if isinstance(column, str) else f"{len(columns)} columns"
         raise UserError(what, where=where, hint=f"The line has: {has or 'none'}.")
     return columns[column]
-
-
-def _text(value: object, name: str, where: str) -> str:
-    if not isinstance(value, str):
-        raise UserError(f"the field '{name}' holds no text", where=where)
-    return value
 
 
 def _label(value: object, what: str, where: str) -> str:
