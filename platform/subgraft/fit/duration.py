@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ LENGTH = 32
 BUSY = 1.5
 # Seconds from which on less work is offered.
 LONG = 3600.0
+# Seconds of the updates that are timed.
+_LONG_ENOUGH = 1.0
 
 
 class Duration(NamedTuple):
@@ -91,10 +93,20 @@ def training_time(
     return Duration(total / min(at_once, len(found)), timed.slowed if timed else 1.0)
 
 
+def _repeated(update: Callable[[], None]) -> Timed:
+    """One of as many as take so long that other processes have had their turns too."""
+    watch, count = Stopwatch(), 0
+    while not count or watch.read().seconds < _LONG_ENOUGH:
+        update()
+        count += 1
+    whole = watch.read()
+    return Timed(whole.seconds / count, whole.slowed)
+
+
 def _timed_update(
     model: Path, settings: TrainingSettings, runtime: Runtime, tokens_per_character: float
 ) -> Timed | None:
-    """One update on invented sentences, the second of two; None for a model that must be made first."""
+    """One update on invented sentences, after a first one; None for a model that must be made first."""
     if not family_of(read_config(model)).generates:
         return None
     import torch
@@ -113,13 +125,13 @@ def _timed_update(
     threads = torch.get_num_threads()
     torch.set_num_threads(runtime.cpus_per_step)
     try:
-        timed, precision = Timed(0.0, 1.0), settings.precision
+        precision = settings.precision
         if precision == "auto":
             precision = faster_precision(LayerShape.of(network), device).precision
         if not fuses_attention(device, precision):
             network.set_attn_implementation("eager")
-        for _ in range(2):
-            watch = Stopwatch()
+
+        def update() -> None:
             with faster_products(device, precision, LENGTH):
                 with autocast(device, precision):
                     loss = network(input_ids=ids, labels=ids).loss
@@ -127,7 +139,9 @@ def _timed_update(
             optimizer.step()
             optimizer.zero_grad()
             float(loss.detach())  # waits for a GPU
-            timed = watch.read()
+
+        update()
+        timed = _repeated(update)
         return timed if device.type == "cpu" else Timed(timed.seconds, 1.0)  # a thread waits for a GPU
     finally:
         torch.set_num_threads(threads)
