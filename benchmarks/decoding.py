@@ -21,16 +21,16 @@ from pathlib import Path
 import torch
 from rich.table import Table
 
-from subgraft.config.base import DecodingEngine
+from subgraft.config.settings_base import DecodingEngine
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.exporting.in_memory import fast_translator
-from subgraft.inference.fast_search import FastTranslator
-from subgraft.inference.translate import Translator
-from subgraft.metrics.scores import corpus_scores
-from subgraft.models.bundle import Bundle
-from subgraft.stages.evaluate import searcher
-from subgraft.terminal import Terminal
+from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.inference.fast_search import FastTranslator
+from subgraft.modeling.inference.translate import Translator
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.stages.evaluate import searcher
+from subgraft.base.terminal import Terminal
 
 BATCH = 32
 ALONE = "its search alone"

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.inference.beam_cache import BeamCache
-from subgraft.inference.translate import Translator
-from subgraft.models.bundle import Bundle
-from subgraft.stages.evaluate import translator
-from subgraft.stages.length import measure_length
-from subgraft.terminal import Terminal
+from subgraft.modeling.inference.beam_cache import BeamCache
+from subgraft.modeling.inference.translate import Translator
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.stages.evaluate import translator
+from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.base.terminal import Terminal
 
 BATCH = 32
 

@@ -20,11 +20,11 @@ from typing import Any
 import sentencepiece
 
 from measurements import Measurements, measurements, options, real_text
-from subgraft.text import reading
-from subgraft.text.encoded import encode
-from subgraft.text.segments import Text
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.data.text import reading
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.segments import Text
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 TEXTS = ("en-fr/tatoeba/train.fr.gz", "en-fr/laws/train.fr.gz")
 

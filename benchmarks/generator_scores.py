@@ -14,8 +14,8 @@ from unittest.mock import patch
 import torch
 
 from measurements import measurements, options
-from subgraft.generators import generator
-from subgraft.generators.generator import Generator, RaggedSimilar
+from subgraft.embeddings.generators import generator
+from subgraft.embeddings.generators.generator import Generator, RaggedSimilar
 
 SIMILAR = 9  # of a token
 REPEATS = 5

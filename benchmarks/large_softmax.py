@@ -23,10 +23,10 @@ from torch.nn import LinearCrossEntropyOptions, functional
 
 from measurements import measurements, options
 from subgraft.config.training import NamedPrecision
-from subgraft.models.precision import autocast
-from subgraft.models.products import faster_products
-from subgraft.objectives import cross_entropy
-from subgraft.objectives.logit_slices import loss_slice_rows, slice_rows
+from subgraft.modeling.precision import autocast
+from subgraft.modeling.matmul_backend import faster_products
+from subgraft.training.objectives import cross_entropy
+from subgraft.training.objectives.logit_slices import loss_slice_rows, slice_rows
 
 VOCABULARY, QUICK = 250_027, 100_000
 SMOOTHING = 0.1

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
-from subgraft.execution.cluster import ENVIRONMENT
+from subgraft.orchestration.execution.cluster import ENVIRONMENT
 
 Cell: TypeAlias = "int | float | str | None"
 WIDTH = 12

@@ -24,15 +24,15 @@ from typing import TypeVar
 import torch
 
 from measurements import Measurements, measurements, options, real_text
-from subgraft.allocation.union import union
-from subgraft.generators.generator import Generator, RaggedSimilar, weighted_sums
-from subgraft.similar_tokens.finder import SimilarTokenFinder
-from subgraft.similar_tokens.parts import subwords
-from subgraft.text import reading
-from subgraft.vocabulary.alignment import align
-from subgraft.vocabulary.entry import SPACE_MARK
-from subgraft.vocabulary.specials import special_tokens
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.allocation.union import union
+from subgraft.embeddings.generators.generator import Generator, RaggedSimilar, weighted_sums
+from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
+from subgraft.subwords.similar_tokens.token_subwords import subwords
+from subgraft.data.text import reading
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.entry import SPACE_MARK
+from subgraft.subwords.vocabulary.specials import special_tokens
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 T = TypeVar("T")
 UPSTREAM, DOWNSTREAM = ("mono/*/*.gz",), ("en-fr/laws/train.*.gz", "en-fr/itdocs/train.*.gz")

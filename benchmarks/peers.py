@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from measurements import cannot, measurements, options
-from subgraft.initialisers.neighbours import NEIGHBOURS, TEMPERATURE, nearest_weights
-from subgraft.initialisers.sparse_combination import ATOMS, matching_pursuit, sparsemax
+from subgraft.embeddings.initialisers.neighbours import NEIGHBOURS, TEMPERATURE, nearest_weights
+from subgraft.embeddings.initialisers.sparse_combination import ATOMS, matching_pursuit, sparsemax
 
 WIDTH, STATIC, BLOCK = 1024, 100, 1024
 SEEN, NEW = 20_000, 8_000

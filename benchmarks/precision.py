@@ -19,8 +19,8 @@ from transformers import MarianConfig, MarianMTModel
 
 from measurements import in_environment_of_runs, measurements, options
 from subgraft.config.training import NamedPrecision, TrainingSettings
-from subgraft.models.precision import LayerShape, faster_precision, fuses_attention
-from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
+from subgraft.modeling.precision import LayerShape, faster_precision, fuses_attention
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from subgraft.training.engine import PlainEngine
 
 # Width, layers of each side.

@@ -26,13 +26,13 @@ import numpy as np
 
 from measurements import Measurements, measurements, options
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.sources.building import build
-from subgraft.text.batch_files import BatchFiles
-from subgraft.text.batches import BatchPlan
-from subgraft.text.corpus import Corpus
-from subgraft.text.encoded import Encoded, encode
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.data.sources.corpus_builder import build
+from subgraft.data.text.batch_files import BatchFiles
+from subgraft.data.text.batches import BatchPlan
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.encoded import Encoded, encode
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 WORDS, LEARNT_FROM, PIECES, BATCH_TOKENS = 50_000, 20_000, 4000, 8192
 QUICK = (20_000, 200_000)

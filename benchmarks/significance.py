@@ -5,7 +5,7 @@
 Scores of sentences are drawn with three kinds of luck: of the sentence, of the training seed, and of both together.
 `luck of seeds` is the share of the mean's variance that the seeds have. The true difference is 3.5 standard errors of
 the mean over all seeds, which a test that knew these would find in 94 % of cases. Beside the test of
-`metrics.significance` stands the bootstrap over sentences and, of S seeds, S - 1.
+`evaluation.metrics.significance` stands the bootstrap over sentences and, of S seeds, S - 1.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from subgraft.metrics.sentence_statistics import FloatArray
-from subgraft.metrics.significance import LEVEL, bootstrap_scores, compare
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.metrics.significance import LEVEL, bootstrap_scores, compare
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 SEEDS = (1, 2, 3, 4, 5, 10)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from measurements import Measurements, measurements, options, real_text
-from subgraft.similar_tokens.finder import Relation, SimilarTokenFinder, SimilarTokens
-from subgraft.text import reading
-from subgraft.vocabulary.entry import Entry
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, SimilarTokens
+from subgraft.data.text import reading
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 T = TypeVar("T")
 BEGINNING = "\0"  # spells a word's beginning, so that word-initial tokens are found there and nowhere else

@@ -9,18 +9,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import SubgraftError
-from subgraft.experiment.collection import needed_by
-from subgraft.experiment.inventory import size_of, work_directories
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.search.ledger import Ledger
-from subgraft.search.session import LEDGER, last_trial_steps
-from subgraft.store.record import RECORD, Record, verified
-from subgraft.store.step import in_order
-from subgraft.tracking.registry import CHAMPION, Registry
-from subgraft.tracking.server import PARENT, Server
+from subgraft.base.errors import SubgraftError
+from subgraft.experiments.garbage_collection import needed_by
+from subgraft.experiments.inventory import size_of, work_directories
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.search.ledger import Ledger
+from subgraft.experiments.search.session import LEDGER, last_trial_steps
+from subgraft.orchestration.store.record import RECORD, Record, verified
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.tracking.model_registry import CHAMPION, Registry
+from subgraft.orchestration.tracking.server import PARENT, Server
 
 # Files whose bytes follow from their recipes alone: what else a step leaves tells how long things took.
 REPRODUCIBLE = (".safetensors", "tokenizer.json", "hypotheses.txt")

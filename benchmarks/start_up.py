@@ -33,10 +33,10 @@ CACHED: dict[str, tuple[str, ...]] = {
     "plan, all cached": (*SUBGRAFT, "plan", QUICKSTART),
     "run, all cached": (*SUBGRAFT, "run", QUICKSTART),
 }
-WORKER = (sys.executable, "-c", "import ray, subgraft.execution.worker")
+WORKER = (sys.executable, "-c", "import ray, subgraft.orchestration.execution.worker")
 STAGES = ("corpus", "vocabulary", "gap", "report", "transfer", "finetune", "evaluate")
 WORKERS = {
-    f"worker: {stage}": (sys.executable, "-c", f"import ray, subgraft.execution.worker, subgraft.stages.{stage}")
+    f"worker: {stage}": (sys.executable, "-c", f"import ray, subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}")
     for stage in STAGES
 }
 

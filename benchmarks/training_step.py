@@ -22,10 +22,10 @@ from torch.nn import functional
 from measurements import measurements, options
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
-from subgraft.execution.cluster import ENVIRONMENT
-from subgraft.models.sides import side
-from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
-from subgraft.text.batches import BatchPlan
+from subgraft.orchestration.execution.cluster import ENVIRONMENT
+from subgraft.modeling.sides import side
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
+from subgraft.data.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
 from tatoeba import small_model
 

@@ -20,14 +20,14 @@ import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
 from measurements import measurements, options
-from subgraft.config.base import SideName
-from subgraft.config.initialiser_facts import INITIALISERS
-from subgraft.initialisers.methods import METHODS
-from subgraft.models.load import save_model
-from subgraft.stages.transfer import transfer
-from subgraft.transplanting.transplant import Method
-from subgraft.vocabulary.directory import Source
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.config.settings_base import SideName
+from subgraft.config.initialiser_registry import INITIALISERS
+from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.modeling.load import save_model
+from subgraft.pipeline.stages.transfer import transfer
+from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 UPSTREAM_SIZE, DOWNSTREAM_SIZE = 250_027, 32_000
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "de_DE", "en_XX")

@@ -21,9 +21,9 @@ from typing import TypeVar
 import numpy as np
 import sentencepiece
 
-from subgraft.allocation.capacity import average_log_probability, capacity
-from subgraft.allocation.curve import CurveKind, measure
-from subgraft.vocabulary.learn import learn
+from subgraft.subwords.allocation.capacity import average_log_probability, capacity
+from subgraft.subwords.allocation.curve import CurveKind, measure
+from subgraft.subwords.vocabulary.learn import learn
 
 T = TypeVar("T")
 LANGUAGES = ("Swahili-NT", "Cherokee-NT", "Gujarati-NT", "Syriac-NT", "Ukranian-NT", "Manx-PART")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from subgraft.cli import main
+from subgraft.interfaces.cli import main
 
 if __name__ == "__main__":
     sys.exit(main(["evaluate", *sys.argv[1:]]))

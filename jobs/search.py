@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from subgraft.cli import main
+from subgraft.interfaces.cli import main
 
 if __name__ == "__main__":
     sys.exit(main(["search", *sys.argv[1:]]))

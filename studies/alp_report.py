@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from seeds import grouped, spread
-from subgraft.reporting.drawing import SMALL, drawing, png
+from subgraft.evaluation.reporting.drawing import SMALL, drawing, png
 
 # What ALP may go with, of a run.
 Measured = Callable[["Run"], float]

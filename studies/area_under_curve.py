@@ -21,12 +21,12 @@ from statistics import fmean
 
 from kept_runs import exit_code
 from regime_map import Cell, Measure, write
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.stages.kept_weights import CURVE
-from subgraft.store.store import Store, default_home
+from subgraft.base.errors import UserError
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.orchestration.store.store import Store, default_home
 
 # What is measured, as a curve has it.
 MEASURES = {"bits_per_character": Measure("bits per character", 3, low=True), "bleu": Measure("dev BLEU", 2)}

@@ -20,15 +20,15 @@ from pathlib import Path
 
 import torch
 
-from subgraft.config.base import DecodingEngine, MetricName
-from subgraft.inference.fast_search import FastTranslator
-from subgraft.metrics.scores import Score, corpus_scores
-from subgraft.models.bundle import Bundle
-from subgraft.recipes.evaluate import EvaluateRecipe
-from subgraft.stages import EVALUATE
-from subgraft.stages.evaluate import searcher
-from subgraft.store.record import Record
-from subgraft.store.store import Store, default_home
+from subgraft.config.settings_base import DecodingEngine, MetricName
+from subgraft.modeling.inference.fast_search import FastTranslator
+from subgraft.evaluation.metrics.scores import Score, corpus_scores
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.stages import EVALUATE
+from subgraft.pipeline.stages.evaluate import searcher
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.store import Store, default_home
 
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 OTHER: dict[DecodingEngine, DecodingEngine] = {"transformers": "ctranslate2", "ctranslate2": "transformers"}

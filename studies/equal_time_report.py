@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from seeds import grouped, spread
-from subgraft.reporting.drawing import Label, drawing, label_ends, png
+from subgraft.evaluation.reporting.drawing import Label, drawing, label_ends, png
 
 # Whoever has the large vocabulary under the full softmax is what sampled ones are faster than.
 COLOURS = ("#4b5058", "#000000", "#D55E00", "#E69F00", "#0072B2", "#CC79A7", "#56B4E9", "#009E73", "#7fc9ae")

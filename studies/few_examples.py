@@ -18,13 +18,13 @@ from pathlib import Path
 
 from kept_runs import exit_code
 from seeds import band
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.reporting.drawing import drawing, png
-from subgraft.stages.kept_weights import kept_weights
-from subgraft.store.store import Store, default_home
+from subgraft.base.errors import UserError
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.evaluation.reporting.drawing import drawing, png
+from subgraft.pipeline.stages.selected_weights import kept_weights
+from subgraft.orchestration.store.store import Store, default_home
 
 MEASURES = {
     "bits_per_character": "test bits per character",

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
-from subgraft.errors import UserError
-from subgraft.text import reading
+from subgraft.base.errors import UserError
+from subgraft.data.text import reading
 
 
 def captioned(captions: Path) -> list[tuple[Path, str]]:

@@ -9,7 +9,7 @@ from dataclasses import Field, asdict
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from subgraft.errors import SubgraftError
+from subgraft.base.errors import SubgraftError
 
 
 class Dataclass(Protocol):

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from subgraft.metrics.sentence_statistics import FloatArray
-from subgraft.reporting.drawing import SMALL, drawing, png
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.reporting.drawing import SMALL, drawing, png
 
 MISSING = "–"
 # A number of pairs, and a rate of the tables.

@@ -16,12 +16,12 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from subgraft.config.training import PretrainSettings
-from subgraft.models.families import family_of
-from subgraft.objectives.causal import Lines, padding_of
-from subgraft.objectives.lexicon import IGNORED, OwnTables
-from subgraft.objectives.stack import StackBatch, StackExample, StackStates, collate
+from subgraft.modeling.families import family_of
+from subgraft.training.objectives.causal import Lines, padding_of
+from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackStates, collate
 from subgraft.training.schedule import batch_plan
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from timed_training import trained
 
 EPOCHS, RATE = 2, 1e-3

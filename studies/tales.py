@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from subgraft.text import reading
+from subgraft.data.text import reading
 
 HELD_OUT = 0.05
 

@@ -21,10 +21,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 from small_experiments import TINY, finish, written
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.store.step import in_order, sha256_of
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.store.step import in_order, sha256_of
 
 SHORT = ("pretrain.epochs=4", "generator_training={max_steps: 6, batch_size: 400, precision: fp32}")
 LEARNING = "{max_steps: 6, batch_size: 400, precision: fp32}"

@@ -67,12 +67,12 @@ HEAVY = {
     "ray": {"execution/", "search/"},
     "ray.tune": {"search/"},
     "optuna": {"search/"},
-    "mlflow": {"tracking/server.py", "tracking/page.py", "tracking/page_requests.py", "tracking/database.py"},
+    "mlflow": {"orchestration/tracking/server.py", "orchestration/tracking/page.py", "orchestration/tracking/page_requests.py", "orchestration/tracking/database.py"},
     "deepspeed": {"training/deepspeed_engine.py"},
-    "ctranslate2": {"models/families/ctranslate2_loading.py", "inference/", "exporting/"},
+    "ctranslate2": {"modeling/families/ctranslate2_loading.py", "inference/", "exporting/"},
     "peft": {"training/adapters.py"},
-    "sklearn": {"allocation/", "metrics/adherence.py"},
-    "gensim": {"initialisers/static_training.py"},
+    "sklearn": {"allocation/", "evaluation/metrics/label_accuracy.py"},
+    "gensim": {"embeddings/initialisers/static_training.py"},
 }
 
 

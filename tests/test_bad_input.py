@@ -15,12 +15,12 @@ from typing import get_args
 import pytest
 
 import toys
-from subgraft.cli import main
-from subgraft.config.initialiser_facts import INITIALISERS, InitialiserName
-from subgraft.generators.description import GeneratorOrigin, table_digest
-from subgraft.generators.generator import Generator, save_generators
-from subgraft.initialisers.methods import METHODS
-from subgraft.models.bundle import Bundle
+from subgraft.interfaces.cli import main
+from subgraft.config.initialiser_registry import INITIALISERS, InitialiserName
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.generator import Generator, save_generators
+from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.modeling.bundle import Bundle
 
 SCRIPT = Path(sys.executable).with_name("subgraft")
 CONFIG = """\
@@ -637,7 +637,7 @@ def test_a_full_disk_is_looked_for_where_an_error_names_no_file(
     small = tmp_path / "small"
     small.mkdir()
     script = (
-        "import errno, tempfile; from pathlib import Path; from subgraft.store.disk import full_disk;"
+        "import errno, tempfile; from pathlib import Path; from subgraft.orchestration.store.disk import full_disk;"
         "tempfile.tempdir = r'" + str(small) + "';"
         "print(full_disk(OSError(errno.ENOSPC, 'No space left on device'), Path(r'" + str(tmp_path) + "')).where)"
     )

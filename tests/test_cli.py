@@ -19,12 +19,12 @@ from safetensors.torch import load_file
 
 import toys
 from subgraft import __version__
-from subgraft.cli import main
+from subgraft.interfaces.cli import main
 from subgraft.config.corpora import Languages
-from subgraft.initialisers.distilled_rows import DistilledRows, origin
-from subgraft.models.bundle import Bundle
-from subgraft.models.sides import side
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SCRIPT = Path(sys.executable).with_name("subgraft")
 
@@ -431,7 +431,7 @@ def test_both_ways_to_start_it(start: list[str]) -> None:
 def test_help_loads_no_heavy_library() -> None:
     program = """if True:
         import sys
-        from subgraft.cli import main
+        from subgraft.interfaces.cli import main
         try:
             main(["--help"])
         except SystemExit:

@@ -8,21 +8,21 @@ from typing import get_args
 import pytest
 
 from subgraft.config.conditioning import VariantName
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.config.initialiser_facts import names_with
+from subgraft.config.initialiser_registry import names_with
 from subgraft.config.models import MarianSettings, MBartSettings
 from subgraft.config.presets import PRESETS
 from subgraft.config.runtime import Runtime
-from subgraft.errors import UserError
-from subgraft.execution.worker import Job, perform
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.initialisers.methods import METHODS
-from subgraft.search.space import grid
-from subgraft.store.provenance import Provenance
-from subgraft.store.step import in_order
-from subgraft.store.store import Store
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.base.errors import UserError
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.experiments.search.space import grid
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.store.store import Store
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # vocap.yaml shares out a vocabulary, and is no experiment.

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from subgraft.cli.counting import counting
+from subgraft.interfaces.cli.line_progress import counting
 
 
 class _Screen(io.StringIO):

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import reference
-from subgraft.cli import parser
+from subgraft.interfaces.cli import parser
 from subgraft.config.experiment import Experiment
 
 PAGES = (

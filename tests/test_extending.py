@@ -13,16 +13,16 @@ from subgraft.config import objectives as config_objectives
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.training import TrainingSettings
-from subgraft.generators.generator import Generator
-from subgraft.generators.generator_loss import GeneratorLoss
-from subgraft.generators.simulation import Simulator
-from subgraft.initialisers import methods
-from subgraft.models.bundle import Bundle
-from subgraft.models.sides import side
-from subgraft.objectives import table
-from subgraft.objectives.objective import Request
-from subgraft.sources.building import build
-from subgraft.transplanting.transplant import Method, transplant
+from subgraft.embeddings.generators.generator import Generator
+from subgraft.embeddings.generators.generator_loss import GeneratorLoss
+from subgraft.embeddings.generators.simulation import Simulator
+from subgraft.embeddings.initialisers import registry
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side
+from subgraft.training.objectives import registry
+from subgraft.training.objectives.objective import Request
+from subgraft.data.sources.corpus_builder import build
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 
@@ -41,7 +41,7 @@ def test_the_shown_initialiser_transplants_a_model(
     import first_subword  # type: ignore[import-not-found]
 
     added = eval("{" + entry + "}", vars(first_subword))
-    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, **added})
+    monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, **added})
     model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
     old = side(model, "decoder").input.weight.detach().clone()
     result, reports, _ = transplant(
@@ -66,7 +66,7 @@ def test_the_shown_objective_trains_a_model_and_a_generator(
     import deletion  # type: ignore[import-not-found]
 
     added = eval("{" + entry + "}", vars(deletion))
-    monkeypatch.setattr(table, "OBJECTIVES", {**table.OBJECTIVES, **added})
+    monkeypatch.setattr(registry, "OBJECTIVES", {**registry.OBJECTIVES, **added})
     for language, lines in (("en", english(40)), ("de", german(40))):
         (tmp_path / f"train.{language}").write_text("".join(f"{line}\n" for line in lines))
     languages = Languages(source="en", target="de")
@@ -74,7 +74,7 @@ def test_the_shown_objective_trains_a_model_and_a_generator(
     bundle = Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
     training = TrainingSettings(max_steps=1, batch_size=400, max_length=40, learning_rate=0.1, warmup_steps=1)
     wanted = deletion.DeletionSettings(share=0.5)
-    (objective,) = table.objectives_of([wanted], Request(bundle, corpus, languages, training, 1)).values()
+    (objective,) = registry.objectives_of([wanted], Request(bundle, corpus, languages, training, 1)).values()
     batch = objective.batch(np.arange(20), 0)
     source, target = (int(part) for part in (batch.attention_mask.sum() - 40, batch.counts["loss"] - 40))
     assert 0.4 < source / target < 0.6

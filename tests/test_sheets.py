@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.text import Text
 
-from subgraft.terminal import Sheet, Terminal
+from subgraft.base.terminal import Sheet, Terminal
 
 HEADINGS = ("corpus", "language", "segments", "words", "BLEU\nseed 1", "BLEU\nseed 2", "tokens/\nsent.", "remark")
 ROWS = (

@@ -10,7 +10,7 @@ import pytest
 from ray.scripts.scripts import start
 from ray.scripts.symmetric_run import curate_and_validate_ray_start_args, symmetric_run
 
-from subgraft.cli import parser
+from subgraft.interfaces.cli import parser
 
 ALLOCATION = {"SLURM_JOB_NODELIST": "node[3-4]", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_PER_TASK": "8"}
 COMMAND = ("configs/itdocs.yaml", "preset=gpu", "corpora.laws.limit={train: 10}")

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, finish, written
-from subgraft.stages import STAGES
-from subgraft.stages.stage import Stage
+from subgraft.pipeline.stages import STAGES
+from subgraft.pipeline.stages.stage import Stage
 
 HEAVY = ("torch", "transformers", "gensim", "nltk", "sacrebleu", "scipy", "sklearn", "ray", "matplotlib")
 WITHOUT_A_MODEL = ("corpus", "text", "copied", "reversed", "vocabulary", "adapted-vocabulary", "gap", "report")
 # Runs the command, and tells which modules that took, last of all that it writes.
 WATCHED = """
 import json, sys
-from subgraft.cli import main
+from subgraft.interfaces.cli import main
 try:
     code = main(sys.argv[1:])
 except SystemExit as end:
@@ -117,7 +117,7 @@ def test_what_is_finished_is_planned_run_and_shown_without_anything_heavy(tmp_pa
 
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage.name in WITHOUT_A_MODEL], ids=lambda s: s.name)
 def test_a_worker_imports_no_torch_for_stages_without_a_model(stage: Stage) -> None:
-    found = imported(f"subgraft.execution.worker, subgraft.stages.{stage.work}")
+    found = imported(f"subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage.work}")
     assert not found & {"torch", "transformers", "mlflow", "ray", "gensim", "matplotlib"}
 
 

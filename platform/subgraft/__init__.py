@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from subgraft.api.experiments import run
-    from subgraft.api.generators import train_generator
-    from subgraft.api.models import Model, load
-    from subgraft.api.outputs import translate
-    from subgraft.api.transfers import transfer
-    from subgraft.api.vocabularies import learn_vocabulary
-    from subgraft.errors import OperationalError, UserError
+    from subgraft.interfaces.api.experiments import run
+    from subgraft.interfaces.api.generators import train_generator
+    from subgraft.interfaces.api.models import Model, load
+    from subgraft.interfaces.api.outputs import translate
+    from subgraft.interfaces.api.transfers import transfer
+    from subgraft.interfaces.api.vocabularies import learn_vocabulary
+    from subgraft.base.errors import OperationalError, UserError
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,15 +27,15 @@ __all__ = [
     "translate",
 ]
 _HOMES = {
-    "Model": "api.models",
-    "OperationalError": "errors",
-    "UserError": "errors",
-    "learn_vocabulary": "api.vocabularies",
-    "load": "api.models",
-    "run": "api.experiments",
-    "train_generator": "api.generators",
-    "transfer": "api.transfers",
-    "translate": "api.outputs",
+    "Model": "interfaces.api.models",
+    "OperationalError": "base.errors",
+    "UserError": "base.errors",
+    "learn_vocabulary": "interfaces.api.vocabularies",
+    "load": "interfaces.api.models",
+    "run": "interfaces.api.experiments",
+    "train_generator": "interfaces.api.generators",
+    "transfer": "interfaces.api.transfers",
+    "translate": "interfaces.api.outputs",
 }
 
 if not TYPE_CHECKING:  # to which any name would be there

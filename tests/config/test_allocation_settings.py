@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from subgraft.config.allocation import Allocation
-from subgraft.config.configfile import load
-from subgraft.errors import UserError
+from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 
 TEXTS = """\
 name: three

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from own_package import ENTRY_POINTS, install, with_package
-from subgraft.cli import main
+from subgraft.interfaces.cli import main
 
 LINES = "one\ntwo and\nthree and four\n"
 
@@ -54,9 +54,9 @@ def test_a_metric_that_cannot_score_is_one_message(package: Path, tmp_path: Path
 CHECK = """
 import json, sys
 from pathlib import Path
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiments.pipeline import Pipeline
 config = Path(sys.argv[1])
 pipeline = Pipeline(load(config, Experiment, sys.argv[2:]), config.parent)
 steps = pipeline.systems[0]

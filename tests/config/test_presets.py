@@ -11,7 +11,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.models import SETTINGS_OF_FAMILY
 from subgraft.config.presets import PRESETS, preset
 from subgraft.config.tasks import TASKS
-from subgraft.config.yamltree import parse
+from subgraft.config.yaml_tree import parse
 
 GIVEN: dict[str, Any] = {
     "name": "one-of-each",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.errors import UserError
-from subgraft.experiment.pipeline import Pipeline
+from subgraft.base.errors import UserError
+from subgraft.experiments.pipeline import Pipeline
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.search import Range
-from subgraft.errors import UserError
-from subgraft.experiment.manifest import manifest
-from subgraft.recipes.evaluate import EvaluateRecipe
+from subgraft.base.errors import UserError
+from subgraft.experiments.manifest import manifest
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,12 @@ from typing import get_args
 
 import pytest
 
-from subgraft.config.initialiser_facts import (
-    INITIALISERS,
-    LEARNINGS,
-    GeneratorName,
-    InitialiserName,
-    LearningName,
-    TrainedGenerator,
-    facts_of,
-    learning_of,
-    names_with,
-)
+from subgraft.config.initialiser_registry import INITIALISERS, LEARNINGS, GeneratorName, InitialiserName, LearningName, TrainedGenerator, facts_of, learning_of, names_with
 from subgraft.config.presets import with_preset
 from subgraft.config.systems import StartName
 from subgraft.config.tasks import TASKS, TaskName, tasks_with
-from subgraft.initialisers.methods import METHODS
-from subgraft.metrics.scores import METRICS
+from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.evaluation.metrics.scores import METRICS
 
 
 def test_what_makes_rows_and_what_is_known_of_it_have_the_same_names() -> None:

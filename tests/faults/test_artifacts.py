@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from small_experiments import finish, tiny, written
-from subgraft.cli import main
-from subgraft.stages import STAGES
-from subgraft.store.record import RECORD
-from subgraft.store.step import Step, in_order
-from subgraft.store.store import Store
+from subgraft.interfaces.cli import main
+from subgraft.pipeline.stages import STAGES
+from subgraft.orchestration.store.record import RECORD
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.store import Store
 from toys import german, publish_bert
 
 CONFIG = tiny(

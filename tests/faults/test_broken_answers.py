@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from faulty_proxies import FAULTS, FaultyProxy
-from subgraft.tracking.delivery import Delivery
-from subgraft.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
-from subgraft.tracking.registry import Registry
-from subgraft.tracking.server import Server
+from subgraft.orchestration.tracking.delivery import Delivery
+from subgraft.orchestration.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
+from subgraft.orchestration.tracking.model_registry import Registry
+from subgraft.orchestration.tracking.server import Server
 from tracking_servers import TrackingServer
 
 # Ten minutes show no more than these do, in which every fault comes many times.

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, written
-from subgraft.store.record import verified
+from subgraft.orchestration.store.record import verified
 from whole_runs import BUSY, run_config
 
 pytestmark = [

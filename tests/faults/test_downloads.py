@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.errors import OperationalError
-from subgraft.tracking.server import Server
+from subgraft.base.errors import OperationalError
+from subgraft.orchestration.tracking.server import Server
 
 
 class HostileServer(ThreadingHTTPServer):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import written
-from subgraft.store.disk import is_full_disk
+from subgraft.orchestration.store.disk import is_full_disk
 from traced_training import CONFIG
 from whole_runs import BUSY
 
@@ -23,10 +23,10 @@ from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
 from safetensors.numpy import save_file
-from subgraft.errors import OperationalError
-from subgraft.store.step import Step
-from subgraft.store.store import Store
-from subgraft.config.base import Settings
+from subgraft.base.errors import OperationalError
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+from subgraft.config.settings_base import Settings
 
 class Recipe(Settings):
     name: str
@@ -57,7 +57,7 @@ for write in (by_python, by_another_library):
 RECORD = """
 import os, sys
 from pathlib import Path
-from subgraft.tracking.server import Server
+from subgraft.orchestration.tracking.server import Server
 
 home = Path(sys.argv[1]) / "home"
 for attempt in range(2):

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from subgraft.config.runtime import Runtime
-from subgraft.errors import OperationalError
-from subgraft.execution.cluster import cluster
-from subgraft.execution.runner import run
-from subgraft.execution.signs_of_life import SIGNS
-from subgraft.recipes.recipe import Recipe
-from subgraft.stages.context import Context, Json
-from subgraft.stages.stage import Stage
-from subgraft.store.events import Warned
-from subgraft.store.step import Step
-from subgraft.store.store import Store
+from subgraft.base.errors import OperationalError
+from subgraft.orchestration.execution.cluster import cluster
+from subgraft.orchestration.execution.runner import run
+from subgraft.orchestration.execution.heartbeat import SIGNS
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.store.events import Warned
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -16,13 +16,13 @@ pytestmark = pytest.mark.ray
 DRIVER = """
 import json, sys, time
 from pathlib import Path
-from subgraft.errors import OperationalError
-from subgraft.execution.runner import run
+from subgraft.base.errors import OperationalError
+from subgraft.orchestration.execution.runner import run
 from subgraft.config.runtime import Runtime
-from subgraft.config.base import Settings
-from subgraft.stages.stage import Stage
-from subgraft.store.step import Step
-from subgraft.store.store import Store
+from subgraft.config.settings_base import Settings
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 
 def take_memory(recipe, inputs, out, context):
     (context.work / f"attempt-{len(list(context.work.glob('attempt-*')))}").touch()

@@ -14,15 +14,15 @@ import pytest
 import ray
 
 from subgraft.config.runtime import Runtime
-from subgraft.execution.cluster import cluster
-from subgraft.execution.ray_folder import ray_folder
+from subgraft.orchestration.execution.cluster import cluster
+from subgraft.orchestration.execution.ray_folder import ray_folder
 
 pytestmark = pytest.mark.ray
 
 DRIVER = """
 import time
 from subgraft.config.runtime import Runtime
-from subgraft.execution.cluster import cluster
+from subgraft.orchestration.execution.cluster import cluster
 with cluster(Runtime()):
     import ray
     ray.get(ray.remote(lambda: 0).remote())

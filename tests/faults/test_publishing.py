@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.stages.context import Json
-from subgraft.store.step import Step
-from subgraft.store.store import Store
+from subgraft.pipeline.stages.context import Json
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 
 PROGRAM = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from subgraft.config.base import Settings
-from subgraft.store.provenance import Provenance
-from subgraft.store.step import Step
-from subgraft.store.store import Store
+from subgraft.config.settings_base import Settings
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 
 class Recipe(Settings):
     files: int

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.search.ledger import Ledger
-from subgraft.search.results import TrialResult
+from subgraft.experiments.search.ledger import Ledger
+from subgraft.experiments.search.trial_results import TrialResult
 
 pytestmark = pytest.mark.ray
 

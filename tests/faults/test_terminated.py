@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import written
-from subgraft.tracking.server import Server
+from subgraft.orchestration.tracking.server import Server
 from traced_training import CONFIG
 
 pytestmark = pytest.mark.ray

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import written
-from subgraft.tracking.server import Server
+from subgraft.orchestration.tracking.server import Server
 from traced_training import CONFIG
 from tracking_servers import TrackingServer
 from whole_runs import again_if_busy

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from subgraft.config.runtime import Runtime
-from subgraft.errors import OperationalError
-from subgraft.execution.cluster import cluster
-from subgraft.execution.runner import run
-from subgraft.recipes.recipe import Recipe
-from subgraft.stages.context import Context, Json
-from subgraft.stages.stage import Stage
-from subgraft.store.step import Step
-from subgraft.store.store import Store
+from subgraft.base.errors import OperationalError
+from subgraft.orchestration.execution.cluster import cluster
+from subgraft.orchestration.execution.runner import run
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
 pytestmark = pytest.mark.ray

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fuzzing import answers, any_text, any_value, damaged, evil, fuzzed, written
-from subgraft.cli import parser
+from subgraft.interfaces.cli import parser
 
 pytestmark = pytest.mark.slow
 

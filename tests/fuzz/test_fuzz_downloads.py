@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fuzzing import answers, fuzzed
 from raw_servers import raw_server
 from subgraft.config.source_files import UrlFile
-from subgraft.sources.download import fetch
+from subgraft.data.sources.download import fetch
 
 pytestmark = pytest.mark.slow
 

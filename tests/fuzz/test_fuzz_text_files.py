@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fuzzing import answers, any_text, fuzzed
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.sources.catalogue import check, get
-from subgraft.text import reading
+from subgraft.data.sources.catalogue import check, get
+from subgraft.data.text import reading
 
 pytestmark = pytest.mark.slow
 

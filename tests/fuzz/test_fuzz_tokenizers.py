@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 from fuzzing import answers, any_text, changed, damaged, fuzzed, written
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from vocabularies import byte_level, invented
 
 pytestmark = pytest.mark.slow

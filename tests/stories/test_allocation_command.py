@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scripts import SCRIPTS, text_in
-from subgraft.cli import main
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.interfaces.cli import main
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

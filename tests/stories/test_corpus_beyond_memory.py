@@ -19,15 +19,15 @@ from subgraft.config.models import MarianSettings
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import PretrainSettings
-from subgraft.execution.runner import run
-from subgraft.recipes.pretrain import PretrainRecipe
-from subgraft.recipes.recipe import Recipe
-from subgraft.stages.context import Context, Json
-from subgraft.stages.stage import Stage
-from subgraft.store.step import Step
-from subgraft.store.store import Store
-from subgraft.text.corpus import Corpus
-from subgraft.text.fields import pair_fields
+from subgraft.orchestration.execution.runner import run
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.fields import pair_fields
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 pytestmark = pytest.mark.ray
@@ -83,7 +83,7 @@ def train_watched(recipe: Watched, inputs: Mapping[str, Path], out: Path, contex
     import ray
     import torch.distributed as dist
 
-    from subgraft.stages import pretrain
+    from subgraft.pipeline.stages import pretrain
 
     with peak_memory() as taken:
         summary = pretrain.run(recipe, inputs, out, context)

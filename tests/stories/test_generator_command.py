@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.models.bundle import Bundle
+from subgraft.modeling.bundle import Bundle
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
-from subgraft.execution.runner import run
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.store.store import Store
+from subgraft.orchestration.execution.runner import run
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.store.store import Store
 
 pytestmark = pytest.mark.ray
 

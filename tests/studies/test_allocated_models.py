@@ -13,20 +13,20 @@ import pytest
 import allocated_models as study
 import declaration
 from scripts import SCRIPTS, text_in
-from subgraft.allocation.capacity import capacity
+from subgraft.subwords.allocation.capacity import capacity
 from subgraft.config.allocation import Allocation
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.runtime import Runtime
-from subgraft.execution.worker import Job, perform
-from subgraft.experiment.allocation import ALLOCATED, JOINT, AllocationPipeline
-from subgraft.models.bundle import Bundle
-from subgraft.models.families import family_named
-from subgraft.store.provenance import Provenance
-from subgraft.store.step import in_order
-from subgraft.store.store import Store
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_named
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.store.store import Store
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english
 
 CONFIG = """\

@@ -11,14 +11,14 @@ import pytest
 from area_under_curve import MEASURES, area, cells, main
 from regime_map import as_markdown
 from small_experiments import tiny, written
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
-from subgraft.execution.worker import Job, perform
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.store.provenance import Provenance
-from subgraft.store.step import in_order
-from subgraft.store.store import Store
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.store.store import Store
 
 CONFIG = tiny(
     pretrain="{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2}",

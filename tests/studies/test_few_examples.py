@@ -11,9 +11,9 @@ from few_examples import MEASURES, main
 from seeds import band
 from small_classes import classed
 from small_experiments import finish_steps
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.experiment.pipeline import Pipeline
+from subgraft.experiments.pipeline import Pipeline
 
 SYSTEMS = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
 FINETUNE = "{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2, pairs: 20, pairs_drawn: true}"

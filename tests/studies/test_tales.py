@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.sources.resolving import resolve
+from subgraft.data.sources.registry import resolve
 from tales import stretches, write
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "tales.yaml"

@@ -13,7 +13,7 @@ from pathlib import Path
 # The console script of an installed package: its own folder is first on the path, the current one is nowhere.
 LAUNCHER = """
 import json, sys
-from subgraft.cli import main
+from subgraft.interfaces.cli import main
 for arguments in json.loads(sys.argv.pop()):
     sys.argv[1:] = arguments
     try:

@@ -20,20 +20,20 @@ from pathlib import Path
 from beside_transformers import differing, equal_outputs, lines
 from published import CHECKPOINTS, Checkpoint, english, german
 from small_experiments import tiny, written
-from subgraft.cli import main
-from subgraft.config.configfile import load
+from subgraft.interfaces.cli import main
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
-from subgraft.errors import UserError
-from subgraft.execution.worker import Job, perform
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.models.bundle import Bundle
-from subgraft.models.families import Family, family_of
-from subgraft.models.hub import read_config
-from subgraft.models.tokenizers import load_tokenizers
-from subgraft.store.provenance import Provenance
-from subgraft.store.step import in_order
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.base.errors import UserError
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import Family, family_of
+from subgraft.modeling.hub import read_config
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import in_order
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "checkpoints.md"
 COLUMNS = ("ids", "vocab learn --like", "compare", "similar", "transfer", "generate", "pipeline")
@@ -114,7 +114,7 @@ def similar(bench: Bench) -> str:
     own = load_tokenizers(bench.model)["decoder"]
     learnt = Tokenizer.load(bench.learnt)
     entry = next(entry for entry in learnt.ids if entry not in own.ids and len(entry.surface) > 3)
-    from subgraft.vocabulary.entry import spell_entry
+    from subgraft.subwords.vocabulary.entry import spell_entry
 
     told = bench.said("similar", "--vocab", bench.model, "--token", spell_entry(entry, own.mark))
     assert "subword" in told

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from subgraft.serving.application import application
-from subgraft.serving.server import server
-from subgraft.serving.writer import Writer
+from subgraft.interfaces.serving.application import application
+from subgraft.interfaces.serving.server import server
+from subgraft.interfaces.serving.writer import Writer
 from toys import english_tokenizer, german_tokenizer
 
 TOKEN = "a-token"

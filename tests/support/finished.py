@@ -13,12 +13,12 @@ from transformers import PreTrainedModel
 
 from published import bart
 from subgraft.config.models import T5Settings
-from subgraft.models.bundle import Bundle
-from subgraft.models.families import FAMILIES
-from subgraft.models.sides import side
-from subgraft.transplanting.transplant import Method, transplant
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.sides import side
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (
     SHAPE,
     bert2bert,

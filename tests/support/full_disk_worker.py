@@ -15,11 +15,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from subgraft.errors import OperationalError
+from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import Batch
-from subgraft.training.parts import Gathered, Part
+from subgraft.training.tensor_shards import Gathered, Part
 
 SHAPES = {1: 5, 2: 2_000_001}
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from subgraft.errors import SubgraftError
+from subgraft.base.errors import SubgraftError
 
 Test: TypeAlias = Callable[..., None]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from subgraft.config.base import SideName
+from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
-from subgraft.models.bundle import Bundle
-from subgraft.models.families.assembly import BERT2BERT
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (
     bert2bert,
     cased_tokenizer,

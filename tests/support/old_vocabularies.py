@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from tokenizers import decoders, normalizers
 
-from subgraft.vocabulary.directory import Source
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
 from vocabularies import byte_level, invented
 

@@ -10,7 +10,7 @@ from pathlib import Path
 MODULE = '''
 import torch
 
-from subgraft.initialisers.new_rows import NewRows
+from subgraft.embeddings.initialisers.new_rows import NewRows
 
 
 def length_ratio(sources, hypotheses, references, language):

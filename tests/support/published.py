@@ -24,7 +24,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
 
 from subgraft.config.corpora import Languages
-from subgraft.sources.generated import corpus
+from subgraft.data.sources.generated import corpus
 
 WIDTH, LAYERS, HEADS, INNER, POSITIONS = 16, 1, 2, 24, 64
 TWO_STACKS: dict[str, Any] = {
@@ -357,7 +357,7 @@ def madlad400(directory: Path) -> None:
 
 def _of_sentencepiece(model: bytes) -> tokenizers.Tokenizer:
     """As a T5's tokenizer.json reads: precompiled characters, white space, ▁; user-defined pieces are added tokens."""
-    from subgraft.vocabulary.sentencepiece_model import parse
+    from subgraft.subwords.vocabulary.sentencepiece_model import parse
 
     proto = parse(model)
     built = tokenizers.Tokenizer(models.Unigram([(piece.piece, piece.score) for piece in proto.pieces], 0, False))
@@ -527,7 +527,7 @@ def qwen_instruct(directory: Path) -> None:
 
 def mbert(directory: Path) -> None:
     """google-bert/bert-base-multilingual-cased: vocab.txt and tokenizer.json."""
-    from subgraft.vocabulary.learn import learn
+    from subgraft.subwords.vocabulary.learn import learn
 
     directory.mkdir(parents=True, exist_ok=True)
     pieces = learn([*english(), *german()], kind="wordpiece", size=500).pieces

@@ -9,14 +9,14 @@ from textwrap import dedent
 
 from ruamel.yaml import YAML
 
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.runtime import Runtime
-from subgraft.execution.worker import Job, perform
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.store.provenance import Provenance
-from subgraft.store.step import Step, in_order
-from subgraft.store.store import Store
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.store import Store
 from toys import english, german
 
 TINY = """\

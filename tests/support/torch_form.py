@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from subgraft.models.load import save_model
+from subgraft.modeling.load import save_model
 from toys import english_tokenizer, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 

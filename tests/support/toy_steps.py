@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from subgraft.stages.context import Json
-from subgraft.store.record import Record
-from subgraft.store.step import Step
-from subgraft.store.store import Store
+from subgraft.pipeline.stages.context import Json
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 
 
 def nothing(*given: object) -> dict[str, Json]:

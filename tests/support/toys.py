@@ -24,9 +24,9 @@ from subgraft.config.models import (
     MBartSettings,
     T5Settings,
 )
-from subgraft.models.families import FAMILIES
-from subgraft.vocabulary.learn import learn
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.modeling.families import FAMILIES
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SHAPE: dict[str, Any] = {
     "d_model": 16,

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from small_experiments import tiny, written
-from subgraft.config.configfile import load
+from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.experiment.pipeline import Pipeline
-from subgraft.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
-from subgraft.recipes.pretrain import PretrainRecipe
-from subgraft.stages import PRETRAIN, pretrain
-from subgraft.stages.context import Context, Json
-from subgraft.store.step import Step
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.stages import PRETRAIN, pretrain
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.orchestration.store.step import Step
 from subgraft.training.loop import Trainer
 from subgraft.training.schedule import dropout_seed
 

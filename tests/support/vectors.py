@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from subgraft.initialisers.new_rows import Request
-from subgraft.initialisers.static_embeddings import StaticEmbeddings
-from subgraft.initialisers.static_rows import StaticSpace
-from subgraft.models.sides import Side, side
-from subgraft.vocabulary.entry import Entry
+from subgraft.embeddings.initialisers.new_rows import Request
+from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
+from subgraft.embeddings.initialisers.static_rows import StaticSpace
+from subgraft.modeling.sides import Side, side
+from subgraft.subwords.vocabulary.entry import Entry
 from toys import fitted_tokenizer, mbart, multilingual_tokenizer, output_bias
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from subgraft.vocabulary.directory import Source
-from subgraft.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 STEMS = ["farm", "teach", "write", "read", "build", "paint", "sing", "clean", "drive", "bake", "heal", "mend", "dream"]
 PREFIXES = ["", "", "", "re", "un", "over", "out"]

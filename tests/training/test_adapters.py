@@ -12,10 +12,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.training import AdapterSettings
-from subgraft.errors import UserError
-from subgraft.models.dropout import set_hidden_dropout
-from subgraft.models.families import family_of
-from subgraft.models.sides import side_names, tables_of
+from subgraft.base.errors import UserError
+from subgraft.modeling.dropout import set_hidden_dropout
+from subgraft.modeling.families import family_of
+from subgraft.modeling.sides import side_names, tables_of
 from subgraft.training.adapters import Adapters
 from toys import bert2bert, gpt2, llama, m2m100, marian, mbart, t5
 

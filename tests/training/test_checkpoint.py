@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from subgraft.errors import OperationalError
+from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import STATE, TENSORS, Checkpoints
-from subgraft.training.parts import Part
+from subgraft.training.tensor_shards import Part
 
 
 def _save(checkpoints: Checkpoints, step: int) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
-from subgraft.errors import OperationalError
+from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import PlainEngine

@@ -14,7 +14,7 @@ import torch
 
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
-from subgraft.errors import OperationalError, SubgraftError
+from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import most_demanding, out_of_memory_told, what_helps
 from subgraft.training.engine import PlainEngine
@@ -38,9 +38,9 @@ HEADROOM = 400 * 2**20
 
 def _trainer(place: Path) -> tuple[Trainer, PlainEngine]:
     from subgraft.config.corpora import Languages
-    from subgraft.models.sequence_format import sequence_format
-    from subgraft.objectives.parallel_text import Translation
-    from subgraft.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+    from subgraft.modeling.sequence_format import sequence_format
+    from subgraft.training.objectives.parallel_text import Translation
+    from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
     from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
     source, target = english_tokenizer(), german_tokenizer()
@@ -130,19 +130,19 @@ def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) 
 
 def _pretrain(place: Path, how: str) -> None:
     """Make the inputs of the pretraining; then itself, with little memory left, whole or in small parts."""
-    from subgraft.config.configfile import load
+    from subgraft.config.loading import load
     from subgraft.config.experiment import Experiment
-    from subgraft.execution.worker import Job, perform
-    from subgraft.experiment.pipeline import Pipeline
-    from subgraft.store.provenance import Provenance
-    from subgraft.store.step import in_order
+    from subgraft.orchestration.execution.worker import Job, perform
+    from subgraft.experiments.pipeline import Pipeline
+    from subgraft.orchestration.store.provenance import Provenance
+    from subgraft.orchestration.store.step import in_order
 
     torch.set_num_threads(1)
     changes = ["pretrain.micro_batch_size=100"] if how == "micro" else []
     pretrained = Pipeline(load(place / "config.yaml", Experiment, changes), place).pretrained
     for step in in_order([pretrained]):
         if step is pretrained:
-            import subgraft.stages.pretrain  # noqa: F401
+            import subgraft.pipeline.stages.pretrain  # noqa: F401
 
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             limit = pages * resource.getpagesize() + HEADROOM

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from subgraft.config.training import BatchSizeFrom, TrainingSettings
-from subgraft.text.batches import BatchPlan
+from subgraft.data.text.batches import BatchPlan
 from subgraft.training.ramped_plan import RampedPlan
 from subgraft.training.schedule import batch_plan, planned_steps
 

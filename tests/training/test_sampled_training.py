@@ -17,11 +17,11 @@ from engine_runs import STEPS, run_workers
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.target_sampling import NearestTargets
 from subgraft.config.training import PretrainSettings
-from subgraft.objectives.lexicon import IGNORED
-from subgraft.objectives.masked import MaskedSentences
-from subgraft.objectives.stack import StackBatch, StackLoss
-from subgraft.objectives.target_sampling import NearestSampling, SampledLoss
-from subgraft.objectives.workers import Workers
+from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.masked import MaskedSentences
+from subgraft.training.objectives.single_stack import StackBatch, StackLoss
+from subgraft.training.objectives.target_sampling import NearestSampling, SampledLoss
+from subgraft.training.objectives.distributed import Workers
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer

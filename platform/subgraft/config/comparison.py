@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from subgraft.config.base import Seed, Settings, SideName, VocabularyMode
+from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
-from subgraft.config.initialiser_facts import LEARNINGS, LearningName, facts_of
+from subgraft.config.initialiser_registry import LEARNINGS, LearningName, facts_of
 from subgraft.config.initialisers import (
     GeneratorSettings,
     LikelihoodMatchingSettings,

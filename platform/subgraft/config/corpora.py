@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Count, Settings, Split
+from subgraft.config.settings_base import Count, Settings, Split
 from subgraft.config.source_files import (
     ColumnFiles,
     FeatureFiles,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Seed, Settings, TextSide
+from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.models import families_for
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings

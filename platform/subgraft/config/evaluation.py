@@ -7,9 +7,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from subgraft.config.base import Count, DecodingEngine, EngineSetting, FurtherMetricName, MetricName, Seed, Settings
+from subgraft.config.settings_base import Count, DecodingEngine, EngineSetting, FurtherMetricName, MetricName, Seed, Settings
 from subgraft.config.plugins import METRICS, require_offered
-from subgraft.limits import LARGEST_BEAM
+from subgraft.base.limits import LARGEST_BEAM
 
 
 def _offered(metrics: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from subgraft.config.agreement import CHECKS
+from subgraft.config.validation.experiment import CHECKS
 from subgraft.config.comparison import Comparison
 from subgraft.config.presets import with_preset
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticCustomError
 
-from subgraft.errors import UserError
+from subgraft.base.errors import UserError
 
 Group = Literal["subgraft.metrics", "subgraft.initialisers"]
 METRICS: Group = "subgraft.metrics"

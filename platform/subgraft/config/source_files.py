@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Count, Seed, Settings, Split
+from subgraft.config.settings_base import Count, Seed, Settings, Split
 
 FieldKind = Literal["text", "label", "span", "tensor"]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from subgraft.config.base import MetricName
+from subgraft.config.settings_base import MetricName
 from subgraft.config.conditioning import SourceName
 from subgraft.config.objectives import (
     CausalSettings,

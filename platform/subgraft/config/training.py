@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.config.base import Count, EngineSetting, Settings, Share
+from subgraft.config.settings_base import Count, EngineSetting, Settings, Share
 from subgraft.config.target_sampling import TargetSamplingSettings
-from subgraft.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
+from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]

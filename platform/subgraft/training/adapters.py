@@ -15,8 +15,8 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.config.training import AdapterSettings
-from subgraft.errors import UserError
-from subgraft.models.families import family_of
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import family_of
 
 
 def require_peft() -> None:

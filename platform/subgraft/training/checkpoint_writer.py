@@ -17,10 +17,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from subgraft.errors import OperationalError
+from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import ROOM, Checkpoints
 from subgraft.training.engine import Engine, sum_over_workers
-from subgraft.training.parts import Part
+from subgraft.training.tensor_shards import Part
 
 # Bytes of what a worker tells the others of its failure.
 _TOLD = 400

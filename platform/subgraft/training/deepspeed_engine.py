@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
-from subgraft.models.precision import autocast
-from subgraft.models.products import faster_products
-from subgraft.objectives.workers import rank_and_world
+from subgraft.modeling.precision import autocast
+from subgraft.modeling.matmul_backend import faster_products
+from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.engine import Batch
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.parts import Part
+from subgraft.training.tensor_shards import Part
 
 # Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
 _BUCKET = 50_000_000

@@ -11,14 +11,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
-from subgraft.models.precision import autocast
-from subgraft.models.products import faster_products
-from subgraft.objectives.workers import rank_and_world
-from subgraft.training.gradient_sums import GradientSums
+from subgraft.modeling.precision import autocast
+from subgraft.modeling.matmul_backend import faster_products
+from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.gradient_all_reduce import GradientSums
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.parts import Part
-from subgraft.training.row_updates import RowUpdates
+from subgraft.training.tensor_shards import Part
+from subgraft.training.row_regularization import RowUpdates
 
 
 class Batch(Protocol):

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from subgraft.text.batch_files import BatchFiles
-from subgraft.text.batches import Batches, BatchPlan
+from subgraft.data.text.batch_files import BatchFiles
+from subgraft.data.text.batches import Batches, BatchPlan
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
-from subgraft.text.batch_files import BatchFiles
+from subgraft.data.text.batch_files import BatchFiles
 from subgraft.training.joint_plan import JointPlan
 from subgraft.training.mixed_plan import MixedPlan
 from subgraft.training.ramped_plan import RampedPlan

@@ -10,10 +10,10 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from subgraft.config.initialiser_facts import INITIALISERS, LEARNINGS
+from subgraft.config.initialiser_registry import INITIALISERS, LEARNINGS
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
 from subgraft.config.tasks import TASKS
-from subgraft.config.yamltree import parse
+from subgraft.config.yaml_tree import parse
 
 PRESETS = ("small", "gpu", "paper")
 

@@ -1,0 +1,85 @@
+"""Digests of large files that were read once, noted beside what the file system says of them.
+
+    <home>/digests/<key>.json     a file's path under the home, size, times, inode and SHA-256
+
+A note holds as long as size, modification time, change time and inode are as they were. Any write changes the change
+time, which no program can set back. What shows in none of them is a disk that returns other bytes than it was given:
+`forget` makes everybody read everything again. Notes spare work and condemn nothing: where a noted digest is not the
+expected one, the caller reads the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from subgraft.base import json_values
+from subgraft.base.files import file_digest
+
+# Smaller files are read each time: that takes no longer than to look for a note.
+WORTH_A_NOTE = 1 << 20
+# A file that was changed later than so many seconds ago gets no note: another change might have the same time, which
+# file systems count in steps, and clocks of machines differ.
+SETTLED_SECONDS = 10.0
+
+
+class NotedDigests:
+    """Those of files under a home; anything unreadable in the folder is as if it were not there."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._folder = home / "digests"
+
+    def of(self, path: Path) -> str:
+        """The SHA-256 of a file's bytes: as noted, or read now."""
+        before = _state(path)
+        if before[0] < WORTH_A_NOTE:
+            return file_digest(path)
+        note = self._note(path)
+        told = json_values.object_in(note)
+        if told.get("state") == before and told.get("check") == _check(told):
+            return str(told["sha256"])
+        digest = file_digest(path)
+        if _state(path) == before and time.time() - before[2] / 1e9 > SETTLED_SECONDS:
+            self._write(note, {"path": self._name(path), "state": before, "sha256": digest})
+        return digest
+
+    def forget(self) -> None:
+        """Everything is read again when it is next used."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def prune(self) -> None:
+        """Remove notes of files that are gone."""
+        for note in self._folder.glob("*.json"):
+            if not (self._home / str(json_values.object_in(note).get("path", ""))).is_file():
+                note.unlink(missing_ok=True)
+
+    def _write(self, note: Path, told: dict[str, object]) -> None:
+        beside = note.with_name(f"{note.name}.{secrets.token_hex(4)}")
+        with suppress(OSError):  # where nobody may write, or the disk is full: the digest is right all the same
+            self._folder.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps({**told, "check": _check(told)}), encoding="utf-8")
+            beside.replace(note)
+
+    def _note(self, path: Path) -> Path:
+        return self._folder / f"{hashlib.sha256(self._name(path).encode()).hexdigest()[:40]}.json"
+
+    def _name(self, path: Path) -> str:
+        return os.path.relpath(path, self._home)
+
+
+def _state(path: Path) -> list[int]:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+
+
+def _check(told: dict[str, object]) -> str:
+    """A digest of the note itself: a damaged one is known as such."""
+    content = [told.get(key) for key in ("path", "state", "sha256")]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,0 +1,80 @@
+"""Files by their digest, writing that lasts, and folders of chosen files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from subgraft.base.errors import UserError
+
+LONGEST_NAME = 255  # bytes; of file systems in use, none takes more
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def require_path(path: Path) -> Path:
+    """The path. Raises UserError for one that no file can have, at which system calls raise a ValueError."""
+    try:
+        longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
+    except UnicodeEncodeError:
+        raise UserError("a file name cannot have surrogates (U+D800 and others)", where=ascii(str(path))) from None
+    if "\0" in str(path):
+        raise UserError("a file name cannot have a NUL character (U+0000)", where=ascii(str(path)))
+    if longest > LONGEST_NAME:
+        what = f"a file name of {longest:,} bytes; {LONGEST_NAME} is the most"
+        raise UserError(what, where=f"{str(path)[:40]}…", hint="Is this text where a path was expected?")
+    return path
+
+
+def make_private(file: Path, text: str) -> None:
+    """A file that only this user can read appears under its name whole, or not at all; one that is there stays."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    with contextlib.suppress(FileExistsError):
+        beside.unlink(missing_ok=True)
+        beside.touch(0o600, exist_ok=False)
+        try:
+            beside.write_text(text, encoding="ascii")
+            file.hardlink_to(beside)
+        finally:
+            beside.unlink()
+
+
+def sync(path: Path) -> None:
+    """Flush one file or directory to the device."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(directory: Path) -> None:
+    """Flush a directory, its files and its subdirectories, leaves first."""
+    for path in sorted(directory.iterdir()):
+        if path.is_dir():
+            sync_tree(path)
+        else:
+            sync(path)
+    sync(directory)
+
+
+@contextmanager
+def folder_of(files: Mapping[str, Path | str]) -> Iterator[Path]:
+    """A folder of this user's alone that holds nothing but these, by name: links to files, or text."""
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as made:
+        folder = Path(made)
+        for name, content in files.items():
+            if isinstance(content, Path):
+                (folder / name).symlink_to(content.absolute())
+            else:
+                (folder / name).write_text(content, encoding="utf-8")
+        yield folder

@@ -1,0 +1,81 @@
+"""How much there may be of what somebody hands in: more than honest use needs, less than stops a machine.
+
+Limits of a configuration that a user may have to raise are settings, and stand where these are explained. Those of
+files that come from elsewhere are raised by an environment variable, which every refusal names.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from subgraft.base.errors import UserError
+
+# Of a configuration: its file, and its values with aliases written out.
+CONFIGURATION_BYTES = 1024**2
+CONFIGURATION_VALUES = 100_000
+# Values inside of values, in YAML and JSON. Whoever reads them calls itself for each.
+NESTING = 64
+# What a model, its vocabulary and its decoding hold in memory at once.
+LARGEST_VOCABULARY = 1_000_000
+WIDEST = 65_536
+MOST_LAYERS = 1000
+LONGEST_SEQUENCE = 1024**2
+LARGEST_BEAM = 1000
+# Of SQuAD's JSON: every question of a passage reads all of it.
+PASSAGE_CHARACTERS = 200_000
+PASSAGE_QUESTIONS = 1000
+# No number in a configuration means more; floats hold all counts up to the second one, and indices of tensors too.
+LARGEST_NUMBER = 10**18
+LARGEST_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most (or, of a speed, at least) so many of something; an environment variable puts another number there."""
+
+    variable: str
+    default: int
+    what: str
+
+    @property
+    def value(self) -> int:
+        """Raises UserError where the variable is set to what is no positive whole number."""
+        said = os.environ.get(self.variable)
+        if said is None:
+            return self.default
+        if not (said.isdecimal() and len(said) <= 18 and int(said)):
+            raise UserError(f"expected a positive whole number, found {said!r:.40}", where=self.variable)
+        return int(said)
+
+    @property
+    def hint(self) -> str:
+        """How to change it, for a refusal's last line."""
+        return f"The limit is {self.value:,} {self.what}; {self.variable} sets another one."
+
+
+# The largest published vocabularies have some 900,000 pieces.
+PIECES = Limit("SUBGRAFT_MAX_PIECES", 1 << 20, "pieces of a vocabulary, and token ids below that")
+PIECE_LENGTH = Limit("SUBGRAFT_MAX_PIECE_LENGTH", 4096, "characters of a piece")
+ADDED_TOKENS = Limit("SUBGRAFT_MAX_ADDED_TOKENS", 1 << 17, "added tokens of a vocabulary")
+TOKENIZER_BYTES = Limit(
+    "SUBGRAFT_MAX_TOKENIZER_PART", 1 << 20, "bytes of a normalizer, pre-tokenizer, post-processor or decoder"
+)
+TOKENIZER_STEPS = Limit("SUBGRAFT_MAX_TOKENIZER_STEPS", 64, "steps of a normalizer, pre-tokenizer or decoder")
+# The most that published vocabularies could make is some 2,000 (ALBERT, by the worst case of each step).
+TEXT_GROWTH = Limit("SUBGRAFT_MAX_TEXT_GROWTH", 8192, "bytes that normalizer and pre-tokenizer may make of one")
+DECODED_GROWTH = Limit("SUBGRAFT_MAX_DECODED_GROWTH", 16, "bytes that a decoder may make of one")
+TOKENS_OF_CHARACTER = Limit("SUBGRAFT_MAX_TOKENS_OF_CHARACTER", 64, "tokens for each character of a text")
+JSON_BYTES = Limit("SUBGRAFT_MAX_JSON_BYTES", 256 << 20, "bytes of a JSON or vocabulary file")
+MODEL_LAYERS = Limit("SUBGRAFT_MAX_LAYERS", 1 << 10, "layers or heads of a model")
+MODEL_WIDTH = Limit("SUBGRAFT_MAX_WIDTH", 1 << 20, "numbers across a layer of a model")
+MODEL_POSITIONS = Limit("SUBGRAFT_MAX_POSITIONS", 1 << 24, "positions of a model")
+DOWNLOAD_BYTES = Limit("SUBGRAFT_DOWNLOAD_MAX_BYTES", 4 << 30, "bytes of one download")
+DOWNLOAD_SECONDS = Limit("SUBGRAFT_DOWNLOAD_MAX_SECONDS", 6 * 3600, "seconds for one download")
+DOWNLOAD_SPEED = Limit("SUBGRAFT_DOWNLOAD_MIN_SPEED", 1024, "bytes a second at least, over half a minute")
+CONVERSION_SECONDS = Limit(
+    "SUBGRAFT_CONVERT_MAX_SECONDS", 30, "seconds of processor time for each gigabyte of weights, and for a part of one"
+)
+CONVERSION_MEMORY = Limit(
+    "SUBGRAFT_CONVERT_MAX_MEMORY", 512 << 20, "bytes of memory beyond four times the largest file of weights"
+)

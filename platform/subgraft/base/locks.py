@@ -1,0 +1,97 @@
+"""Advisory locks on files that die with their process, however it dies: those of `filelock`, by flock.
+
+They save work and tell the living from the dead; no artifact's correctness rests on them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from errno import EINVAL, ENOLCK, ENOSYS, EOPNOTSUPP
+from pathlib import Path
+from types import TracebackType
+
+from filelock import Timeout, UnixFileLock
+
+from subgraft.base.errors import OperationalError
+from subgraft.base.terminal_escaping import say
+
+# What flock answers on a file system without locks. filelock could make do with a file that is there or is not, but
+# such a file outlives a killed process.
+NO_LOCKS = frozenset({ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL})
+PATIENCE_SECONDS = 30.0
+
+
+def _to_standard_error(line: str) -> None:
+    say(line, to=sys.stderr)
+
+
+_say: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard_error)
+
+
+@contextmanager
+def long_waits_told(say: Callable[[str], None]) -> Iterator[None]:
+    """While this lasts, `say` is told of every wait for a lock that takes over half a minute."""
+    before = _say.set(say)
+    try:
+        yield
+    finally:
+        _say.reset(before)
+
+
+class Lock:
+    """An exclusive lock on a file, held until `release` or the death of the process. Any thread may release it."""
+
+    def __init__(self, held: UnixFileLock) -> None:
+        self._held = held
+
+    @classmethod
+    def take(cls, path: Path) -> Lock | None:
+        """The lock, or None while another holds it, in this process or another. The file is made where it is absent.
+
+        Raises OperationalError on a file system without locks, OSError where the file cannot be made.
+        """
+        lock = UnixFileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            return None
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            hint = "Set SUBGRAFT_HOME to a file system that has them, such as a local disk or NFS of version 4."
+            raise OperationalError("this file system has no locks", where=str(path), hint=hint) from error
+        return cls(lock)
+
+    @classmethod
+    def wait(cls, path: Path, what: str, waiting: Callable[[], None] = lambda: None, seconds: float = 0.5) -> Lock:
+        """The lock, however long it takes; `waiting` is called once if it takes any time. Raises as `take` does.
+
+        what: the holder does, told after half a minute, as in "downloads the same file".
+        """
+        told, patient_until = False, time.monotonic() + PATIENCE_SECONDS
+        while (lock := cls.take(path)) is None:
+            if not told:
+                waiting()
+                told = True
+            if time.monotonic() > patient_until:
+                _say.get()(f"waiting for another process, which {what} and holds {path}")
+                patient_until = float("inf")
+            time.sleep(seconds)
+        return lock
+
+    def release(self) -> None:
+        """Remove the file and let go of it; in this order, so that nobody holds a lock on a file without a name."""
+        Path(self._held.lock_file).unlink(missing_ok=True)
+        self._held.release()
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

@@ -1,0 +1,131 @@
+"""Rich's console for text that is nobody's markup: strings are shown as they are, and a style needs a rich `Text`.
+
+Tables fit: where a terminal is too narrow for all figures of a row, each row is a record of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Column, Table
+from rich.text import Text
+
+from subgraft.base.terminal_escaping import naming, printable
+
+
+class Terminal(Console):
+    """Prints strings, also those in tables, as they are: brackets and colons mean nothing, nor do control characters.
+
+    As wide as COLUMNS says where there is no terminal, and else wide enough that tables are not cut.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+        if not self.is_terminal and "width" not in options and not os.environ.get("COLUMNS", "").isdecimal():
+            self.width = 140
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **{**options, "markup": False, "emoji": False})
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        with naming(self.file):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        raise  # to `main`: rich itself would exit with 1, and a reader that has had enough is no failure
+
+
+# What a column of text needs: more is wrapped.
+_TEXT = 24
+# What stands between fields of a record.
+_BETWEEN = " · "
+_FIGURE = re.compile(r"[-+−–×±<>≤≥~]?\d|[–-]?$")
+
+
+class Sheet(Table):
+    """A table in which figures are never cut or wrapped; where it is too wide, a record for each row.
+
+    names: how many columns name a row; these are the first line of its record.
+    """
+
+    def __init__(self, *headings: Column | str, names: int = 1, **options: Any) -> None:
+        super().__init__(*headings, **options)
+        self._names = names
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for column in self.columns:
+            column.no_wrap = column.no_wrap or _is_figures(column)
+        if self._needed() <= options.max_width:
+            yield from super().__rich_console__(console, options)
+        else:
+            yield from self._records(options.max_width)
+
+    def _needed(self) -> int:
+        """The columns that it takes: figures whole, text as far as it can be wrapped."""
+        found = [max(_width(cell) for cell in (column.header, *column.cells)) for column in self.columns]
+        least = [
+            width if column.no_wrap else min(width, _TEXT) for column, width in zip(self.columns, found, strict=True)
+        ]
+        left, right = self.padding[3], self.padding[1]
+        between = max(left, right) if self.collapse_padding else left + right
+        return sum(least) + len(least) * between + (len(least) - 1 + 2 * self.show_edge if self.box else 0)
+
+    def _records(self, width: int) -> Iterator[RenderableType]:
+        if self.title:
+            yield Text(printable(str(self.title)), style="italic")
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            named = [_plain(cell) for cell in row[: self._names]]
+            headings = [_plain(column.header) for column in self.columns]
+            fields = _labelled(list(zip(headings, row, strict=True))[self._names :])
+            yield Text(printable(" ".join(filter(None, named))), style="bold")
+            yield from (Text("  ") + line for line in _packed(fields, width - 2))
+        if self.caption:
+            yield self.caption if isinstance(self.caption, Text) else Text(printable(str(self.caption)))
+
+
+def _labelled(cells: list[tuple[str, RenderableType]]) -> Iterator[Text]:
+    """What is not empty, with its heading; of headings with one first line (BLEU of each seed) all in one."""
+    shown = [(heading, cell) for heading, cell in cells if _plain(cell)]
+    for first, found in groupby(shown, key=lambda pair: pair[0].partition("\n")[0]):
+        same = list(found)
+        below = [heading.partition("\n")[2].strip() or first for heading, _ in same]
+        label = f"{first}, {', '.join(below)}" if len(same) > 1 else _joined(same[0][0])
+        yield Text(f"{label}: ", style="dim") + Text(", ").join(_as_text(cell) for _, cell in same)
+
+
+def _joined(heading: str) -> str:
+    return heading.replace("/\n", "/").replace("\n", " ")
+
+
+def _packed(fields: Iterable[Text], width: int) -> Iterator[Text]:
+    """Lines of fields, none of which is broken where it can have a line of its own."""
+    line = Text()
+    for field in fields:
+        if line and line.cell_len + len(_BETWEEN) + field.cell_len > width:
+            yield line
+            line = Text()
+        line = line + _BETWEEN + field if line else field
+    yield line
+
+
+def _as_text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else Text(printable(_plain(cell)).replace("\n", " "))
+
+
+def _is_figures(column: Column) -> bool:
+    """Whether all its cells begin as numbers do, or are empty."""
+    return column.justify == "right" or all(_FIGURE.match(_plain(cell)) for cell in column.cells)
+
+
+def _plain(cell: RenderableType) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)
+
+
+def _width(cell: RenderableType) -> int:
+    return max(map(cell_len, _plain(cell).split("\n")))

@@ -1,0 +1,50 @@
+"""Folders for results that are still being made, next to where these will be; those of killed processes are removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from subgraft.base.errors import OperationalError
+from subgraft.base.locks import Lock
+
+PREFIX = ".subgraft-"
+LOCK = "lock"  # in the folder, held by the process that made it
+CONTENT = "content"
+STALE_SECONDS = 7 * 24 * 3600  # of a folder without a lock, as file systems without locks leave them
+
+
+@contextmanager
+def unfinished_folder(parent: Path) -> Iterator[Path]:
+    """A new empty folder on the disk of `parent`, removed at the end. What killed processes left there goes first."""
+    _remove_stale(parent)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    lock: Lock | None = None
+    try:
+        with suppress(OperationalError):  # of a file system without locks
+            lock = Lock.take(folder / LOCK)
+        (folder / CONTENT).mkdir()
+        yield folder / CONTENT
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            lock.release()
+
+
+def _remove_stale(parent: Path) -> None:
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError, OperationalError):  # removed by another process just now, or not ours
+            about = folder.lstat()
+            if folder.is_symlink() or not folder.is_dir() or about.st_uid != os.getuid():
+                continue
+            if not (folder / LOCK).exists():
+                if time.time() - about.st_mtime > STALE_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
+            elif (lock := Lock.take(folder / LOCK)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                lock.release()

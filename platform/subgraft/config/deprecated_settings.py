@@ -1,0 +1,59 @@
+"""Settings that have another name or place than in earlier versions, and the line to write in their place.
+
+To add one, add a line to the table. It is reported only where the settings no longer have such a field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from subgraft.config.objectives import BEFORE, as_list
+from subgraft.config.yaml_tree import Mistake, PathTo, Tree
+
+
+class Renamed(NamedTuple):
+    """before: a dotted path; `*` stands for any one part of it, `**` for any number of them.
+
+    now: what is written in its place, where it stood; {value} stands for the value that it has. Or what tells it from
+    the settings around it.
+    """
+
+    before: str
+    now: str | Callable[[Mapping[str, Any]], str]
+
+
+RENAMED = (
+    Renamed("rows", "systems:"),
+    Renamed("search.row", "system: {value}"),
+    Renamed("search.rows", "systems: {value}"),
+    Renamed("**.table_learning_rate", "embedding_learning_rate: {value}"),
+    *(Renamed(f"upstream.{name}", as_list) for name in BEFORE),
+)
+
+
+def renamed(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]:
+    """A mistake for each key of an earlier version, in the order of the text.
+
+    is_known: whether the settings have a field at a path.
+    """
+    for path, place in tree.places.items():
+        for entry in RENAMED:
+            if path and _matches(path, entry.before.split(".")) and not is_known(path):
+                yield Mistake(path, place, f"no longer a setting; write `{_line(tree, path, entry)}`")
+
+
+def _line(tree: Tree, path: PathTo, entry: Renamed) -> str:
+    if not isinstance(entry.now, str):
+        return entry.now(tree.at(path[:-1]))
+    return entry.now.replace("{value}", json.dumps(tree.at(path), ensure_ascii=False))
+
+
+def _matches(path: PathTo, pattern: Sequence[Any]) -> bool:
+    if not pattern:
+        return not path
+    first, *rest = pattern
+    if first == "**":
+        return any(_matches(path[skipped:], rest) for skipped in range(len(path) + 1))
+    return bool(path) and first in ("*", path[0]) and _matches(path[1:], rest)

@@ -1,0 +1,135 @@
+"""What each initialiser needs and gives, as far as settings and plans go by it; `embeddings.initialisers.registry` makes the rows.
+
+To add one: its name and its facts here, and what makes its rows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator
+
+from subgraft.config import plugins
+from subgraft.config.settings_base import StaticAlgorithm
+from subgraft.config.plugins import require_offered
+
+InitialiserName = Literal[
+    "random",
+    "random-matched",
+    "mean",
+    "avg",
+    "att",
+    "patt",
+    "network",
+    "reconstruction",
+    "word2vec",
+    "word2vec-mapped",
+    "cbow",
+    "focus",
+    "wechsel",
+    "omp",
+    "locally-linear",
+    "token-distillation",
+    "likelihood-matching",
+    "vocadt",
+]
+GeneratorName = Literal["avg", "att", "patt", "network"]
+TrainedGenerator = Literal["att", "patt", "network"]
+LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
+
+
+@dataclass(frozen=True)
+class InitialiserFacts:
+    """mixes: whether every new row is a mixture of upstream rows, which it can stay attached to.
+    generator: the kind of generator that makes them; trained: that kind again where it has something to train.
+    static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
+    these for rows, so that they must be as wide.
+    learnt_by: the training on the task's text that makes its rows, beside the frozen model.
+    seeded: whether rows depend on a seed; drawn: whether they know nothing but how large rows are.
+    """
+
+    mixes: bool = False
+    generator: GeneratorName | None = None
+    trained: TrainedGenerator | None = None
+    static: StaticAlgorithm | None = None
+    as_they_are: bool = False
+    learnt_by: LearningName | None = None
+    seeded: bool = False
+    drawn: bool = False
+
+
+@dataclass(frozen=True)
+class LearningFacts:
+    """training: the settings of what learns rows.  decoder_alone: whether it is about what a decoder predicts.
+
+    has_start: whether it begins with the rows of another initialiser.
+    """
+
+    training: Literal["token_distillation_training", "likelihood_matching_training", "vocadt_training"]
+    decoder_alone: bool = False
+    has_start: bool = False
+
+
+INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
+    "random": InitialiserFacts(seeded=True, drawn=True),
+    "random-matched": InitialiserFacts(seeded=True, drawn=True),
+    "mean": InitialiserFacts(mixes=True),
+    "avg": InitialiserFacts(mixes=True, generator="avg"),
+    "att": InitialiserFacts(mixes=True, generator="att", trained="att"),
+    "patt": InitialiserFacts(mixes=True, generator="patt", trained="patt"),
+    "network": InitialiserFacts(generator="network", trained="network"),
+    "reconstruction": InitialiserFacts(),
+    "word2vec": InitialiserFacts(static="skip-gram", as_they_are=True),
+    "word2vec-mapped": InitialiserFacts(static="skip-gram"),
+    "cbow": InitialiserFacts(static="cbow", as_they_are=True),
+    "focus": InitialiserFacts(static="fasttext"),
+    "wechsel": InitialiserFacts(static="fasttext"),
+    "omp": InitialiserFacts(static="fasttext"),
+    "locally-linear": InitialiserFacts(static="cbow"),
+    "token-distillation": InitialiserFacts(learnt_by="token-distillation"),
+    "likelihood-matching": InitialiserFacts(learnt_by="likelihood-matching"),
+    "vocadt": InitialiserFacts(learnt_by="vocadt"),
+}
+LEARNINGS: Mapping[LearningName, LearningFacts] = {
+    "token-distillation": LearningFacts("token_distillation_training"),
+    "likelihood-matching": LearningFacts("likelihood_matching_training", decoder_alone=True, has_start=True),
+    "vocadt": LearningFacts("vocadt_training"),
+}
+_NO_NEW_ROWS = InitialiserFacts()
+
+
+# Of one that another package offers: nothing is known of it, so every seed has rows of its own.
+_OFFERED = InitialiserFacts(seeded=True)
+
+
+def _known(name: str) -> str:
+    require_offered(plugins.INITIALISERS, name, INITIALISERS)
+    return name
+
+
+# A name of the table, or one that an installed package offers.
+AnyInitialiser: TypeAlias = Annotated[InitialiserName | str, AfterValidator(_known)]
+
+
+def facts_of(initialiser: str | None) -> InitialiserFacts:
+    """Those of a system without new tokens have nothing."""
+    found: Mapping[str, InitialiserFacts] = INITIALISERS  # type: ignore[assignment]
+    return _NO_NEW_ROWS if initialiser is None else found.get(initialiser, _OFFERED)
+
+
+def package_of(initialiser: str) -> str | None:
+    """The package and version that offers an initialiser; None of our own."""
+    return plugins.packages(plugins.INITIALISERS, [initialiser]).get(initialiser)
+
+
+def learning_of(initialiser: str | None) -> LearningFacts | None:
+    """The training that makes an initialiser's rows, if one does."""
+    learnt_by = facts_of(initialiser).learnt_by
+    return None if learnt_by is None else LEARNINGS[learnt_by]
+
+
+def names_with(fact: str) -> list[InitialiserName]:
+    """The initialisers that have something of this field, in the order of the table."""
+    return [name for name, facts in INITIALISERS.items() if getattr(facts, fact)]

@@ -1,0 +1,249 @@
+"""Read a YAML configuration into typed, frozen settings, reporting every mistake at once, with its place."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from subgraft.config.settings_base import Settings
+from subgraft.config.deprecated_settings import renamed
+from subgraft.config.yaml_tree import Mistake, PathTo, Tree, parse
+from subgraft.base.errors import UserError
+from subgraft.base.files import require_path
+from subgraft.base.limits import CONFIGURATION_BYTES
+
+M = TypeVar("M", bound=BaseModel)
+
+# How pydantic's commonest complaints read to somebody who has only seen the YAML.
+_EXPECTED = {
+    "bool_type": "expected true or false",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "string_type": "expected text",
+    "tuple_type": "expected a list",
+    "list_type": "expected a list",
+    "dict_type": "expected a mapping of names to values",
+    "model_type": "expected a mapping of names to values",
+    "model_attributes_type": "expected a mapping of names to values",
+}
+
+
+def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
+    """Read `path` as YAML 1.2 and validate it as `model`, after applying `overrides`.
+
+    An override is `key=value`: a dotted path (list items by index) and a value read as YAML. Nothing is coerced:
+    a number in quotes is text. Lists are handed to the settings as tuples.
+    Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
+    field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
+    fields, keys given twice, broken YAML, a missing file, broken UTF-8. Where there are keys of an earlier version,
+    only these are reported, each with the line to write.
+    """
+    tree = parse(_read(path), str(path))
+    broken = bool(tree.mistakes) and not tree.places
+    for override in () if broken else overrides:
+        _override(tree, override)
+    old = [] if broken else list(renamed(tree, lambda path: path[-1] in _field_names(model, path[:-1])))
+    tree.mistakes += old
+    # What stands beside keys of an earlier version is judged when these are mended.
+    if not broken and not old:
+        settings = _validate(tree, model)
+        if settings is not None and not tree.mistakes:
+            return settings
+    raise UserError("\n".join(dict.fromkeys(map(str, tree.mistakes))))
+
+
+def _read(path: Path) -> str:
+    require_path(path)
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(CONFIGURATION_BYTES + 1)
+    except FileNotFoundError:
+        raise UserError("no such configuration file", where=str(path)) from None
+    except IsADirectoryError:
+        raise UserError("a configuration file was expected, this is a folder", where=str(path)) from None
+    if len(raw) > CONFIGURATION_BYTES:
+        raise UserError(f"a configuration of more than {CONFIGURATION_BYTES:,} bytes", where=str(path))
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UserError("not UTF-8", where=f"{path}:{line}", hint="Save the file as UTF-8.") from None
+
+
+def _override(tree: Tree, override: str) -> None:
+    origin = f"override {override}"
+    key, equals, value = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        tree.mistakes.append(Mistake((), origin, "expected key=value, as in training.seed=1"))
+        return
+    branch = parse(value, origin, numbered=False)
+    if not branch.places:
+        tree.mistakes += branch.mistakes
+        return
+    path = _steps(tree.data, parts)
+    try:
+        tree.put(path, branch)
+    except (KeyError, IndexError):
+        tree.mistakes.append(Mistake(path, origin, "leads through a value that holds no such entry"))
+
+
+def _steps(data: Any, parts: Sequence[str]) -> PathTo:
+    """The dotted parts, digits read as an index exactly where the data holds a list."""
+    path: list[str | int] = []
+    for part in parts:
+        step = int(part) if isinstance(data, list) and part.isdecimal() else part
+        path.append(step)
+        if isinstance(step, int):
+            data = data[step] if step < len(data) else None
+        else:
+            data = data.get(step) if isinstance(data, dict) else None
+    return tuple(path)
+
+
+def _validate(tree: Tree, model: type[M]) -> M | None:
+    data = {} if tree.data is None else tree.data
+    try:
+        # Strict, so that text never becomes a number and `no` never false; settings hold tuples, YAML lists.
+        return model.model_validate(_with_tuples(data), strict=True)
+    except ValidationError as error:
+        already = {(mistake.path, mistake.place) for mistake in tree.mistakes}
+        for details in error.errors(include_url=False):
+            if details["type"] == "default_factory_not_called":
+                continue  # what it depends on is wrong, and told
+            mistake = _mistake(tree, model, details)
+            if (mistake.path, mistake.place) not in already:
+                tree.mistakes.append(mistake)
+    tree.mistakes.sort(key=_written_order)
+    return None
+
+
+def _with_tuples(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _with_tuples(value) for key, value in data.items()}
+    return tuple(_with_tuples(item) for item in data) if isinstance(data, list) else data
+
+
+def _written_order(mistake: Mistake) -> tuple[bool, int]:
+    line = re.search(r":(\d+)$", mistake.place)
+    return (line is None, int(line[1]) if line else 0)
+
+
+def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mistake:
+    *around, last = details["loc"] or ("",)
+    kind = details["type"]
+    path = _yaml_path(tree.data, around if kind == "missing" else details["loc"])
+    place = tree.place(path)
+    if kind == "missing":
+        return Mistake((*path, last), place, "required, but not given")
+    if kind == "union_tag_invalid":
+        return _unknown_member(tree, path, details["ctx"])
+    if kind == "extra_forbidden":
+        owners = _richer_groups(model, around, str(last))
+        if owners:
+            return Mistake(path, place, f"unknown field; only {_listed(owners)} can have it")
+        return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
+    found = f", found {_shown(details['input'])}" if kind != "value_error" else ""
+    return Mistake(path, place, _expected(details) + found + _nearest_choice(details))
+
+
+def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
+    """Of a union whose member is named by one of its fields."""
+    path = (*path, context["discriminator"].strip("'"))
+    choices = re.findall(r"'([^']+)'", context["expected_tags"])
+    expected = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    told = f"{expected}, found {_shown(context['tag'])}{_nearest(context['tag'], choices)}"
+    return Mistake(path, tree.place(path), told)
+
+
+def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
+    """pydantic's location without the parts that name a member of a union instead of a key."""
+    path: list[str | int] = []
+    for part in location:
+        if _has(data, part):
+            data = data[part]
+            path.append(part)
+    return tuple(path)
+
+
+def _has(data: Any, part: str | int) -> bool:
+    if isinstance(data, dict):
+        return part in data
+    return isinstance(data, list) and isinstance(part, int)
+
+
+def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[str]:
+    return list(dict.fromkeys(name for m in _models_at(model, location) for name in m.model_fields))
+
+
+def _richer_groups(model: type[BaseModel], location: Sequence[str | int], name: str) -> list[str]:
+    """The other groups of settings of the same sort that have a field which the one here lacks."""
+    here = _models_at(model, location)
+    sort = tuple(base for found in here for base in found.__mro__ if base not in Settings.__mro__)
+    return [
+        group
+        for group, field in model.model_fields.items()
+        if group not in location
+        and any(issubclass(found, sort) and name in found.model_fields for found in _models(field.annotation))
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """As `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[type[BaseModel]]:
+    models = [model]
+    for part in location:
+        inner = [
+            found for m in models if part in m.model_fields for found in _models(m.model_fields[str(part)].annotation)
+        ]
+        models = inner or [m for m in models if _is_named(m, part)] or models
+    return models
+
+
+def _is_named(model: type[BaseModel], part: str | int) -> bool:
+    """Whether `part` names this member of a union: the only value that one of its fields allows."""
+    return any(get_args(field.annotation) == (part,) for field in model.model_fields.values())
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every settings class an annotation can hold, through unions and containers."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return "unknown field; " + (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}")
+
+
+def _nearest_choice(details: ErrorDetails) -> str:
+    return _nearest(str(details["input"]), re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", ""))))
+
+
+def _nearest(given: str, choices: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, choices, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _expected(details: ErrorDetails) -> str:
+    if details["type"] == "value_error":
+        return str(details["ctx"]["error"])
+    return _EXPECTED.get(details["type"], details["msg"].replace("Input should be", "expected", 1))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,208 @@
+"""What must hold between the settings of an experiment. Each check raises ValueError with what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subgraft.config.comparison import Comparison
+from subgraft.config.validation.conditioning import require_conditioned_systems
+from subgraft.config.initialiser_registry import LEARNINGS, facts_of, names_with
+from subgraft.config.models import families_for
+from subgraft.config.validation.new_embeddings import require_layer, require_learnable_rows, require_own_translations, require_trainable_network, require_width_of_table
+from subgraft.config.search import require_searchable
+from subgraft.config.systems import require_something_trained, require_trained_tables
+from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.config.validation.monolingual_text import require_text_to_read
+from subgraft.config.training import ROWS_IN_PARTS
+from subgraft.config.validation.upstream import require_fitting_blocks, require_one_head, require_pretraining, require_samplable_targets, require_trainable_model, require_upstream_text
+
+# Settings of a finetuning that name its steps.
+_BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule", "stop_after")
+
+
+def require_distinct_names(experiment: Comparison) -> None:
+    for where, corpus in (("upstream", experiment.upstream.corpus), ("downstream", experiment.downstream.corpus)):
+        if corpus is not None and corpus not in experiment.corpora:
+            raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(experiment.corpora)}")
+    given = {
+        "system names": [system.name for system in experiment.systems],
+        "seeds": experiment.seeds,
+        "sides": experiment.sides,
+    }
+    for what, values in given.items():
+        if len(set(values)) != len(values):
+            raise ValueError(f"{what} must be distinct")
+
+
+def require_corpus_of_task(experiment: Comparison) -> None:
+    questions = {name for name, source in experiment.corpora.items() if source.squad}
+    if experiment.upstream.corpus in questions:
+        raise ValueError("squad holds a task's questions: it cannot be the upstream corpus")
+    corpus, task = experiment.downstream.corpus, TASKS[experiment.task]
+    if task.of_questions and corpus not in questions:
+        raise ValueError(f"{experiment.task} needs a downstream corpus of kind squad, which '{corpus}' is not")
+    if corpus in questions and not task.of_questions:
+        about = " or ".join(f"`task: {name}`" for name in tasks_with("of_questions"))
+        raise ValueError(f"corpus '{corpus}' is of kind squad, which {about} is about")
+    if task.two_languages and experiment.languages.source == experiment.languages.target:
+        raise ValueError(f"{experiment.task} is between two languages; within one, say `task: text-to-text`")
+
+
+def require_text_of_task(experiment: Comparison) -> None:
+    text = experiment.downstream.text
+    if text is None:
+        return
+    learnt = TASKS[experiment.task].finetuned_on
+    if text.target and learnt.continues and not learnt.needs_pairs:
+        raise ValueError(
+            f"downstream.text.target: {experiment.task} has one text, which is the source: give downstream.text.source"
+        )
+    for side in text.sides:
+        if experiment.downstream.corpus in getattr(text, side):
+            raise ValueError(
+                f"downstream.text.{side} names '{experiment.downstream.corpus}', the task's own corpus, whose text is "
+                "read anyway: name further text"
+            )
+
+
+def require_model_of_task(experiment: Comparison) -> None:
+    """A decoder alone continues text, and nothing but that works without an encoder."""
+    continues, kinds = (
+        TASKS[experiment.task].finetuned_on.continues,
+        [each.kind for each in experiment.upstream.objectives],
+    )
+    if not continues and any(objective.continues for objective in experiment.upstream.objectives):
+        raise ValueError(
+            f"{experiment.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; text that "
+            "such a model continues is of `task: continuation`"
+        )
+    if continues:
+        _require_continuable(experiment, kinds)
+
+
+def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
+    task = experiment.task
+    if not all(objective.continues for objective in experiment.upstream.objectives):
+        raise ValueError(
+            f"{task} is for decoders alone: write upstream.objectives: [{{kind: causal}}] and model.family "
+            f"{' or '.join(families_for('causal'))}, not {', '.join(kinds)}"
+        )
+    if experiment.languages.source != experiment.languages.target and not TASKS[task].finetuned_on.needs_pairs:
+        raise ValueError(f"{task} is of text in one language: source and target must be the same")
+    if experiment.sides != ("decoder",):
+        raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")
+    scores = {"bleu": "BLEU", "chrf": "chrF"}
+    if (select := experiment.finetune.select or "") in scores:
+        raise ValueError(f"finetune.select {select}: {task} has no {scores[select]}; say likelihood, or last")
+    for name in ("calibration", "by_token_count"):
+        if getattr(experiment.evaluation, name):
+            raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
+    if experiment.evaluation.metrics:
+        raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
+    if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
+        raise ValueError(f"search.objectives: of {task} a search measures dev_bits_per_character alone")
+    if learnt := [system.name for system in experiment.systems if facts_of(system.initialiser).learnt_by]:
+        raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
+
+
+def require_changing_tables(experiment: Comparison) -> None:
+    by_step = [name for name in _BY_STEP if getattr(experiment.finetune, name)]
+    if by_step and (phased := [system.name for system in experiment.systems if system.tables_first]):
+        raise ValueError(
+            f"system {phased[0]}: tables_first splits finetuning in two, so finetune.{by_step[0]} does not apply"
+        )
+    for system in experiment.systems:
+        require_something_trained(system, experiment.finetune)
+        require_trained_tables(system, experiment.finetune)
+
+
+def require_both_sides_to_share(experiment: Comparison) -> None:
+    if experiment.downstream.shared and len(experiment.sides) == 1:
+        raise ValueError("downstream.shared: a vocabulary for both sides needs `sides: [encoder, decoder]`")
+    two = experiment.upstream.checkpoint is None and not experiment.model.one_vocabulary
+    for system in experiment.systems if experiment.downstream.shared and two else ():
+        if (mode := experiment.vocabulary_mode(system)) in ("extend", "trim"):
+            raise ValueError(
+                f"system {system.name}: {mode} keeps the upstream vocabularies, of which each side has its own here: "
+                "leave out downstream.shared"
+            )
+
+
+def require_whole_models(experiment: Comparison) -> None:
+    """Tables that are computed in each step, and adapters that are merged, need the model's tensors in one piece."""
+    if experiment.runtime.zero_stage != 3:
+        return
+    for system in experiment.systems:
+        train = system.finetuning(experiment.finetune).train
+        if system.attached or system.rows_first or train in ("new-rows", "adapters"):
+            told = (
+                "is attached" if system.attached else "has rows_first" if system.rows_first else f"has train: {train}"
+            )
+            raise ValueError(f"system {system.name} {told}, which runtime.zero_stage 3 cannot train: use 2")
+
+
+def require_whole_tables(experiment: Comparison) -> None:
+    if experiment.runtime.zero_stage is not None and any(
+        system.finetuning(experiment.finetune).rare_tokens for system in experiment.systems
+    ):
+        raise ValueError(ROWS_IN_PARTS)
+
+
+def require_new_tokens(experiment: Comparison) -> None:
+    """A trimmed vocabulary has none, which a system says by itself."""
+    if experiment.downstream.vocabulary.mode != "trim":
+        return
+    for system in experiment.systems:
+        if system.initialiser is not None and experiment.vocabulary_mode(system) == "trim":
+            raise ValueError(
+                f"system {system.name}: downstream.vocabulary.mode trim leaves no new tokens for its initialiser: "
+                "write `vocabulary_mode: trim` in place of the initialiser, or another vocabulary_mode beside it"
+            )
+
+
+def require_search(experiment: Comparison) -> None:
+    if experiment.search is not None:
+        require_searchable(experiment.search, experiment.systems, experiment.finetune)
+
+
+def require_measurable(experiment: Comparison) -> None:
+    """What is measured beside the task needs something to be measured on."""
+    if experiment.evaluation.upstream_sentences is not None and not experiment.upstream.translates:
+        raise ValueError(
+            "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "
+            "cannot translate before it is finetuned, so translation must be among upstream.objectives"
+        )
+    learnt = {None, *names_with("learnt_by")}
+    if experiment.intrinsic is not None and all(system.initialiser in learnt for system in experiment.systems):
+        raise ValueError(
+            f"intrinsic measures systems with an initialiser other than {', '.join(LEARNINGS)}: there is none"
+        )
+
+
+# In the order in which mistakes are told.
+CHECKS = (
+    require_distinct_names,
+    require_upstream_text,
+    require_corpus_of_task,
+    require_text_of_task,
+    require_model_of_task,
+    require_conditioned_systems,
+    require_changing_tables,
+    require_both_sides_to_share,
+    require_new_tokens,
+    require_whole_models,
+    require_whole_tables,
+    require_search,
+    require_pretraining,
+    require_samplable_targets,
+    require_one_head,
+    require_fitting_blocks,
+    require_measurable,
+    require_width_of_table,
+    require_trainable_model,
+    require_trainable_network,
+    require_learnable_rows,
+    require_layer,
+    require_own_translations,
+    require_text_to_read,
+)

@@ -1,0 +1,115 @@
+"""What must hold between the settings of pretraining, and the rest of an experiment. Checks raise ValueError."""
+
+from __future__ import annotations
+
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
+from subgraft.config.comparison import Comparison
+from subgraft.config.models import families_for
+
+
+def require_upstream_text(experiment: Comparison) -> None:
+    """Without an upstream corpus there must be a checkpoint, and nothing that reads upstream text."""
+    if experiment.upstream.corpus is not None:
+        return
+    if experiment.upstream.checkpoint is None:
+        raise ValueError("upstream needs a corpus to pretrain a model on, or a checkpoint")
+    generators = [
+        f"the generator of system {system.name}" for system in experiment.systems if experiment.trains(system)
+    ]
+    further = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
+    translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
+    if readers := [*generators, *further, *translated]:
+        raise ValueError(
+            f"upstream.corpus is not given, and is read by {', '.join(readers)}: give it, or leave these out"
+        )
+
+
+def require_pretraining(experiment: Comparison) -> None:
+    """Systems with another pretraining than the plain one need one that happens here, with such a vocabulary."""
+    others = [system.name for system in experiment.systems if system.pretraining != "plain"]
+    if experiment.upstream.checkpoint is not None and others:
+        raise ValueError(
+            f"upstream.checkpoint brings a pretrained model, and these systems need a pretraining of their own: "
+            f"{', '.join(others)}; leave out either"
+        )
+    if experiment.upstream.continue_pretraining and experiment.upstream.checkpoint is None:
+        raise ValueError("upstream.continue_pretraining goes on with upstream.checkpoint, and none is given")
+    if experiment.pretrain.select not in (None, "last") and not any(
+        each.needs_dev for each in experiment.upstream.objectives
+    ):
+        raise ValueError(
+            f"pretrain.select {experiment.pretrain.select} goes by dev scores, which pretraining has only where "
+            "translation is among upstream.objectives"
+        )
+    if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
+        raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
+    sampled = any(system.pretraining == "sampled" for system in experiment.systems)
+    if sampled and experiment.upstream.vocabulary.kind not in SENTENCEPIECE_KINDS:
+        raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
+    for objective in experiment.upstream.objectives if sampled else ():
+        if not objective.samples:
+            raise ValueError(f"`pretraining: sampled` does not work with the objective {objective.kind}")
+        if objective.sampled_as not in (None, *experiment.upstream.sampling.sides):
+            raise ValueError(
+                f"text of the objective {objective.kind} counts as the {objective.sampled_as}'s: "
+                "upstream.sampling.sides must name it"
+            )
+
+
+def require_samplable_targets(experiment: Comparison) -> None:
+    if experiment.pretrain.target_sampling is None:
+        return
+    for objective in experiment.upstream.objectives:
+        if not objective.samples_targets:
+            raise ValueError(
+                f"pretrain.target_sampling does not work with the objective {objective.kind}: it is for masked and "
+                "denoising"
+            )
+
+
+def require_one_head(experiment: Comparison) -> None:
+    heads = sorted({objective.head for objective in experiment.upstream.objectives})
+    if len(heads) > 1 and experiment.runtime.zero_stage is not None:
+        raise ValueError(
+            f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would move in "
+            "every step, used or not: leave out runtime.zero_stage"
+        )
+
+
+def require_fitting_blocks(experiment: Comparison) -> None:
+    longest = max(experiment.pretrain.max_length, experiment.generator_training.max_length)
+    for place, objective in enumerate(experiment.upstream.objectives):
+        if (objective.longest_block or 0) > longest:
+            raise ValueError(
+                f"upstream.objectives.{place}.block_tokens {objective.longest_block} is beyond the {longest} of "
+                "pretrain.max_length and generator_training.max_length"
+            )
+
+
+def require_trainable_model(experiment: Comparison) -> None:
+    """A model that is made here must support its objectives, vocabularies, sides and lengths."""
+    if experiment.upstream.checkpoint is not None:
+        return
+    family, kinds = experiment.model.family, experiment.model.vocabulary_kinds
+    for objective in experiment.upstream.objectives:
+        if objective.kind not in experiment.model.objectives:
+            able = " or ".join(families_for(objective.kind))
+            raise ValueError(f"the objective {objective.kind} needs model.family {able}, not {family}")
+    for where, kind in _vocabulary_kinds(experiment).items():
+        if kind not in kinds:
+            raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
+    if absent := [side for side in experiment.sides if side not in experiment.model.sides]:
+        raise ValueError(f"sides: a model of the family {family} has no {absent[0]}")
+    if experiment.model.one_table and not experiment.downstream.shared:
+        raise ValueError(f"model.family {family} has one table for both sides: it needs downstream.shared: true")
+    longest = max(experiment.pretrain.max_length, experiment.longest_after_pretraining)
+    if longest > experiment.model.max_positions:
+        raise ValueError(f"a max_length of {longest} is beyond model.max_positions {experiment.model.max_positions}")
+
+
+def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
+    """Kinds of the vocabularies that models are pretrained with here, by their settings."""
+    ways = {system.pretraining for system in experiment.systems}
+    kinds = {"upstream.vocabulary": experiment.upstream.vocabulary.kind}
+    kinds |= {"downstream.vocabulary": experiment.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
+    return kinds | ({"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})

@@ -1,0 +1,243 @@
+"""What corpora there are, whether one is sound, and getting one into a folder."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from pathlib import Path
+
+from subgraft.config.settings_base import Split
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKind
+from subgraft.config.source_files import FieldKind
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.data.sources.corpus_builder import Progress, build, require_empty
+from subgraft.data.sources.file_sources import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
+from subgraft.data.sources.folders import Folder, recognised
+from subgraft.data.sources.multilingual import TextsSource
+from subgraft.data.sources.paths import SPLITS
+from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
+from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.squad import Pairing
+from subgraft.data.text import reading
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.documents import Place
+from subgraft.data.text.fields import Sides
+from subgraft.data.text.invisible_characters import BYTE_ORDER_MARK, unseen
+from subgraft.base.unfinished import unfinished_folder
+
+MANIFEST = "MANIFEST.tsv"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A corpus that can be asked for: `name` is the built-in domain, or the folder.
+
+    fields: names of those that are no text of a language.  documents: whether it knows where documents begin.
+    segments: lines of a split; of text that is not split yet, of all languages together, they count as train.
+    """
+
+    name: str
+    kind: SourceKind
+    languages: tuple[str, ...]
+    segments: Mapping[Split, int]
+    fields: tuple[str, ...] = ()
+    documents: bool = False
+
+    @property
+    def holds(self) -> str:
+        """What it can be used for: parallel, monolingual or labelled text, with documents or without."""
+        several = len(self.languages) > 1
+        if "label" in self.fields:
+            what = "labelled"
+        elif self.kind == "plain" or not several:
+            what = "monolingual"
+        else:
+            what = "parallel" if len(self.languages) == 2 else "many parallel"
+        return f"{what}, documents" if self.documents else what
+
+
+@dataclass(frozen=True)
+class FieldStatistics:
+    """One field of a split that was read to its end. Words are what white space separates.
+
+    sha256: of the file's bytes, where it is a file on disk.  declared: a manifest above it says the same digest.
+    classes: how often each label is given, where it is a label.  documents: where segments have places in some.
+    unseen: characters that no reader sees, or that change what one sees, counted by kind.
+    """
+
+    split: Split
+    field: str
+    kind: FieldKind
+    language: str | None
+    segments: int
+    words: int
+    characters: int
+    sha256: str | None = None
+    declared: bool = False
+    classes: Mapping[str, int] | None = None
+    documents: int | None = None
+    unseen: Mapping[str, int] = dataclass_field(default_factory=dict)
+
+    @property
+    def mean_characters(self) -> float:
+        return self.characters / self.segments if self.segments else 0.0
+
+
+def available(data: Path | None) -> list[Listing]:
+    """The built-in domains (at their default sizes), then the folders of corpora under `data`, by name."""
+    built_in = [Listing(domain, "generated", GENERATED_LANGUAGES, GENERATED_COUNTS) for domain in GENERATED_DOMAINS]
+    if data is None:
+        return built_in
+    if not data.is_dir():
+        raise UserError("SUBGRAFT_DATA names a folder that is not there", where=str(data))
+    declared = _manifest(data / MANIFEST, "lines")
+    folders = sorted(Path(folder) for folder, _, _ in os.walk(data))
+    found = ((folder, recognised(folder)) for folder in folders)
+    return built_in + [_listing(folder, told, data, declared) for folder, told in found if told is not None]
+
+
+def check(
+    source: CorpusSource, languages: Languages | None, base: Path, pairing: Pairing | None = None
+) -> list[FieldStatistics]:
+    """Read every split of a source to its end, uncleaned, and say what it holds.
+
+    Files under a folder with a MANIFEST.tsv (columns `file` and `sha256`) are compared with it.
+    Raises UserError for whatever makes the source unusable: missing, unequal, empty, not UTF-8, another digest.
+    """
+    resolved = resolve(source, languages, base, pairing=pairing)
+    parts = resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,)
+    return [
+        found for split in resolved.splits for part in parts if split in part.splits for found in _read(part, split)
+    ]
+
+
+def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
+    digests = _verified(part, split, len(part.fields))
+    marked = _byte_order_marks(part, split)
+    part.size(split)
+    totals = _Totals(part)
+    for cells in part.read(split):
+        totals.add(cells)
+    for at, (field, digest) in enumerate(zip(part.fields, digests, strict=True)):
+        yield FieldStatistics(
+            split,
+            field.name,
+            field.kind,
+            field.language,
+            totals.segments,
+            totals.words[at],
+            totals.characters[at],
+            *digest,
+            classes=totals.labels.get(at),
+            documents=totals.documents if part.documented else None,
+            unseen=marked[at] + totals.unseen[at],
+        )
+
+
+class _Totals:
+    """What is counted while segments stream by."""
+
+    def __init__(self, part: ResolvedSource) -> None:
+        self.segments, self.documents = 0, 0
+        self.words, self.characters = [0] * len(part.fields), [0] * len(part.fields)
+        self.unseen = [Counter[str]() for _ in part.fields]
+        self.labels = {at: Counter[str]() for at, field in enumerate(part.fields) if field.kind == "label"}
+        self._texts = [at for at, field in enumerate(part.fields) if field.kind == "text"]
+        self._documented, self._document = part.documented, ""
+
+    def add(self, cells: Sides) -> None:
+        self.segments += 1
+        for at in self._texts:
+            self.words[at] += len(cells[at].split())
+            self.characters[at] += len(cells[at])
+            self.unseen[at].update(unseen(cells[at]))
+        for at, counts in self.labels.items():
+            counts[cells[at]] += 1
+        if self._documented and (document := Place.parse(cells[-1]).document) != self._document:
+            self._document, self.documents = document, self.documents + 1
+
+
+def get(
+    source: CorpusSource,
+    languages: Languages | None,
+    cleaning: Cleaning,
+    out: Path,
+    *,
+    base: Path = Path(),
+    pairing: Pairing | None = None,
+    progress: Progress | None = None,
+) -> Corpus:
+    """Build a corpus into `out` (absent or empty), which appears whole, with its missing parents, or not at all.
+
+    Raises UserError for whatever `check` refuses.
+    """
+    require_empty(out)
+    _verify(resolve(source, languages, base, pairing=pairing))
+    nearest = next(parent for parent in out.absolute().parents if parent.exists())
+    with unfinished_folder(nearest) as folder:
+        beside = folder / out.name
+        build(source, languages, cleaning, beside, base=base, pairing=pairing, progress=progress)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside.rename(out)
+    return Corpus.open(out)
+
+
+def _listing(folder: Path, found: Folder, data: Path, declared: Mapping[str, str]) -> Listing:
+    def lines(path: Path) -> int:
+        told = declared.get(path.relative_to(data).as_posix(), "")
+        return int(told) if told.isdecimal() else reading.count(path)
+
+    segments = {split: sum(map(lines, found.files[split])) for split in SPLITS if split in found.files}
+    name = folder.relative_to(data).as_posix()
+    return Listing(name, found.source.kind, found.languages, segments, found.fields, found.documents)
+
+
+def _manifest(path: Path, column: str) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    rows = csv.DictReader(reading.lines(path), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return {row["file"]: row[column] for row in rows if row.get("file") and row.get(column)}
+
+
+def _verify(resolved: ResolvedSource) -> None:
+    """Raises UserError where a file of any split is another than its manifest says."""
+    for part in resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,):
+        for split in part.splits:
+            _verified(part, split, len(part.fields))
+
+
+def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
+    """Of each field, those that its file begins with and that reading drops; of one file for all, the first field's."""
+    found = [Counter[str]() for _ in part.fields]
+    if part.on_disk and isinstance(part, FilesSource):
+        texts = [path for path in part.paths(split) if path.suffix != ".safetensors"]
+        for counts, path in zip(found, texts, strict=False):
+            if reading.has_byte_order_mark(path):
+                counts[BYTE_ORDER_MARK] += 1
+    return found
+
+
+def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tuple[str | None, bool]]:
+    if not (resolved.on_disk and isinstance(resolved, FilesSource)):
+        return [(None, False)] * sides
+    digests = [_digest(path) for path in resolved.paths(split)]
+    # All fields may come from one file, tensors beside it; places lie behind the fields.
+    return digests[:sides] if len(digests) >= sides else digests[:1] * sides
+
+
+def _digest(path: Path) -> tuple[str, bool]:
+    found = file_digest(path)
+    above = next((folder for folder in path.resolve().parents if (folder / MANIFEST).is_file()), None)
+    if above is None:
+        return found, False
+    name = path.resolve().relative_to(above).as_posix()
+    declared = _manifest(above / MANIFEST, "sha256").get(name)
+    if declared is not None and declared != found:
+        hint = f"{above / MANIFEST} says {declared}. Fetch the file again."
+        raise UserError(f"the file has SHA-256 {found}", where=str(path), hint=hint)
+    return found, declared is not None

@@ -1,0 +1,185 @@
+"""Building a corpus: a source streamed through the cleaning rules into a folder."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from subgraft.config.settings_base import Split
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.base.errors import UserError
+from subgraft.data.sources import registry as sources
+from subgraft.data.sources.multilingual import TextsSource
+from subgraft.data.sources.resolved_corpus import ResolvedSource
+from subgraft.data.sources.squad import Pairing
+from subgraft.data.text.cleaning import clean, strip
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.documents import count_documents
+from subgraft.data.text.fields import Field, Sides, text_places
+from subgraft.data.text.held_out import HeldOut
+from subgraft.data.text.tensors import write_rows
+
+# Called with the segments read so far, those there are, and the split.
+Progress = Callable[[int, int, str], None]
+
+_REPORT_EVERY = 10_000
+
+
+def build(
+    source: CorpusSource,
+    languages: Languages | None,
+    cleaning: Cleaning,
+    out: Path,
+    *,
+    base: Path = Path(),
+    pairing: Pairing | None = None,
+    progress: Progress | None = None,
+) -> Corpus:
+    """Stream a source through the cleaning rules into `out`, a folder that is absent or empty.
+
+    languages: those of a task, or None for all fields that the source names.  base: where relative paths begin.
+    pairing: what the task makes of a question, where they are questions.
+    Held-out splits are stripped and kept whole; training segments that occur in them are dropped where the rules say
+    so. Texts that are not parallel are cleaned one by one.
+    Raises UserError as resolving and reading do, all before anything is written, and where cleaning leaves nothing.
+    """
+    resolved = sources.resolve(source, languages, base, pairing=pairing)
+    parts = resolved.parts if isinstance(resolved, TextsSource) else {"": resolved}
+    sizes = {name: {split: part.size(split) for split in part.splits} for name, part in parts.items()}
+    require_empty(out)
+    out.mkdir(parents=True, exist_ok=True)
+    written = {name: _Part(part, sizes[name], cleaning, out, bool(name), progress) for name, part in parts.items()}
+    for name, part in written.items():
+        part.write()
+        _require_something(part.counts.get("train"), out, name)
+    corpus = _described(resolved, written, out)
+    corpus.save()
+    return corpus
+
+
+def require_empty(out: Path) -> None:
+    """Raises UserError unless `out` is absent or an empty folder."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("exists and is not an empty folder", where=str(out))
+
+
+def _described(resolved: ResolvedSource, parts: Mapping[str, _Part], out: Path) -> Corpus:
+    counts: dict[str, Counter[str]] = {split: Counter() for split in resolved.splits}
+    field_sizes: dict[str, dict[str, int]] = {split: {} for split in resolved.splits}
+    for name, part in parts.items():
+        for split, counted in part.counts.items():
+            counts[split].update(counted)
+            field_sizes[split][name] = counted["kept"]
+    whole = [part for part in parts.values() if part.source.documented]
+    aligned = not isinstance(resolved, TextsSource)
+    return Corpus(
+        directory=out,
+        fields=resolved.fields,
+        generated=resolved.generated,
+        sizes={split: counts[split]["kept"] for split in resolved.splits},
+        counts={split: dict(sorted(counts[split].items())) for split in resolved.splits},
+        identity=resolved.identity(),
+        aligned=aligned,
+        documented=tuple(field.name for part in whole for field in part.source.fields),
+        field_sizes={} if aligned else field_sizes,
+        classes={name: tuple(sorted(found)) for part in parts.values() for name, found in part.classes.items()},
+    )
+
+
+def _require_something(counts: Counter[str] | None, out: Path, name: str) -> None:
+    if counts is None or counts["kept"]:
+        return
+    for path in out.iterdir():
+        path.unlink()
+    told = ", ".join(f"{rule}: {count:,}" for rule, count in counts.items() if count)
+    of = f" of {name}" if name else ""
+    raise UserError(f"cleaning leaves no training segment{of} ({told})", where="cleaning")
+
+
+@dataclass
+class _Part:
+    """A source on its way into the folder: all of a corpus, or one of texts that are not parallel (`alone`).
+
+    counts: per split, what was read, kept and dropped.  classes: the training labels of each label field.
+    """
+
+    source: ResolvedSource
+    sizes: Mapping[Split, int]
+    cleaning: Cleaning
+    out: Path
+    alone: bool
+    progress: Progress | None
+    counts: dict[Split, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    classes: dict[str, set[str]] = field(default_factory=dict)
+
+    def write(self) -> None:
+        places = text_places(self.source.fields)
+        held_out = HeldOut()
+        # The training split comes last: what it may not hold is known by then.
+        for split in reversed(self.source.splits):
+            segments = _reported(self.source.read(split), self.sizes[split], split, self.progress)
+            if split == "train":
+                segments = clean(segments, self.cleaning, held_out, self.counts[split], places, folder=self.out)
+            else:
+                segments = _collected(segments, held_out, self.counts[split], places)
+            self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
+            self.counts[split].update(self.source.remarks(split))
+        # As the splits are, not as they were written.
+        self.counts = {split: self.counts[split] for split in self.source.splits}
+
+    def _write(self, segments: Iterable[Sides], split: Split) -> None:
+        fields, rows = self.source.fields, dict[int, list[int]]()
+        labels = {at: set[str]() for at, field in enumerate(fields) if field.kind == "label"}
+        with ExitStack() as stack:
+            writers: list[Callable[[str], object]] = []
+            for at, field in enumerate(fields):
+                if field.kind == "tensor":
+                    kept = rows[at] = []
+                    writers.append(lambda cell, kept=kept: kept.append(int(cell)))  # type: ignore[misc]
+                else:
+                    writers.append(_line_writer(stack, self.out / f"{split}.{field.name}"))
+            if self.source.documented:
+                name = f"{split}.{fields[0].name}.documents" if self.alone else f"{split}.documents"
+                writers.append(_line_writer(stack, self.out / name))
+            for cells in segments:
+                for write, cell in zip(writers, cells, strict=True):
+                    write(cell)
+                for at, seen in labels.items():
+                    seen.add(cells[at])
+        if split == "train":
+            self.classes = {fields[at].name: seen for at, seen in labels.items()}
+        for at, kept in rows.items():
+            self._write_tensor(split, fields[at], kept)
+
+    def _write_tensor(self, split: Split, field: Field, rows: Sequence[int]) -> None:
+        out = self.out / f"{split}.{field.name}.safetensors"
+        write_rows(self.source.tensor(split, field.name), field.name, rows, out)
+
+
+def _line_writer(stack: ExitStack, path: Path) -> Callable[[str], object]:
+    handle = stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+    return lambda cell: handle.write(f"{cell}\n")
+
+
+def _collected(
+    segments: Iterable[Sides], held_out: HeldOut, counts: Counter[str], texts: Sequence[int]
+) -> Iterator[Sides]:
+    for cells in segments:
+        cells = strip(cells, counts)
+        counts["read"] += 1
+        counts["kept"] += 1
+        held_out.add(tuple(cells[at] for at in texts))
+        yield cells
+
+
+def _reported(segments: Iterable[Sides], size: int, split: Split, progress: Progress | None) -> Iterator[Sides]:
+    done = 0
+    for done, sides in enumerate(segments, 1):
+        yield sides
+        if progress and done % _REPORT_EVERY == 0:
+            progress(done, size, split)
+    if progress:
+        progress(done, size, split)

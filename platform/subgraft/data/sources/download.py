@@ -1,0 +1,188 @@
+"""Downloads pinned by SHA-256: resumed, bounded in bytes, time and slowness, and published by renaming."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, cast
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from subgraft.config.source_files import UrlFile
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.files import file_digest
+from subgraft.base.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
+from subgraft.base.locks import Lock
+from subgraft.data.sources.download_timeouts import Pace, paced_handlers
+
+TIMEOUT_SECONDS = 30.0
+
+# Called with the bytes here so far, and the bytes there will be where the server says so.
+Progress = Callable[[int, int | None], None]
+
+_BLOCK = 1 << 18
+_TRY_LATER = (408, 425, 429)
+
+
+def cache_folder() -> Path:
+    """Where what is fetched from elsewhere is kept: SUBGRAFT_HOME, or `.subgraft` in the working directory."""
+    return Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
+
+
+def fetch(
+    file: UrlFile,
+    folder: Path | None = None,
+    *,
+    progress: Progress | None = None,
+    max_bytes: int | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    seconds: float | None = None,
+) -> Path:
+    """The file at `file.url`, downloaded once into `folder`/<sha256> (default: the cache folder's downloads).
+
+    A partial download is carried on where the server can do so; what was damaged since it came is fetched again.
+    max_bytes, seconds: what all of it may take; by default as `limits` says.  timeout: seconds of silence that are
+    borne, and over which a server must keep up the least speed.
+    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused, more than `max_bytes`, or
+    another digest; OperationalError for a failing or too slow network or server: the same call carries on.
+    """
+    folder = folder or cache_folder() / "downloads"
+    target = folder / file.sha256
+    if _is_whole(target, file.sha256):
+        return target
+    _require_web(file.url)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Two runs that want the same file: the second waits and then finds it.
+    with Lock.wait(folder / f"{file.sha256}.lock", "downloads the same file"):
+        if not _is_whole(target, file.sha256):
+            target.unlink(missing_ok=True)
+            limits = _Limits(max_bytes or DOWNLOAD_BYTES.value, timeout, seconds or DOWNLOAD_SECONDS.value)
+            _download(file, target, limits, progress or (lambda done, total: None))
+    return target
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    """Whether a file is there with this digest. One process reads a file once, and again when it has changed."""
+    if not path.is_file():
+        return False
+    stat = path.stat()
+    return _digest(path, stat.st_size, stat.st_mtime_ns, stat.st_ino) == sha256
+
+
+@cache
+def _digest(path: Path, *state: int) -> str:
+    del state
+    return file_digest(path)
+
+
+def _require_web(url: str) -> None:
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise UserError("only http://… and https://… addresses can be downloaded", where=url)
+
+
+class _WebOnly(HTTPRedirectHandler):
+    """Follows a server to other addresses of the same kinds alone; Python's own would go to ftp as well."""
+
+    def redirect_request(self, *given: Any) -> Request | None:
+        *_, new_url = given
+        _require_web(new_url)
+        return super().redirect_request(*given)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    max_bytes: int
+    timeout: float
+    seconds: float
+
+    def pace(self) -> Pace:
+        return Pace(self.seconds, self.timeout, DOWNLOAD_SPEED.value, self.max_bytes)
+
+
+def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) -> None:
+    part = target.with_name(f"{target.name}.part")
+    resumed = part.is_file() and part.stat().st_size > 0
+    with _network(file.url):
+        _receive(file.url, part, limits, progress)
+    if resumed and file_digest(part) != file.sha256:
+        # The remains may be of another version of the file: judge it by a whole download.
+        part.unlink()
+        with _network(file.url):
+            _receive(file.url, part, limits, progress)
+    found = file_digest(part)
+    if found != file.sha256:
+        part.unlink()
+        hint = f"Expected {file.sha256}. If the file has rightly changed, pin the new digest."
+        raise UserError(f"the download has SHA-256 {found}", where=file.url, hint=hint)
+    part.replace(target)
+
+
+def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
+    start = part.stat().st_size if part.is_file() else 0
+    pace = limits.pace()
+    response = _requested(url, start, pace)
+    if response is None:
+        return
+    with response:
+        pace.begin_body()
+        done = start if _carries_on(response, start) else 0
+        announced = response.headers.get("Content-Length")
+        total = done + int(announced) if announced and announced.isdecimal() else None
+        if total is not None and total > limits.max_bytes:
+            raise _too_large(url, part, limits)
+        with part.open("ab" if done else "wb") as out:
+            while block := response.read1(_BLOCK):
+                done += len(block)
+                if done > limits.max_bytes:
+                    raise _too_large(url, part, limits)
+                out.write(block)
+                progress(done, total)
+            out.flush()
+            os.fsync(out.fileno())
+    if total is not None and done < total:
+        raise OSError(f"the connection closed after {done:,} of {total:,} bytes")
+
+
+def _requested(url: str, start: int, pace: Pace) -> HTTPResponse | None:
+    """The response from byte `start` on; None where it has nothing more: the part is whole or of another file."""
+    headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
+    try:
+        opener = build_opener(_WebOnly, *paced_handlers(pace))
+        return cast(HTTPResponse, opener.open(Request(url, headers=headers), timeout=pace.timeout))
+    except HTTPError as error:
+        if error.code == 416 and start:
+            return None
+        raise
+
+
+def _carries_on(response: HTTPResponse, start: int) -> bool:
+    span = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return response.status == 206 and span is not None and int(span[1]) == start
+
+
+def _too_large(url: str, part: Path, limits: _Limits) -> UserError:
+    part.unlink(missing_ok=True)
+    what = f"more than the {limits.max_bytes:,} bytes a download may have"
+    return UserError(what, where=url, hint=f"{DOWNLOAD_BYTES.variable} sets another limit.")
+
+
+@contextmanager
+def _network(url: str) -> Iterator[None]:
+    again = "Run the same command again: it carries on where it stopped."
+    try:
+        yield
+    except HTTPError as error:
+        what = f"the server answers {error.code} {error.reason}"
+        if 300 <= error.code < 500 and error.code not in _TRY_LATER:
+            raise UserError(what, where=url, hint="Check the address.") from None
+        raise OperationalError(what, where=url, hint=again) from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise OperationalError(f"the download broke off: {error}", where=url, hint=again) from None

@@ -1,0 +1,95 @@
+"""The built-in corpus: distinct pairs of a domain, and which split each belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from random import Random
+from typing import Literal
+
+from subgraft.base.errors import UserError
+from subgraft.data.sources.generated.grammar import Grammar
+from subgraft.data.sources.generated.words import Features
+
+Domain = Literal["everyday", "law"]
+Split = Literal["train", "dev", "test"]
+Pair = tuple[str, str]
+
+# Raised whenever other sentences are drawn: what was stored of the text before is not this text.
+VERSION = 2
+# Of ten sentences, by the digest of their English side.
+_SPLITS: tuple[Split, ...] = ("train",) * 6 + ("dev",) * 2 + ("test",) * 2
+_SHORTEST, _LONGEST = 4, 22
+# So many draws in a row without a new pair: there are hardly more.
+_PATIENCE = 20_000
+_CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
+_CONTRACTED = re.compile(rf"\b({'|'.join(_CONTRACTIONS)})\b")
+# Commas where rules that end and begin with one meet, or before the end; and the place that a verb has left.
+_STOPS = re.compile(r" ?(,)[ ,]*(?=[^ ,.?])|[ ,]+(?=[.?])")
+# A word may be spelled with a vowel and spoken without, or the other way round.
+_AN = re.compile(r"\ba(?= (?:(?!us|uni)[aeiou]|heir))")
+
+
+def pairs(domain: Domain, split: Split, count: int, seed: int = 1) -> Iterator[Pair]:
+    """`count` distinct (English, German) pairs of 4 to 22 words a side, a function of the arguments alone.
+
+    A smaller count is a prefix of a larger one. A sentence belongs to one split whatever the seed, and the compounds
+    that the grammar keeps out of training occur in dev and test only.
+
+    Raises UserError where the domain has not as many pairs.
+    """
+    return take(draw_pairs(domain, split, seed), domain, split, count)
+
+
+def draw_pairs(domain: Domain, split: Split, seed: int) -> Iterator[Pair]:
+    """Pairs without end, as the grammar of the domain derives them: of any length and split, and some of them twice."""
+    rng = Random(f"{domain}/{split}/{seed}")
+    sentences = grammar(domain, held_out=split != "train")
+    while True:
+        phrase = sentences.derive("S", rng)
+        yield written(phrase.english(Features())), written(phrase.german(Features()))
+
+
+def take(candidates: Iterable[Pair], domain: Domain, split: Split, count: int) -> Iterator[Pair]:
+    """The first `count` distinct pairs of the candidates that belong to the split; raises as `pairs` does."""
+    known: set[str] = set()
+    fruitless = 0
+    for english, german in candidates:
+        if len(known) == count:
+            return
+        fruitless += 1
+        if fruitless > _PATIENCE:
+            raise UserError(
+                f"the generated corpus has no {count:,} distinct pairs in {domain} {split} ({len(known):,} found)",
+                where=f"generated: {domain}",
+                hint=f"Ask for {len(known):,} or fewer.",
+            )
+        if english not in known and _split(english) == split and _fits(english) and _fits(german):
+            known.add(english)
+            fruitless = 0
+            yield english, german
+
+
+@cache
+def grammar(domain: Domain, held_out: bool = True) -> Grammar:
+    """The grammar of a domain."""
+    text = resources.files("subgraft.data.sources.generated").joinpath(f"{domain}.grammar").read_text(encoding="utf-8")
+    return Grammar(text, held_out)
+
+
+def written(text: str) -> str:
+    """The words as a sentence: single spaces and commas, a or an, *im* for *in dem*, a capital first."""
+    text = _STOPS.sub(lambda found: ", " if found[1] else "", " ".join(text.split()))
+    text = _CONTRACTED.sub(lambda found: _CONTRACTIONS[found[0]], _AN.sub("an", text))
+    return text[0].upper() + text[1:]
+
+
+def _split(english: str) -> Split:
+    return _SPLITS[sha256(english.encode()).digest()[0] % len(_SPLITS)]
+
+
+def _fits(side: str) -> bool:
+    return _SHORTEST <= side.count(" ") + 1 <= _LONGEST

@@ -1,0 +1,208 @@
+"""A synchronous grammar: rules that derive an English and a German sentence at once, with agreement.
+
+A grammar is text, in sections that an unindented line opens. Entries stand on lines or between semicolons, a line that
+is indented further carries on the one before it, # begins a comment:
+
+    noun thing other       Words of a kind (see words.ENTRY), for these categories: book | Buch n ¨er; …
+    modifier deal          First parts of compounds in their linking form, and their English: Miet rental; …
+    noun agreement         And compounds with them: ~ contract | ~vertrag m ¨e | @deal, Ehe, Werk=contract for work
+    number section 1 400   The numbers from 1 to 400.
+    rule NP.X              What a category becomes, with a weight: 3 {det} {good.X} {X} | {det} {good.X} {X}
+
+Sides that are alike are written once. `{category}` is a place; places of one name (NP, NP2) share what they derive. In
+a rule for NP.X, X stands for any category. After colons stand features, each for its side alone: a case (n, a, d, g), p
+for the plural, a form of verbs, plain, not, first, last (words.Features). A phrase agrees with what is marked n, and
+else with the first word or phrase of no case of its own. What has a place marked n is a clause, in German written with
+its verb last, as a subordinate clause has it: the finite verb moves to the second or first place. {not} and {rel} are
+*nicht*, unless *kein* has said it, and the relative pronoun. Every eighth compound of an entry is kept out of training.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from random import Random
+from typing import Any
+
+from subgraft.data.sources.generated.words import CASES, ENTRY, FINITE, RELATIVE, Determiner, Features, Item, Word
+
+_PLACE = re.compile(r"\{([\w.]+?)(\d*)((?::\w+)*)\}")
+# Which of eight compounds is kept out of training.
+_HELD_OUT = 5
+_FINITE = re.compile(re.escape(FINITE) + r"(\w+)")
+# What a feature after a colon says; the plural is seen to by Phrase.inner.
+_FEATURES: Mapping[str, Mapping[str, Any]] = {
+    **{case: {"case": index} for index, case in enumerate(CASES)},
+    **{form: {"form": form} for form in ("past", "perfect", "participle", "bare", "zu")},
+    **{order: {"order": order} for order in ("first", "last")},
+    "plain": {"declension": "plain"},
+    "not": {"negated": True},
+    "p": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in one side of a rule, and the text after it."""
+
+    name: str
+    category: str
+    tags: frozenset[str]
+    features: Mapping[str, Any]
+    after: str
+
+
+def _places(text: str) -> tuple[str, tuple[Place, ...]]:
+    """One side of a rule: the text before the first place, and the places."""
+    before, *parts = _PLACE.split(text)
+    found = []
+    for category, number, tags, after in zip(*[iter(parts)] * 4, strict=True):
+        named = tags[1:].split(":") if tags else []
+        features = {key: value for tag in named for key, value in _FEATURES[tag].items()}
+        found.append(Place(category + number, category, frozenset(named), features, after))
+    return before, tuple(found)
+
+
+class Rule:
+    """What a category becomes, in English and German. clause: it has a nominative, and so a finite verb."""
+
+    def __init__(self, text: str) -> None:
+        english, _, german = text.partition(" | ")
+        self.english = _places(english)
+        self.german = _places(german or english)
+        self.clause = any("n" in place.tags for place in self.german[1])
+        places = (*self.english[1], *self.german[1])
+        self.parts = {place.name: place.category for place in places if place.category not in ("not", "rel")}
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A derivation: a rule, and what stands in its places."""
+
+    rule: Rule
+    items: Mapping[str, Item]
+
+    @cached_property
+    def inner(self) -> str | None:
+        """What the words of the phrase agree with; None where that is for the phrase around it to say."""
+        places = [place for place in self.rule.german[1] if place.name in self.items]
+        nominative = [place for place in places if "n" in place.tags]
+        for place in nominative or [place for place in places if "case" not in place.features]:
+            found = self.items[place.name].agreement
+            if found:
+                return "p" if "p" in place.tags else found
+        return None
+
+    @property
+    def agreement(self) -> str | None:
+        """What others agree with; a clause is no subject."""
+        return None if self.rule.clause else self.inner
+
+    def _told(self, features: Features) -> Features:
+        """The features of the parts: a clause has a tense, a negation and an order of its own."""
+        told = features._replace(agreement=self.inner or features.agreement)
+        return told._replace(form="present", negated=False, order="second") if self.rule.clause else told
+
+    def english(self, features: Features) -> str:
+        told, (text, places) = self._told(features), self.rule.english
+        return text + "".join(
+            self.items[place.name].english(told._replace(**place.features)) + place.after for place in places
+        )
+
+    def german(self, features: Features) -> str:
+        told, (text, places) = self._told(features), self.rule.german
+        subject_end = 0
+        for place in places:
+            here, item = told._replace(**place.features), self.items.get(place.name)
+            if item:
+                said = item.german(here)
+            elif place.category == "rel":
+                said = RELATIVE[features.agreement][here.case]
+            else:
+                said = "nicht" if told.negated else ""
+            if isinstance(item, Determiner):
+                told = told._replace(declension=item.declension)
+            # One negation is enough.
+            if said == "nicht" or re.search(r"\bkein", said):
+                told = told._replace(negated=False)
+            text += said
+            if "n" in place.tags and not subject_end:
+                subject_end = len(text)
+            text += place.after
+        return _verb_placed(text, features.order, subject_end) if self.rule.clause else text
+
+
+def _verb_placed(text: str, order: str, subject_end: int) -> str:
+    """A clause with its finite verb where it belongs: Anna das Buch gelesen ^hat → Anna hat das Buch gelesen."""
+    found = _FINITE.search(text)
+    if not found or order == "last":
+        return text.replace(FINITE, "")
+    rest, at = text[: found.start()] + text[found.end() :], subject_end if order == "second" else 0
+    return f"{rest[:at]} {found[1]} {rest[at:]}"
+
+
+class Grammar:
+    """Words and rules by category. held_out: whether the compounds that are kept out of training may occur."""
+
+    def __init__(self, text: str, held_out: bool = True) -> None:
+        self.words: dict[str, list[Item]] = {}
+        self._held_out = held_out
+        self._rules: dict[str, list[str]] = {}
+        self._modifiers: dict[str, str] = {}
+        self._choices: dict[str, tuple[list[Rule], list[int]]] = {}
+        for header, entries in _sections(text):
+            self._read(header, entries)
+
+    def derive(self, category: str, rng: Random) -> Item:
+        """A random word or phrase of the category."""
+        if words := self.words.get(category):
+            return words[int(rng.random() * len(words))]
+        if category not in self._choices:
+            self._choices[category] = self._weighted_rules(category)
+        rules, weights = self._choices[category]
+        rule = rng.choices(rules, cum_weights=weights)[0]
+        return Phrase(rule, {name: self.derive(part, rng) for name, part in rule.parts.items()})
+
+    def _weighted_rules(self, category: str) -> tuple[list[Rule], list[int]]:
+        """The rules of a category, or those of NP.X with X replaced, and their accumulated weights."""
+        stem, dot, argument = category.partition(".")
+        texts = self._rules.get(category) or self._rules[f"{stem}{dot}{dot and 'X'}"]
+        found = [re.fullmatch(r"(?:(\d+) )?(.*)", re.sub(r"\bX(?=[\d:}])", argument, text)) for text in texts]
+        weights = accumulate(int(match[1] or 1) for match in found if match)
+        return [Rule(match[2]) for match in found if match], list(weights)
+
+    def _read(self, header: str, entries: list[str]) -> None:
+        kind, *names = header.split()
+        if kind == "rule":
+            self._rules[names[0]] = entries
+        elif kind == "number":
+            self.words[names[0]] = [Word(str(n), str(n)) for n in range(int(names[1]), int(names[2]) + 1)]
+        elif kind == "modifier":
+            group = dict(entry.split(" ", 1) for entry in entries)
+            self._modifiers |= group | {f"@{name}": ", ".join(group) for name in names}
+        else:
+            items = [ENTRY[kind](*pair) for entry in entries for pair in self._pairs(entry)]
+            for name in names:
+                self.words.setdefault(name, []).extend(items)
+
+    def _pairs(self, entry: str) -> Iterator[tuple[str, str]]:
+        """The English and the German of an entry, or of each of its compounds."""
+        english, german, modifiers = (*entry.split(" | "), "", "")[:3]
+        if not modifiers:
+            yield english, german
+        listed = re.sub(r"@\w+", lambda found: self._modifiers[found[0]], modifiers)
+        for index, stated in enumerate(filter(None, listed.split(", "))):
+            first, _, own = stated.partition("=")
+            if self._held_out or index % 8 != _HELD_OUT:
+                yield own or english.replace("~", self._modifiers[first]), german.replace("~", first)
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Headers, and their entries."""
+    text = re.sub(r"(?m)^#.*\n|^\n", "", text)
+    for section in re.split(r"\n(?=\S)", re.sub(r"\n {4,}", " ", text).strip()):
+        header, _, entries = section.replace("\n", ": ", 1).partition(": ")
+        yield header, [entry.strip() for entry in re.split(r"[;\n]", entries) if entry.strip()]

@@ -1,0 +1,92 @@
+"""Text of a language that nobody has split yet: a file of its own, or the lines of a file that are tagged with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import PlainTexts
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.data.sources.paths import SPLITS
+from subgraft.data.sources.resolved_corpus import FilesSource
+from subgraft.data.text import reading
+from subgraft.data.text.fields import Sides
+
+
+@dataclass(frozen=True)
+class PlainSource(FilesSource):
+    """The text of one language. name: what it is called in a file of `name<TAB>segment` lines."""
+
+    file: Path
+    settings: PlainTexts
+    name: str
+
+    on_disk = True
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split == "train" or split in self.settings.held_out)
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        del split
+        return (self.file,)
+
+    def _origin(self) -> dict[str, object]:
+        form: dict[str, object] = {"held_out": dict(sorted(self.settings.held_out.items())), "seed": self.settings.seed}
+        return {
+            "plain": form | ({"name": self.name} if self.settings.tagged else {}),
+            "files": [file_digest(self.file)],
+        }
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        splits = self._splits
+        return ((line,) for at, line in enumerate(self._lines()) if splits.get(at, "train") == split)
+
+    def _counted(self, split: Split) -> int:
+        held_out = self.settings.held_out
+        return self._count - sum(held_out.values()) if split == "train" else held_out[split]
+
+    @cached_property
+    def _count(self) -> int:
+        count, held_out = sum(1 for _ in self._lines()), sum(self.settings.held_out.values())
+        if count == 0:
+            what = f"no line of '{self.name}'" if self.settings.tagged else "an empty corpus"
+            raise UserError(what, where=str(self.file))
+        if held_out >= count:
+            what = f"{held_out:,} segments are to be held out of {count:,} of '{self.name}'"
+            raise UserError(what, where=str(self.file), hint="Lower plain.held_out.")
+        return count
+
+    @cached_property
+    def _splits(self) -> dict[int, Split]:
+        """Which lines are held out, and for what."""
+        count, dev = self._count, self.settings.held_out.get("dev", 0)
+        chosen = dev + self.settings.held_out.get("test", 0)
+        if self.settings.seed is not None:
+            drawn = np.random.default_rng(self.settings.seed).choice(count, chosen, replace=False)
+            return {at: "dev" if rank < dev else "test" for rank, at in enumerate(drawn.tolist())}
+        # The held-out lines are evenly spaced in the text, and those of dev among them.
+        return {
+            (2 * rank + 1) * count // (2 * chosen): "dev"
+            if (rank + 1) * dev // chosen > rank * dev // chosen
+            else "test"
+            for rank in range(chosen)
+        }
+
+    def _lines(self) -> Iterator[str]:
+        if self.settings.tagged is None:
+            yield from reading.lines(self.file)
+            return
+        for number, line in enumerate(reading.lines(self.file), 1):
+            name, tab, text = line.partition("\t")
+            if not tab:
+                hint = "Lines are expected as in: en<TAB>text."
+                raise UserError("no tab behind a language", where=f"{self.file}:{number}", hint=hint)
+            if name == self.name:
+                yield text

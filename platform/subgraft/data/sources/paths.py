@@ -1,0 +1,100 @@
+"""Where the files of corpora lie: beside a configuration, or in the folder that SUBGRAFT_DATA names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from subgraft.config.settings_base import Split
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.base.files import require_path
+
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+
+
+def data_folder() -> Path | None:
+    """The folder of corpora that SUBGRAFT_DATA names, if it names one."""
+    named = os.environ.get("SUBGRAFT_DATA")
+    return Path(named) if named else None
+
+
+def needed_data_folder(holding: str) -> Path:
+    """The same. Raises UserError, which says what it must hold, where SUBGRAFT_DATA is not set."""
+    folder = data_folder()
+    if folder is None:
+        raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds {holding}.")
+    return folder
+
+
+def find(name: str, base: Path) -> Path:
+    """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError naming the places looked at."""
+    places = [base / require_path(Path(name)).expanduser()]
+    data = data_folder()
+    if data is not None:
+        places.append(data / name)
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        looked = ", ".join(str(place) for place in dict.fromkeys(places))
+        hint = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
+        raise UserError(f"no such file or folder (looked at {looked})", where=name, hint=hint)
+    return found
+
+
+def find_file(name: str, base: Path) -> Path:
+    """As `find`, and a folder is refused."""
+    found = find(name, base)
+    if not found.is_file():
+        raise UserError("a file was expected, this is a folder", where=str(found))
+    return found
+
+
+def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, ...]]:
+    """The files {train,dev,test}.{code}[.gz] of every split the folder has.
+
+    Raises UserError where there is no split, or a split that lacks one of the files.
+    """
+    found: dict[Split, tuple[Path, ...]] = {}
+    for split in SPLITS:
+        sides = {code: split_file(folder, split, code) for code in codes}
+        missing = [code for code, path in sides.items() if path is None]
+        if not missing:
+            found[split] = tuple(path for path in sides.values() if path is not None)
+        elif len(missing) < len(codes):
+            others = "the other side is" if len(codes) == 2 else "others are"
+            raise UserError(f"{split}.{missing[0]} is missing, {others} there", where=str(folder))
+    if not found:
+        names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
+        raise UserError(f"holds no corpus: {names} expected", where=str(folder))
+    return found
+
+
+def pair_codes(folder: Path, languages: Languages) -> tuple[str, ...]:
+    """What the sides of a pair, or the side of one language, are called in a folder.
+
+    Where both languages agree they are one side, or, in a folder without such files, a pair {split}.{source,target}.
+    """
+    codes = tuple(dict.fromkeys((languages.source, languages.target)))
+    if len(codes) == 1 and not any(split_file(folder, split, codes[0]) for split in SPLITS):
+        return ("source", "target") if any(split_file(folder, split, "target") for split in SPLITS) else codes
+    return codes
+
+
+def single_files(folder: Path, ending: str) -> dict[Split, Path]:
+    """The files {train,dev,test}.{ending}[.gz] of every split the folder has. Raises UserError where there is none."""
+    sides = {split: split_file(folder, split, ending) for split in SPLITS}
+    found = {split: path for split, path in sides.items() if path is not None}
+    if not found:
+        raise UserError(f"holds no corpus: {{train,dev,test}}.{ending}[.gz] expected", where=str(folder))
+    return found
+
+
+def split_file(folder: Path, split: Split, code: str) -> Path | None:
+    """{split}.{code} or {split}.{code}.gz, if it exists."""
+    return plain_or_zipped(folder / f"{split}.{code}")
+
+
+def plain_or_zipped(path: Path) -> Path | None:
+    """The file, or the one with .gz behind its name, if it exists."""
+    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)

@@ -1,0 +1,171 @@
+"""Records of named fields, of documents where they say so: JSON lines, and tab-separated files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from subgraft.base import json_lines
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import RecordFiles
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.data.sources.field_text import text_of
+from subgraft.data.sources.paths import SPLITS
+from subgraft.data.sources.resolved_corpus import DocumentsSource
+from subgraft.data.text import reading
+from subgraft.data.text.documents import Place
+from subgraft.data.text.fields import Field, Sides
+from subgraft.data.text.tensors import row_count
+
+# By name in JSON, by number in tab-separated lines.
+Columns = Mapping[Any, Any]
+# Labels and names of documents are kept a line each, and beside others: none of these may be in them.
+_BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+def tab_separated(lines: Iterable[str]) -> Iterator[Columns]:
+    """The columns of every line, from 1. Quotes mean nothing."""
+    return (dict(enumerate(line.split("\t"), 1)) for line in lines)
+
+
+class _Record(NamedTuple):
+    """A record as the segments that it holds, each with its cells by field."""
+
+    document: str | None
+    segments: list[dict[str, str]]
+    where: str
+
+
+@dataclass(frozen=True)
+class RecordsSource(DocumentsSource):
+    """Records in a file for each split. declared: for each field, the name that it has in the settings."""
+
+    files: Mapping[Split, Path]
+    settings: RecordFiles
+    declared: tuple[str, ...]
+
+    on_disk = True
+
+    @property
+    def documented(self) -> bool:  # type: ignore[override]
+        return self.settings.document is not None
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split in self.files)
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return (self.files[split], *(self.tensor(split, field.name) for field in self._of_kind("tensor")))
+
+    def tensor(self, split: Split, name: str) -> Path:
+        return self.files[split].parent / f"{split}.{name}.safetensors"
+
+    def _origin(self) -> dict[str, object]:
+        form = self.settings.model_dump(mode="json", exclude={"folder", "files"})
+        digests = {split: [file_digest(path) for path in self.paths(split)] for split in self.splits}
+        return {"records": form, "files": digests}
+
+    def _counted(self, split: Split) -> int:
+        count = self._count_segments(split)
+        for field in self._of_kind("tensor"):
+            path = self.tensor(split, field.name)
+            if (rows := row_count(path, field.name)) != count:
+                hint = f"{self.files[split]} has {count:,} segments; a row for each is expected."
+                raise UserError(f"the tensor '{field.name}' has {rows:,} rows", where=str(path), hint=hint)
+        return count
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        row, known = 0, set[str]()
+        for document, records in groupby(self._records(split), lambda record: record.document):
+            position = 0
+            for where, cells in ((record.where, cells) for record in records for cells in record.segments):
+                if document is not None and position == 0:
+                    if document in known:
+                        hint = "A document's records follow each other."
+                        raise UserError(f"the document '{document}' comes again", where=where, hint=hint)
+                    known.add(document)
+                found = [str(row) if field.kind == "tensor" else cells[field.name] for field in self.fields]
+                yield (*found, str(Place(document, position))) if document is not None else tuple(found)
+                row, position = row + 1, position + 1
+
+    def _records(self, split: Split) -> Iterator[_Record]:
+        path = self.files[split]
+        lines = reading.lines(path)
+        read: Iterator[Columns] = tab_separated(lines) if self.settings.numbered else json_lines.objects(lines, path)
+        return (self._record(columns, f"{path}:{number}") for number, columns in enumerate(read, 1))
+
+    def _record(self, columns: Columns, where: str) -> _Record:
+        document = None
+        if self.settings.document is not None:
+            document = _label(_cell(columns, self.settings.document, where), "a document's name", where)
+        values = {
+            field.name: _cell(columns, self.settings.column(name), where)
+            for field, name in zip(self.fields, self.declared, strict=True)
+            if field.kind != "tensor"
+        }
+        return _Record(document, [self._segment(one, where) for one in self._listed(values, where)], where)
+
+    def _listed(self, values: dict[str, Any], where: str) -> list[dict[str, Any]]:
+        """The values of each segment: of one, or of as many as the texts of a document are lists of."""
+        lists = [field.name for field in self._of_kind("text") if isinstance(values[field.name], list)]
+        if self.settings.document is None or not lists:
+            return [values]
+        if len(lists) < len(self._of_kind("text")) or self._of_kind("span"):
+            raise UserError("in a document all texts are lists of segments, or none; spans go with none", where=where)
+        sizes = {name: len(values[name]) for name in lists}
+        if len(set(sizes.values())) > 1:
+            told = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
+            raise UserError(f"unequal numbers of segments ({told})", where=where, hint="They must agree one by one.")
+        count = next(iter(sizes.values()))
+        return [{name: value[at] if name in lists else value for name, value in values.items()} for at in range(count)]
+
+    def _segment(self, values: dict[str, Any], where: str) -> dict[str, str]:
+        cells: dict[str, str] = {}
+        for field in self.fields:
+            if field.kind == "text":
+                cells[field.name] = text_of(values[field.name], field.name, where)
+            elif field.kind == "label":
+                cells[field.name] = _label(values[field.name], f"the label '{field.name}'", where)
+        for field in self._of_kind("span"):
+            assert field.of is not None
+            cells[field.name] = _span(values[field.name], cells[field.of], field.name, where)
+        return cells
+
+    def _of_kind(self, kind: str) -> list[Field]:
+        return [field for field in self.fields if field.kind == kind]
+
+
+def _cell(columns: Columns, column: int | str, where: str) -> Any:
+    if column not in columns:
+        what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
+        has = ", ".join(map(str, columns)) if isinstance(column, str) else f"{len(columns)} columns"
+        raise UserError(what, where=where, hint=f"The line has: {has or 'none'}.")
+    return columns[column]
+
+
+def _label(value: object, what: str, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise UserError(f"{what} is neither a text nor a whole number", where=where)
+    text = str(value)
+    if not text.strip() or text != text.strip() or not _BREAKS.isdisjoint(text):
+        what = f"{what} is empty, begins or ends with a space, or holds a tab or the end of a line"
+        raise UserError(what, where=where, hint=f"Found: {text[:40]!r}.")
+    return text
+
+
+def _span(value: object, text: str, name: str, where: str) -> str:
+    """Its bounds in the text as it will be kept, without outer white space."""
+    parts: list[Any] = value.split(":") if isinstance(value, str) else value if isinstance(value, list) else []
+    try:
+        start, end = (int(part) for part in parts)
+    except (TypeError, ValueError):
+        hint = "In JSON [start, end], in columns start:end, in characters."
+        raise UserError(f"the span '{name}' is not a pair of whole numbers", where=where, hint=hint) from None
+    before = len(text) - len(text.lstrip())
+    if not before <= start < end <= before + len(text.strip()):
+        raise UserError(f"the span '{name}' ({start} to {end}) is not within its text", where=where)
+    return f"{start - before}\t{end - before}"

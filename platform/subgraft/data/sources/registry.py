@@ -1,0 +1,284 @@
+"""Where corpora come from: a function for each kind of source, that finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.settings_base import Split
+from subgraft.config.corpora import CorpusSource, Languages, SourceKind
+from subgraft.base.errors import UserError
+from subgraft.data.sources import download
+from subgraft.data.sources.columns import ColumnsSource
+from subgraft.data.sources.features import FeaturesSource
+from subgraft.data.sources.file_sources import GENERATED_LANGUAGES, FileSource, GeneratedSource, MtdataSource, UrlSource
+from subgraft.data.sources.multilingual import TextsSource
+from subgraft.data.sources.paths import find, find_file, pair_codes, plain_or_zipped, single_files, split_files
+from subgraft.data.sources.monolingual import PlainSource
+from subgraft.data.sources.records import RecordsSource
+from subgraft.data.sources.resolved_corpus import ResolvedSource
+from subgraft.data.sources.squad import Pairing, SquadSource
+from subgraft.data.sources.concatenated import TogetherSource
+from subgraft.data.sources.verses import VersesSource
+from subgraft.data.text.corpus import RECORD, Corpus
+from subgraft.data.text.fields import Field, named_for, pair_fields
+
+
+def resolve(
+    source: CorpusSource,
+    languages: Languages | None,
+    base: Path,
+    *,
+    pairing: Pairing | None = None,
+    progress: download.Progress | None = None,
+) -> ResolvedSource:
+    """Find a corpus: relative paths in `base` (the configuration's folder), then under SUBGRAFT_DATA.
+
+    languages: those that a task reads and writes, whose texts become the fields `source` and `target`; equal ones mean
+    one text, unless there are two all the same. None: all fields, as the source names them.
+    pairing: what the task makes of a question, for questions. Nothing is downloaded yet. Raises UserError naming the
+    places looked at.
+    """
+    return _FINDERS[source.kind](_Asked(source, languages, base, pairing, progress))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A corpus that was asked for, with all that `resolve` was given."""
+
+    source: CorpusSource
+    languages: Languages | None
+    base: Path
+    pairing: Pairing | None
+    progress: download.Progress | None
+
+    @property
+    def given(self) -> Any:
+        """The settings of the source's kind."""
+        return getattr(self.source, self.source.kind)
+
+    @property
+    def limit(self) -> Mapping[Split, int]:
+        return self.source.limit
+
+    @property
+    def pair(self) -> Languages:
+        """The languages of a kind that names none itself."""
+        if self.languages is None:
+            hint = "Only folder (with languages), records, verses, plain and texts hold fields of their own."
+            raise UserError(f"{self.source.kind} holds text of a task's languages", where="languages", hint=hint)
+        return self.languages
+
+    def fields(self, files: Mapping[Split, tuple[Any, ...]]) -> tuple[Field, ...]:
+        """Those of as many files as each split has: source and target, or source alone."""
+        return pair_fields(self.pair, two=any(len(paths) == 2 for paths in files.values()))
+
+    def part(self, source: CorpusSource, languages: Languages | None) -> ResolvedSource:
+        return _FINDERS[source.kind](replace(self, source=source, languages=languages))
+
+
+def _generated(asked: _Asked) -> ResolvedSource:
+    languages = asked.pair
+    if {languages.source, languages.target} != set(GENERATED_LANGUAGES):
+        told = f"{languages.source} to {languages.target}"
+        raise UserError(f"the generated corpus is English and German (en, de), not {told}", where="languages")
+    return GeneratedSource(pair_fields(languages, two=True), asked.limit, asked.given)
+
+
+def _folder(asked: _Asked) -> ResolvedSource:
+    folder, codes = find(asked.given, asked.base), asked.source.languages
+    if (folder / RECORD).is_file():
+        return _built(asked, Corpus.open(folder))
+    if codes is None:
+        files = split_files(folder, pair_codes(folder, asked.pair))
+        return FileSource(asked.fields(files), asked.limit, files)
+    named = named_for(asked.languages, [Field(code, language=code) for code in codes], str(folder))
+    return FileSource(tuple(named.values()), asked.limit, split_files(folder, tuple(named)))
+
+
+def _built(asked: _Asked, corpus: Corpus) -> ResolvedSource:
+    """A folder that `corpora get` made."""
+    folder = corpus.directory
+    if corpus.is_pair and asked.languages is not None:
+        # Which languages its sides are in, the task says.
+        languages = asked.languages
+        within = not corpus.monolingual and len(set(corpus.languages)) == 1
+        two = within or languages.source != languages.target
+        names = ("source", "target")[: 1 + two]
+        if not two and corpus.languages[0] != languages.source == corpus.languages[-1]:
+            names = ("target",)
+        files = split_files(folder, names)
+        return FileSource(pair_fields(languages, two=two), asked.limit, files)
+    if any(field.kind == "tensor" for field in corpus.fields):
+        raise UserError(
+            "tensor fields are read from records, not from a corpus that was made of them", where=str(folder)
+        )
+    named = named_for(asked.languages, corpus.fields, str(folder))
+    if corpus.aligned:
+        return _built_text(asked, corpus, named)
+    parts = {field.name: _built_text(asked, corpus, {name: field}) for name, field in named.items()}
+    return _texts_of(parts)
+
+
+def _built_text(asked: _Asked, corpus: Corpus, named: Mapping[str, Field]) -> FileSource:
+    names = list(named)
+    documented = corpus.has_documents(names[0])
+    files: dict[Split, tuple[Path, ...]] = {}
+    for split in corpus.splits:
+        if corpus.size(split, names[0]):
+            paths = [corpus.file(split, name) for name in names]
+            places = [corpus.documents_file(split, names[0])] if documented else []
+            files[split] = (*paths, *places)  # type: ignore[index]
+    return FileSource(tuple(named.values()), asked.limit, files, documented)
+
+
+def _files(asked: _Asked) -> ResolvedSource:
+    _check_sides({split: len(files) for split, files in asked.given.items()}, asked.pair, "files")
+    found = {split: tuple(find_file(name, asked.base) for name in names) for split, names in asked.given.items()}
+    return FileSource(asked.fields(found), asked.limit, found)
+
+
+def _urls(asked: _Asked) -> ResolvedSource:
+    _check_sides({split: len(urls) for split, urls in asked.given.items()}, asked.pair, "urls")
+    return UrlSource(asked.fields(asked.given), asked.limit, asked.given, asked.progress)
+
+
+def _mtdata(asked: _Asked) -> ResolvedSource:
+    fields = pair_fields(asked.pair, two=asked.pair.source != asked.pair.target)
+    return MtdataSource(fields, asked.limit, asked.pair, asked.given)
+
+
+def _squad(asked: _Asked) -> ResolvedSource:
+    if asked.pairing is None:
+        raise UserError("squad holds questions, which `task: question-generation` is about", where="corpora")
+    files = _one_file_a_split(asked.given, "json", asked.base)
+    return SquadSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.pairing)
+
+
+def _columns(asked: _Asked) -> ResolvedSource:
+    files = _one_file_a_split(asked.given.folder or asked.given.files, _ending(asked.given.named), asked.base)
+    return ColumnsSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.given)
+
+
+def _together(asked: _Asked) -> ResolvedSource:
+    parts = tuple(asked.part(part, asked.languages) for part in asked.given)
+    if len({part.monolingual for part in parts}) > 1:
+        raise UserError("some parts have one side, some two: they cannot make one corpus", where="together")
+    if any(part.documented or part.fields != parts[0].fields or isinstance(part, TextsSource) for part in parts):
+        what = "every part must be a parallel text or a text of one language, without labels or documents"
+        raise UserError(what, where="together")
+    return TogetherSource(parts[0].fields, {}, parts)
+
+
+def _records(asked: _Asked) -> ResolvedSource:
+    settings = asked.given
+    declared = [
+        Field(name, field.kind, (field.language or name) if field.kind == "text" else None, field.of)
+        for name, field in settings.fields.items()
+    ]
+    named = named_for(asked.languages, declared, "records.fields")
+    files = _one_file_a_split(settings.folder or settings.files, _ending(not settings.numbered), asked.base)
+    return RecordsSource(tuple(named.values()), asked.limit, files, settings, tuple(named))
+
+
+def _features(asked: _Asked) -> ResolvedSource:
+    settings, folder = asked.given, find(asked.given.folder, asked.base)
+    texts = {split: paths[0] for split, paths in split_files(folder, (asked.pair.target,)).items()}
+    fields = (Field("source", language=asked.pair.target), Field(settings.tensor, kind="tensor"))
+    return FeaturesSource(fields, asked.limit, texts)
+
+
+def _verses(asked: _Asked) -> ResolvedSource:
+    settings, folder = asked.given, find(asked.given.folder, asked.base)
+    named = named_for(asked.languages, _texts_in(settings.translations), "verses.translations")
+    paths = {code: _existing(folder / f"{settings.translations[code]}.tsv") for code in named}
+    if settings.aligned:
+        return VersesSource(tuple(named.values()), asked.limit, tuple(paths.values()), settings)
+    return _texts_of(
+        {at.name: VersesSource((at,), asked.limit, (paths[code],), settings) for code, at in named.items()}
+    )
+
+
+def _plain(asked: _Asked) -> ResolvedSource:
+    settings = asked.given
+    named = named_for(asked.languages, _texts_in(settings.names), "plain.languages")
+    if settings.tagged is not None:
+        file_of = dict.fromkeys(named, find_file(settings.tagged, asked.base))
+    else:
+        folder = find(settings.folder, asked.base)
+        file_of = {code: _existing(folder / f"{settings.names[code]}.txt") for code in named}
+    make = partial(PlainSource, limit=asked.limit, settings=settings)
+    return _texts_of(
+        {at.name: make(fields=(at,), file=file_of[code], name=settings.names[code]) for code, at in named.items()}
+    )
+
+
+def _texts(asked: _Asked) -> ResolvedSource:
+    named = named_for(asked.languages, _texts_in(asked.given), "texts")
+    parts: dict[str, ResolvedSource] = {}
+    for code, field in named.items():
+        part = asked.part(asked.given[code], Languages(source=code, target=code))
+        if len(part.fields) > 1:
+            raise UserError("one text is expected for each language", where=f"texts.{code}")
+        parts[field.name] = replace(part, fields=(field,))
+    return _texts_of(parts)
+
+
+def _texts_of(parts: Mapping[str, ResolvedSource]) -> ResolvedSource:
+    """One text alone, or several that are not parallel."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    return TextsSource(tuple(field for part in parts.values() for field in part.fields), {}, parts)
+
+
+_FINDERS: Mapping[SourceKind, Callable[[_Asked], ResolvedSource]] = {
+    "generated": _generated,
+    "folder": _folder,
+    "files": _files,
+    "urls": _urls,
+    "mtdata": _mtdata,
+    "squad": _squad,
+    "columns": _columns,
+    "together": _together,
+    "records": _records,
+    "features": _features,
+    "verses": _verses,
+    "plain": _plain,
+    "texts": _texts,
+}
+
+
+def _texts_in(codes: Mapping[str, Any]) -> list[Field]:
+    """A text for each language, called by its code, in the codes' order."""
+    return [Field(code, language=code) for code in sorted(codes)]
+
+
+def _existing(path: Path) -> Path:
+    found = plain_or_zipped(path)
+    if found is None:
+        near = sorted(each.name for each in path.parent.glob(f"*{path.suffix}*"))
+        hint = f"The folder has: {', '.join(near[:8])}{', …' if len(near) > 8 else ''}." if near else ""
+        raise UserError(f"no such file: {path.name}[.gz]", where=str(path.parent), hint=hint)
+    return found
+
+
+def _ending(named: bool) -> str:
+    return "jsonl" if named else "tsv"
+
+
+def _one_file_a_split(given: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
+    if isinstance(given, str):
+        return single_files(find(given, base), ending)
+    return {split: find_file(name, base) for split, name in given.items()}
+
+
+def _check_sides(counts: Mapping[Split, int], languages: Languages, kind: str) -> None:
+    """Two sides of two languages; of one language one side, or two, the same in every split."""
+    two = languages.source != languages.target or max(counts.values()) == 2
+    for split, count in counts.items():
+        if count != 1 + two:
+            what = "two files, source then target" if two else "one file, as both languages are the same, or a pair"
+            raise UserError(f"{count} given; expected {what}", where=f"{kind}.{split}")

@@ -1,0 +1,182 @@
+"""A corpus that has been found: what it is, which splits it has, and its segments as they stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from subgraft.config.settings_base import Split
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.data.sources.paths import SPLITS
+from subgraft.data.text import fields, reading
+from subgraft.data.text.documents import Place, whole_documents
+from subgraft.data.text.fields import Field, Sides
+
+
+@dataclass(frozen=True)
+class ResolvedSource(ABC):
+    """A corpus that has been found. A segment has a cell for each field; one of documents then has its place.
+
+    Cells are text: of a span its bounds with a tab between them, of a tensor the number of its row.
+    """
+
+    fields: tuple[Field, ...]
+    limit: Mapping[Split, int]
+    _sizes: dict[Split, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    generated = False
+    # Whether segments come with their place in a document.
+    documented = False
+    # Whether it lies on this machine, so that it can be read before any step runs.
+    on_disk = False
+
+    @property
+    def monolingual(self) -> bool:
+        """Whether it has one text."""
+        return len(fields.texts(self.fields)) == 1
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it has several texts, whose segments belong together."""
+        return not self.monolingual
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[Split, ...]:
+        """The splits there are, in the order train, dev, test."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, object]:
+        """What the segments are a function of, for recipes: JSON-able, and free of paths and addresses."""
+
+    @abstractmethod
+    def size(self, split: Split) -> int:
+        """How many segments `read` yields. Fetches what is elsewhere, and reads files to their end.
+
+        Raises UserError for a side that is empty, not UTF-8 or not as long as the other one.
+        """
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[Sides]:
+        """The segments of a split; raises as `size` does, before the first one."""
+
+    def tensor(self, split: Split, name: str) -> Path:
+        """The safetensors file with the rows of a tensor field."""
+        raise NotImplementedError
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        """What reading the whole split met that its record should tell, counted."""
+        del split
+        return {}
+
+
+@dataclass(frozen=True)
+class FilesSource(ResolvedSource):
+    """Whatever ends up as files: here those of fields that agree line by line."""
+
+    @abstractmethod
+    def _origin(self) -> dict[str, object]: ...
+
+    def identity(self) -> dict[str, object]:
+        return {**self._origin(), "limit": {split: self.limit[split] for split in SPLITS if split in self.limit}}
+
+    @abstractmethod
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        """The files of a split, one for each cell or one for all; what is elsewhere is fetched first."""
+
+    def size(self, split: Split) -> int:
+        return min(self._whole(split), self.limit.get(split, self._whole(split)))
+
+    def read(self, split: Split) -> Iterator[Sides]:
+        whole, kept = self._whole(split), self.size(split)
+        for at, sides in enumerate(self._segments(split)):
+            # A limit takes segments evenly spaced, as neighbours in a file are often of one document.
+            if (at + 1) * kept // whole > at * kept // whole:
+                yield sides
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        """All segments of a split; `_counted` gives their number."""
+        return zip(*map(reading.lines, self.paths(split)), strict=True)
+
+    def _whole(self, split: Split) -> int:
+        """How many segments there are before any limit."""
+        if split not in self._sizes:
+            self._sizes[split] = self._counted(split)
+        return self._sizes[split]
+
+    def _count_segments(self, split: Split) -> int:
+        """By reading them all. Raises UserError where there is none."""
+        count = sum(1 for _ in self._segments(split))
+        if count == 0:
+            told = " and ".join(map(str, self.paths(split)))
+            raise UserError(f"an empty corpus (no segment in {told})", where=f"{split} split")
+        return count
+
+    def _counted(self, split: Split) -> int:
+        paths = self.paths(split)
+        counts = [reading.count(path) for path in paths]
+        told = " and ".join(f"{path}: {count:,}" for path, count in zip(paths, counts, strict=True))
+        if min(counts) == 0:
+            raise UserError(f"an empty corpus (lines of {told})", where=f"{split} split")
+        if len(set(counts)) > 1:
+            hint = "Parallel files must agree line by line."
+            raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", hint=hint)
+        return counts[0]
+
+
+@dataclass(frozen=True)
+class DocumentsSource(FilesSource):
+    """Files that may hold documents: a limit then takes whole ones."""
+
+    _taken: dict[Split, list[bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def size(self, split: Split) -> int:
+        if not self.documented or split not in self.limit:
+            return super().size(split)
+        if split not in self._taken:
+            sizes = list(self._document_sizes(split))
+            self._taken[split] = whole_documents(sizes, self.limit[split])
+            self._sizes[split] = sum(size for size, taken in zip(sizes, self._taken[split], strict=True) if taken)
+            if not self._sizes[split]:
+                what = f"no document is as short as the limit of {self.limit[split]:,} segments"
+                raise UserError(what, where=f"{split} split")
+        return self._sizes[split]
+
+    def read(self, split: Split) -> Iterator[Sides]:
+        if not self.documented or split not in self.limit:
+            yield from super().read(split)
+            return
+        self.size(split)
+        for at, segments in enumerate(self._documents(split)):
+            if self._taken[split][at]:
+                yield from segments
+
+    def _document_sizes(self, split: Split) -> Iterator[int]:
+        return (sum(1 for _ in segments) for segments in self._documents(split))
+
+    def _documents(self, split: Split) -> Iterator[Iterator[Sides]]:
+        return (group for _, group in groupby(self._segments(split), lambda cells: Place.parse(cells[-1]).document))
+
+
+@dataclass(frozen=True)
+class PairFilesSource(FilesSource):
+    """A file of pairs for each split. There are always two sides, in one language or two."""
+
+    files: Mapping[Split, Path]
+
+    on_disk = True
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split in self.files)
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return (self.files[split],)
+
+    @property
+    def _digests(self) -> dict[Split, str]:
+        return {split: file_digest(self.files[split]) for split in self.splits}

@@ -1,0 +1,110 @@
+"""Text of one side of a task: what a corpus, a file or a folder of files has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from subgraft.config.settings_base import TextSide
+from subgraft.config.corpora import CorpusSource, Languages
+from subgraft.base.errors import UserError
+from subgraft.data.sources.paths import find
+from subgraft.data.sources.resolved_corpus import ResolvedSource
+from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.squad import Pairing
+from subgraft.data.text.fields import text_places
+
+# Of the files in a folder, those that are read.
+_ENDINGS = (".txt", ".gz")
+# Their lines are no text: what is in them is said by settings of corpora.
+_STRUCTURED = (".json", ".jsonl", ".tsv", ".csv")
+
+
+@dataclass(frozen=True)
+class SideText:
+    """The training text that a source has of a side. at: its cell in the source's segments."""
+
+    source: ResolvedSource
+    at: int
+
+    def size(self) -> int:
+        """How many segments there are. Raises UserError as `ResolvedSource.size` does."""
+        return self.source.size("train")
+
+    def read(self) -> Iterator[str]:
+        return (cells[self.at] for cells in self.source.read("train"))
+
+
+def named_sources(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> tuple[CorpusSource, ...]:
+    """What a name stands for: a corpus of that name, else a file, else the files of a folder, in order of their names.
+
+    base: where relative paths begin.  where: the setting that holds the name.
+    Raises UserError where it is none of these, with the nearest names, and for a folder without text files.
+    """
+    if name in corpora:
+        return (corpora[name],)
+    try:
+        found = find(name, base)
+    except UserError:
+        raise _unknown(name, corpora, base, where) from None
+    if found.is_dir():
+        paths = sorted(path for path in found.iterdir() if path.is_file() and path.suffix in _ENDINGS)
+        if not paths:
+            hint = "A folder of {train,dev,test}.{language} is named among corpora."
+            raise UserError("a folder without .txt or .gz files", where=f"{where}: {found}", hint=hint)
+    else:
+        if found.suffix in _STRUCTURED:
+            hint = "Name it among corpora, as records or columns."
+            raise UserError("a file of one segment a line was expected", where=f"{where}: {found}", hint=hint)
+        paths = [found]
+    return tuple(CorpusSource(files={"train": (str(path),)}) for path in paths)
+
+
+def side_texts(
+    sources: Mapping[TextSide, Sequence[CorpusSource]],
+    languages: Languages,
+    base: Path,
+    *,
+    pairing: Pairing | None = None,
+) -> dict[TextSide, list[SideText]]:
+    """What the sources of each side have of it, as `side_text` finds it."""
+    return {
+        side: [side_text(source, side, languages, base, pairing=pairing) for source in named]
+        for side, named in sources.items()
+    }
+
+
+def side_text(
+    source: CorpusSource, side: TextSide, languages: Languages, base: Path, *, pairing: Pairing | None = None
+) -> SideText:
+    """The training text of a source that is in the language of a side.
+
+    languages: those of the task, which a source that names none itself is in.
+    Raises UserError as `resolve` does, and for a source without a training split.
+    """
+    own = languages.target if side == "target" else languages.source
+    asked = Languages(source=own, target=own) if _is_one_text(source) else languages
+    resolved = resolve(source, asked, base, pairing=pairing)
+    if "train" not in resolved.splits:
+        hint = f"It has: {', '.join(resolved.splits)}."
+        raise UserError("a corpus without a train split has no text to learn from", where=source.kind, hint=hint)
+    return SideText(resolved, text_places(resolved.fields)[-1 if side == "target" else 0])
+
+
+def _is_one_text(source: CorpusSource) -> bool:
+    """Whether the text of one language can be asked for; else there is a pair in the languages of the task."""
+    if source.kind in ("files", "urls"):
+        return max(len(paths) for paths in getattr(source, source.kind).values()) == 1
+    if source.kind == "together":
+        return all(map(_is_one_text, source.parts))
+    return source.kind not in ("generated", "mtdata", "squad", "columns")
+
+
+def _unknown(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> UserError:
+    folder = (base / name).parent
+    beside = [str(Path(name).with_name(path.name)) for path in folder.iterdir()] if folder.is_dir() else []
+    near = get_close_matches(name, [*corpora, *sorted(beside)], cutoff=0.5)
+    told = f"Nearest: {', '.join(near)}." if near else f"There are the corpora {', '.join(corpora)}."
+    return UserError(f"'{name}' is neither one of corpora nor a file or folder", where=where, hint=told)

@@ -1,0 +1,139 @@
+"""Questions about passages in SQuAD's JSON (Rajpurkar et al. 2016): version 1.1, and 2.0's where there is an answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from subgraft.base import json_values
+from subgraft.config.settings_base import Split
+from subgraft.base.errors import UserError
+from subgraft.base.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
+from subgraft.data.sources.resolved_corpus import PairFilesSource
+from subgraft.data.text import reading
+from subgraft.data.text.fields import Sides
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a passage: its answer is `passage[start:end]`."""
+
+    passage: str
+    start: int
+    end: int
+    text: str
+
+
+# What a task makes of a question: the text to read and the text to write.
+Pairing = Callable[[Question], tuple[str, str]]
+
+
+def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
+    """The questions of a file, plain or gzipped, with the first of each one's answers: others are other annotators'.
+
+    An answer's start is checked against the passage. Where it is wrong, the answer's occurrence nearest to it is taken
+    and counted as "answer_moved"; without any occurrence the question is dropped as "answer_not_found". A question
+    without an answer is dropped as "no_answer". Raises UserError for a file that is no such JSON, saying where.
+    """
+    for article, at in _items(_parsed(path), "data", str(path)):
+        for paragraph, beneath in _items(article, "paragraphs", at):
+            passage = _field(paragraph, "context", str, beneath)
+            _require_bounded(passage, _field(paragraph, "qas", list, beneath), beneath)
+            for asked, place in _items(paragraph, "qas", beneath):
+                text = _field(asked, "question", str, place)
+                span = _span(passage, asked, place, counts)
+                if span is not None:
+                    yield Question(passage, *span, text)
+
+
+def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tuple[int, int] | None:
+    answer, where = next(_items(asked, "answers", place), (None, place))
+    text = "" if answer is None else _field(answer, "text", str, where)
+    if not text.strip():
+        counts["no_answer"] += 1
+        return None
+    told = _field(answer, "answer_start", int, where)
+    start = told if told >= 0 and passage.startswith(text, told) else _nearest(passage, text, told)
+    if start is None:
+        counts["answer_not_found"] += 1
+        return None
+    counts["answer_moved"] += start != told
+    return start, start + len(text)
+
+
+def _require_bounded(passage: str, asked: Sequence[object], where: str) -> None:
+    if len(passage) > PASSAGE_CHARACTERS:
+        what = f"a passage of {len(passage):,} characters, where at most {PASSAGE_CHARACTERS:,} are read"
+        raise UserError(what, where=where, hint="Cut it into several paragraphs, each with its own questions.")
+    if len(asked) > PASSAGE_QUESTIONS:
+        what = f"{len(asked):,} questions about one passage, where at most {PASSAGE_QUESTIONS:,} are read"
+        raise UserError(what, where=where, hint="Give the passage again, as a paragraph with the others.")
+
+
+def _nearest(passage: str, answer: str, told: int) -> int | None:
+    """Where the occurrence of the answer begins that is nearest to the given place; of two, the earlier one."""
+    told = min(max(told, 0), len(passage))
+    around = passage.rfind(answer, 0, told + len(answer)), passage.find(answer, told)
+    return min((start for start in around if start >= 0), key=lambda start: abs(start - told), default=None)
+
+
+def _parsed(path: Path) -> object:
+    try:
+        text = "\n".join(reading.lines(path))
+        found = json_values.parse(text)
+        json_values.require_characters(found, text)
+        return found
+    except json.JSONDecodeError as error:
+        raise UserError(f"not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None
+    except ValueError as error:
+        raise UserError(f"not JSON that can be read: {error}", where=str(path)) from None
+
+
+def _field(holder: object, name: str, kind: type[T], where: str) -> T:
+    found = holder.get(name) if isinstance(holder, dict) else None
+    if not isinstance(found, kind) or isinstance(found, bool):
+        expected = {str: "text", int: "a whole number", list: "a list"}[kind]
+        raise UserError(f"'{name}' is missing or not {expected}", where=where, hint="SQuAD's JSON is expected.")
+    return found
+
+
+def _items(holder: object, name: str, where: str) -> Iterator[tuple[Any, str]]:
+    """The items of a list, each with where it stands."""
+    for number, item in enumerate(_field(holder, name, list, where)):
+        yield item, f"{where} {name}[{number}]"
+
+
+@dataclass(frozen=True)
+class SquadSource(PairFilesSource):
+    """Questions in a file for each split, as the pairs that a task makes of them."""
+
+    pairing: Pairing
+    _read: dict[Split, tuple[list[Question], Counter[str]]] = field(default_factory=dict, init=False, repr=False)
+
+    def _origin(self) -> dict[str, object]:
+        return {"squad": self._digests}
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        return self._questions(split)[1]
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        return (self.pairing(question) for question in self._questions(split)[0])
+
+    def _counted(self, split: Split) -> int:
+        found, counts = self._questions(split)
+        if not found:
+            told = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if count) or "none at all"
+            raise UserError(f"no question that has its answer in its passage ({told})", where=str(self.files[split]))
+        return len(found)
+
+    def _questions(self, split: Split) -> tuple[list[Question], Counter[str]]:
+        if split not in self._read:
+            counts: Counter[str] = Counter()
+            self._read[split] = list(questions(self.files[split], counts)), +counts
+        return self._read[split]

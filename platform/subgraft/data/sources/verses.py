@@ -1,0 +1,160 @@
+"""Translations of one book, verse by verse: aligned by verse id, with chapters or books as documents."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import VerseFiles
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.data.sources.paths import SPLITS
+from subgraft.data.sources.resolved_corpus import DocumentsSource
+from subgraft.data.text import reading
+from subgraft.data.text.documents import Place
+from subgraft.data.text.fields import Sides
+
+_ID = re.compile(r"\w+\.(\w+)\.(\d{1,9})\.(\d{1,9})")
+# Several verses that were translated as one: b.MAT.1.3-b.MAT.1.4, or b.MAT.1.3-4.
+_RANGE = re.compile(rf"{_ID.pattern}-(?:\w+\.\w+\.\d+\.)?\d+")
+
+
+VERSE_LINE = re.compile(rf"{_ID.pattern}(?:-\S+)?\t")
+
+
+class Verse(NamedTuple):
+    """Where a verse stands."""
+
+    book: str
+    chapter: int
+    number: int
+
+
+def verses(path: Path, counts: Counter[str]) -> Iterator[tuple[Verse, str]]:
+    """The verses of a translation in their order; ranges and verses without text are counted and left out.
+
+    Raises UserError naming file and line for what is no verse id with a text, or a verse that comes twice or too late.
+    """
+    before: dict[tuple[str, int], int] = {}
+    book, chapter = "", 0
+    for number, line in enumerate(reading.lines(path), 1):
+        identifier, tab, text = line.partition("\t")
+        found = _ID.fullmatch(identifier)
+        if not tab or (found is None and not _RANGE.fullmatch(identifier)):
+            hint = "Lines are expected as in: b.MAT.1.1<TAB>text."
+            raise UserError(f"no verse id and text: '{line[:40]}'", where=f"{path}:{number}", hint=hint)
+        if found is None:
+            counts["verse_ranges"] += 1
+            continue
+        verse = Verse(found[1], int(found[2]), int(found[3]))
+        at = (verse.book, verse.chapter)
+        if (at in before and at != (book, chapter)) or before.get(at, -1) >= verse.number:
+            raise UserError(f"{identifier} comes twice, or too late", where=f"{path}:{number}")
+        book, chapter = at
+        before[at] = verse.number
+        if text.strip():
+            yield verse, text
+        else:
+            counts["empty_verses"] += 1
+
+
+class _Index(NamedTuple):
+    """What a first reading finds: verses that all translations have, and where each chapter begins in its book.
+
+    beginnings: the number before a chapter's first verse, where documents are books.  counts: of what was left out.
+    """
+
+    common: frozenset[Verse]
+    beginnings: Mapping[tuple[str, int], int]
+    counts: Counter[str]
+
+
+@dataclass(frozen=True)
+class VersesSource(DocumentsSource):
+    """The verses that all translations have, split by book. Verses that only some have are counted as unaligned."""
+
+    files: tuple[Path, ...]
+    settings: VerseFiles
+
+    on_disk = True
+    documented = True
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        held_out = {"dev": self.settings.dev, "test": self.settings.test}
+        return tuple(split for split in SPLITS if split == "train" or held_out[split])
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        del split
+        return self.files
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        # They count lines of the files, which all splits share, so they are reported once.
+        return self._index.counts if split == "train" else {}
+
+    def _origin(self) -> dict[str, object]:
+        form = self.settings.model_dump(mode="json", include={"documents", "dev", "test"})
+        return {"verses": form, "files": [file_digest(path) for path in self.files]}
+
+    def _counted(self, split: Split) -> int:
+        return self._count_segments(split)
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        index = self._index
+        for both in zip(*(self._of(split, path) for path in self.files), strict=True):
+            verse = both[0][0]
+            if any(other != verse for other, _ in both):
+                told = " and ".join(f"{path.name}: {other}" for path, (other, _) in zip(self.files, both, strict=True))
+                raise UserError(f"the translations have verses in another order ({told})", where=str(self.files[0]))
+            yield (*(text for _, text in both), str(self._place(verse, index)))
+
+    def _of(self, split: Split, path: Path) -> Iterator[tuple[Verse, str]]:
+        common = self._index.common
+        return (found for found in verses(path, Counter()) if found[0] in common and self._split(found[0]) == split)
+
+    def _split(self, verse: Verse) -> Split:
+        if verse.book in self.settings.dev:
+            return "dev"
+        return "test" if verse.book in self.settings.test else "train"
+
+    def _place(self, verse: Verse, index: _Index) -> Place:
+        if self.settings.documents == "chapter":
+            return Place(f"{verse.book}.{verse.chapter}", verse.number)
+        return Place(verse.book, index.beginnings[verse.book, verse.chapter] + verse.number)
+
+    @cached_property
+    def _index(self) -> _Index:
+        counts: Counter[str] = Counter()
+        found = [frozenset(verse for verse, _ in verses(path, counts)) for path in self.files]
+        common, every = frozenset.intersection(*found), frozenset[Verse]().union(*found)
+        counts["unaligned"] = len(every) - len(common)
+        books = {verse.book for verse in common}
+        for book in (*self.settings.dev, *self.settings.test):
+            if book not in books:
+                hint = f"There is: {', '.join(sorted(books)) or 'none'}."
+                raise UserError(f"no verse of the book '{book}' in all translations", where="verses", hint=hint)
+        return _Index(common, _beginnings(every), +counts)
+
+
+def _beginnings(every: frozenset[Verse]) -> dict[tuple[str, int], int]:
+    """How many verses come before each chapter of its book, as far as these verses tell."""
+    longest: dict[tuple[str, int], int] = {}
+    for verse in every:
+        at = (verse.book, verse.chapter)
+        longest[at] = max(longest.get(at, 0), verse.number)
+    beginnings: dict[tuple[str, int], int] = {}
+    before, end = ("", 0), 0
+    for book, chapter in sorted(longest):
+        if book != before[0]:
+            end = 0
+        elif chapter != before[1] + 1:
+            end += 1  # a whole chapter is missing: what comes next is no neighbour of what was before
+        beginnings[book, chapter] = end
+        before, end = (book, chapter), end + longest[book, chapter]
+    return beginnings

@@ -1,0 +1,162 @@
+"""Cleaning rules for segments, applied while they stream by and counted one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from subgraft.config.corpora import Cleaning
+from subgraft.data.text.fields import Sides
+from subgraft.data.text.held_out import HeldOut, folded
+from subgraft.data.text.deduplication import Seen
+
+# What is dropped, in words, by the name that it is counted under.
+RULES: Mapping[str, str] = {
+    "too_short": "too short",
+    "too_long": "too long",
+    "ratio": "unequally long",
+    "identical": "the same on both sides",
+    "held_out": "in dev or test",
+    "elsewhere": "in the task's training pairs",
+    "duplicate": "a second time",
+}
+
+# So many segments are judged at once, or as many as have so many characters.
+_AT_ONCE, _CHARACTERS_AT_ONCE = 1 << 16, 1 << 24
+# Whatever some reader takes for the end of a line (str.splitlines, universal newlines) becomes a space, so that
+# everybody who opens a written corpus counts the same lines.
+_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+
+def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
+    """Of what was counted, segments that were dropped, by why."""
+    return {words: counts[rule] for rule, words in RULES.items() if counts.get(rule)}
+
+
+def near_copies_in_words(found: int) -> str:
+    """How many dev and test segments have near copies in the training text; nothing where none has."""
+    return f"near copies of {found:,} dev and test segments stay" if found else ""
+
+
+def strip(sides: Sides, counts: Counter[str]) -> Sides:
+    """The sides without outer white space and with line breaks inside them replaced; the latter is counted."""
+    stripped = tuple(side.strip() for side in sides)
+    single = tuple(side.translate(_LINE_BREAKS) for side in stripped)
+    if single != stripped:
+        counts["line_breaks_replaced"] += 1
+    return single
+
+
+def digests(segments: Iterable[Sides]) -> np.ndarray:
+    """64 bits for each segment [n], uint64: equal ones collide, others with a chance below 3e-6 in 10 million."""
+    found: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
+    return found
+
+
+def clean(
+    segments: Iterable[Sides],
+    cleaning: Cleaning,
+    held_out: HeldOut,
+    counts: Counter[str],
+    texts: Sequence[int],
+    elsewhere: Seen | None = None,
+    folder: Path | None = None,
+) -> Iterator[Sides]:
+    """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
+
+    held_out: the stripped dev and test texts.  texts: which cells are text, the only ones that rules are about.
+    elsewhere: what another corpus has already.  folder: for digests of what was seen, where there are many.
+    A segment is counted under the first rule it breaks, in the order too_short, too_long, ratio, identical, held_out,
+    elsewhere, duplicate; "near_copies" are the held-out segments that the kept ones are much like. Memory does not grow
+    with the segments, but for digests where no folder is given.
+    """
+    judge = _Judge(cleaning, held_out, elsewhere or Seen(), Seen(folder))
+    for some in chunks(segments):
+        counts["read"] += len(some)
+        stripped = [strip(cells, counts) for cells in some]
+        sides = [tuple(cells[at] for at in texts) for cells in stripped]
+        broken = [_broken_rule(each, cleaning) for each in sides]
+        whole = [place for place, rule in enumerate(broken) if rule is None]
+        for place, rule in zip(whole, judge.rules([sides[place] for place in whole]), strict=True):
+            broken[place] = rule
+        for cells, rule in zip(stripped, broken, strict=True):
+            counts[rule or "kept"] += 1
+            if rule is None:
+                yield cells
+    if near := judge.near_copies:
+        counts["near_copies"] += near
+
+
+def chunks(segments: Iterable[Sides]) -> Iterator[list[Sides]]:
+    """The segments in lists of so many as are judged at once."""
+    chunk, characters = list[Sides](), 0
+    for cells in segments:
+        chunk.append(cells)
+        characters += sum(map(len, cells))
+        if len(chunk) == _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
+    shortest, longest = min(map(len, sides)), max(map(len, sides))
+    if shortest < cleaning.min_characters:
+        return "too_short"
+    if cleaning.max_characters is not None and longest > cleaning.max_characters:
+        return "too_long"
+    if cleaning.max_ratio is not None and longest > cleaning.max_ratio * shortest:
+        return "ratio"
+    if cleaning.drop_identical and len(sides) == 2 and sides[0] == sides[1]:
+        return "identical"
+    return None
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """By what was seen before.  known: what passed every rule so far."""
+
+    cleaning: Cleaning
+    held_out: HeldOut
+    elsewhere: Seen
+    known: Seen
+
+    @property
+    def _compares(self) -> bool:
+        return self.cleaning.drop_held_out and len(self.held_out) > 0
+
+    @property
+    def near_copies(self) -> int:
+        return self.held_out.near_copies if self._compares else 0
+
+    def rules(self, segments: Sequence[Sides]) -> list[str | None]:
+        """The rule that each of these [n] breaks."""
+        broken = np.full(len(segments), None, dtype=object)
+        left = np.arange(len(segments))
+        forms = [tuple(map(folded, sides)) for sides in segments] if self._compares else []
+        if forms:
+            left = _without(left, np.array([self.held_out.has(form) for form in forms]), broken, "held_out")
+        if self.cleaning.deduplicate:
+            found = digests(segments)
+            left = _without(left, self.elsewhere.has(found[left]), broken, "elsewhere")
+            left = _without(left, ~self.known.new(found[left]), broken, "duplicate")
+        if forms:
+            self.held_out.note(forms[place] for place in left)
+        return list(broken)
+
+
+def _without(left: np.ndarray, struck: np.ndarray, broken: np.ndarray, rule: str) -> np.ndarray:
+    """The places [n] that a rule has not struck [n]; the others are noted."""
+    broken[left[struck]] = rule
+    remaining: np.ndarray = left[~struck]
+    return remaining
+
+
+def _digest(sides: Sides) -> bytes:
+    return blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest()

@@ -1,0 +1,252 @@
+"""A corpus as stages keep it: a folder of plain UTF-8 files, one segment per line, with what was done to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from subgraft.base import json_values
+from subgraft.config.settings_base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.data.text import fields as field_names
+from subgraft.data.text import reading
+from subgraft.data.text.documents import Run, runs
+from subgraft.data.text.fields import Field
+from subgraft.data.text.segments import Pairs, Text
+from subgraft.data.text.tensors import StoredTensor
+
+# Of a text or a label its text, of a span its bounds, of a tensor its row.
+Value: TypeAlias = "str | tuple[int, int] | np.ndarray"
+
+RECORD = "corpus.json"
+# Of a pair, or of one text; and of anything that has more to say.
+_PAIR, _FIELDS = 1, 2
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A folder with {train,dev,test}.{field} and corpus.json; {split}.documents holds the places of segments.
+
+    generated: it is the built-in corpus.  sizes: segments per split.  counts: per split, the segments "read", "kept"
+    and dropped by each cleaning rule, documents and how many of them are "broken", and what the source remarks.
+    identity: of what it was built.  aligned: the fields' segments belong together; else each text has its own,
+    field_sizes per split, and {split}.{field}.documents.  documented: the fields whose segments have places.
+    classes: of each label field, the labels of its training segments.
+    cache: where encoded text is kept for everybody, if anywhere.
+    """
+
+    directory: Path
+    fields: tuple[Field, ...]
+    generated: bool
+    sizes: Mapping[str, int]
+    counts: Mapping[str, Mapping[str, int]]
+    identity: Mapping[str, object]
+    aligned: bool = True
+    documented: tuple[str, ...] = ()
+    field_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cache: Path | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def open(cls, directory: Path, cache: Path | None = None) -> Corpus:
+        """Raises UserError where `directory` holds no corpus that this version can read."""
+        try:
+            record = json_values.parse_object((directory / RECORD).read_bytes())
+        except (OSError, ValueError):
+            raise UserError(f"not a corpus: it holds no readable {RECORD}", where=str(directory)) from None
+        form = record.pop("format", None)
+        if form not in (_PAIR, _FIELDS):
+            raise UserError("a corpus of another version", where=str(directory / RECORD), hint="Build it again.")
+        try:
+            known = _pair_from(record) if form == _PAIR else _fields_from(record)
+            return cls(directory=directory, cache=cache, **known)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(
+                "not the record of a corpus", where=str(directory / RECORD), hint="Build it again."
+            ) from None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.sizes)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language of each text."""
+        return tuple(str(field.language) for field in field_names.texts(self.fields))
+
+    @property
+    def monolingual(self) -> bool:
+        """Whether it has one text."""
+        return len(self.languages) == 1
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is source and target, or source alone, and no more: as all corpora once were."""
+        names = [field.name for field in self.fields if field.kind == "text"]
+        plain = self.aligned and not self.documented and len(names) == len(self.fields)
+        return plain and names in (["source"], ["source", "target"])
+
+    def size(self, split: str, field: str | None = None) -> int:
+        """Segments of a split, or of one field of it. Raises UserError where there is no such split."""
+        if split not in self.sizes:
+            what = f"has no {split} split (there is: {', '.join(self.sizes)})"
+            raise UserError(what, where=str(self.directory))
+        if field is None or self.aligned:
+            return self.sizes[split]
+        return self.field_sizes[split].get(field, 0)
+
+    def field(self, name: str) -> Field:
+        """The field of that name. Raises UserError where there is none."""
+        found = next((field for field in self.fields if field.name == name), None)
+        if found is None:
+            one_sided = name == "target" and self.is_pair
+            what = "a monolingual corpus has no target side" if one_sided else f"no field '{name}'"
+            raise UserError(what, where=str(self.directory), hint=f"It has: {', '.join(f.name for f in self.fields)}.")
+        return found
+
+    def text_of(self, side: SideName) -> str:
+        """The field that a side of a model reads or writes: of one text, that one, whatever the side."""
+        names = [each.name for each in field_names.texts(self.fields)]
+        return names[0] if self.monolingual else {"encoder": "source", "decoder": "target"}[side]
+
+    def lines(self, split: str, field: str) -> Iterator[str]:
+        """The segments of a text, or the labels of a label field, streaming."""
+        return reading.lines(self._opened(split, field, ("text", "label")))
+
+    def text(self, split: str, field: str) -> Text:
+        """The segments of a text, read when they are asked for; encoded once, where the corpus has a cache."""
+        return Text(self._opened(split, field, ("text",)), self.cache)
+
+    def texts(self, split: str) -> Iterator[tuple[str, Text]]:
+        """Every text with its language, read when it is asked for."""
+        for text in field_names.texts(self.fields):
+            if self.size(split, text.name):
+                yield str(text.language), self.text(split, text.name)
+
+    def pairs(self, split: str, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+        """(source, target) pairs, streaming; of a corpus of more texts, those in a task's languages."""
+        source, target = self._pair(languages)
+        return zip(self.lines(split, source), self.lines(split, target), strict=True)
+
+    def text_pairs(self, split: str, languages: Languages | None = None) -> Pairs:
+        """The same as a sequence, read when they are asked for."""
+        source, target = self._pair(languages)
+        return Pairs(self.text(split, source), self.text(split, target))
+
+    def records(self, split: str, *names: str) -> Iterator[tuple[Value, ...]]:
+        """The values of these fields, of all where none is named, segment by segment, streaming."""
+        if not self.aligned:
+            raise UserError("its texts are not parallel: there are no records", where=str(self.directory))
+        chosen = [self.field(name) for name in names] if names else list(self.fields)
+        return zip(*(self._values(split, field) for field in chosen), strict=True)
+
+    def documents(self, split: str, field: str | None = None) -> Iterator[Run]:
+        """The documents of a split, or of a text of it, as runs of neighbours: one with gaps is several.
+
+        Raises UserError for a corpus without documents, or of texts that are not parallel where no field is given.
+        """
+        self.size(split)
+        if field is None and not self.aligned:
+            raise UserError("its texts are not parallel: ask for the documents of one", where=str(self.directory))
+        name = self.fields[0].name if field is None else self.field(field).name
+        if not self.has_documents(name):
+            hint = "Its source must say where they are: records with `document`, or verses."
+            raise UserError("a corpus without documents", where=str(self.directory), hint=hint)
+        return runs(reading.lines(self.documents_file(split, name)))
+
+    def has_documents(self, field: str | None = None) -> bool:
+        """Whether segments, those of a field, have places in documents."""
+        return bool(self.documented) if field is None else field in self.documented
+
+    def file(self, split: str, field: str) -> Path:
+        """Where a field lies."""
+        tensor = self.field(field).kind == "tensor"
+        return self.directory / (f"{split}.{field}.safetensors" if tensor else f"{split}.{field}")
+
+    def documents_file(self, split: str, field: str) -> Path:
+        """Where the places of a field's segments lie."""
+        return self.directory / (f"{split}.documents" if self.aligned else f"{split}.{field}.documents")
+
+    def _opened(self, split: str, name: str, kinds: tuple[str, ...]) -> Path:
+        self.size(split)
+        found = self.field(name)
+        if found.kind not in kinds:
+            raise UserError(f"the field '{name}' is a {found.kind}, not a {kinds[0]}", where=str(self.directory))
+        return self.file(split, name)
+
+    def _pair(self, languages: Languages | None) -> tuple[str, str]:
+        names = [field.name for field in field_names.texts(self.fields)]
+        if languages is not None and "source" not in names:
+            chosen = field_names.named_for(languages, field_names.texts(self.fields), str(self.directory))
+            names = list(chosen)
+        if not self.aligned:
+            raise UserError("its texts are not parallel: there are no pairs", where=str(self.directory))
+        if len(names) == 1 and self.is_pair:
+            self.field("target")
+        if len(names) != 2:
+            what = f"holds {len(names)} texts ({', '.join(names)}), where a pair is needed"
+            raise UserError(what, where=str(self.directory))
+        return names[0], names[1]
+
+    def _values(self, split: str, field: Field) -> Iterator[Value]:
+        self.size(split)
+        if field.kind == "tensor":
+            return iter(StoredTensor(self.file(split, field.name), field.name))
+        lines = reading.lines(self.file(split, field.name))
+        return (_bounds(line) for line in lines) if field.kind == "span" else lines
+
+    def save(self) -> None:
+        """Write corpus.json, which is what a pair's always was wherever there is nothing new to say."""
+        shared = {
+            "generated": self.generated,
+            "sizes": self.sizes,
+            "counts": self.counts,
+            "identity": self.identity,
+        }
+        if self.is_pair:
+            languages = (self.languages[0], self.languages[-1])
+            new = {
+                "format": _PAIR,
+                "languages": languages,
+                "generated": self.generated,
+                "monolingual": self.monolingual,
+            }
+            record: dict[str, Any] = {**new, **{key: shared[key] for key in ("sizes", "counts", "identity")}}
+        else:
+            record = {
+                "format": _FIELDS,
+                "fields": [asdict(field) for field in self.fields],
+                "aligned": self.aligned,
+                "documented": self.documented,
+                "field_sizes": self.field_sizes,
+                "classes": self.classes,
+                **shared,
+            }
+        text = json.dumps(record, ensure_ascii=False, indent=2)
+        (self.directory / RECORD).write_text(text + "\n", encoding="utf-8")
+
+
+def _pair_from(record: dict[str, Any]) -> dict[str, Any]:
+    source, target = record.pop("languages")
+    two = not record.pop("monolingual")
+    return {**record, "fields": field_names.pair_fields(Languages(source=source, target=target), two=two)}
+
+
+def _fields_from(record: dict[str, Any]) -> dict[str, Any]:
+    known = {
+        "fields": tuple(Field(**field) for field in record["fields"]),
+        "documented": tuple(record["documented"]),
+        "classes": {name: tuple(labels) for name, labels in record["classes"].items()},
+    }
+    return {**record, **known}
+
+
+def _bounds(line: str) -> tuple[int, int]:
+    start, end = line.split("\t")
+    return int(start), int(end)

@@ -1,0 +1,169 @@
+"""Text as token ids, encoded once for every worker and every step that reads it with the same vocabulary.
+
+    <cache>/<key>/ids.bin          int32 [tokens], segment after segment
+    <cache>/<key>/bounds.bin       int64 [segments + 1], where each segment begins, and the end of the last
+    <cache>/<key>/characters.bin   int32 [segments]
+    <cache>/<key>/record.json      what it was made of, and the digests of those files
+
+The key is made of the text's digest and the vocabulary's, so nothing about it can be out of date. Whoever needs it
+first makes it (see `mapped_arrays`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import tokenizers
+
+from subgraft.base import json_values
+from subgraft.base.digest_cache import NotedDigests
+from subgraft.data.text.mapped_arrays import RECORD, MappedArrays
+from subgraft.data.text.segments import Text
+from subgraft.data.text.sequences import Sequences, offsets
+from subgraft.base.threads import allowed_threads
+
+_FORMAT = 1
+_ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
+# Segments are encoded in chunks of so many, or of so many characters where they are long.
+_AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
+# So many chunks are cut beside each other: more would wait for Python, which has one of them at a time.
+_BESIDE = 2
+# Less than this share of a text is encoded for itself: to encode all of it would take longer than it ever saves.
+_WORTH_THE_WHOLE = 0.1
+
+
+class Encoder(Protocol):
+    """The part of a vocabulary that is needed here."""
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]: ...
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Segments as token ids, and how many characters each has [n]."""
+
+    sequences: Sequences
+    characters: np.ndarray
+
+    def take(self, places: np.ndarray) -> Encoded:
+        """Those at these places [m]."""
+        return Encoded(self.sequences.take(places), self.characters[places])
+
+
+def encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
+    """The texts as token ids, plainly segmented: mapped from the cache where they are of a text that has one."""
+    if not isinstance(texts, Text) or texts.cache is None or _is_small_part(texts):
+        return _in_memory(texts, encoder)
+    whole = _cached(texts, texts.cache, encoder)
+    return whole if texts.chosen is None else whole.take(texts.chosen)
+
+
+def _is_small_part(text: Text) -> bool:
+    # Of a whole text, nobody has to know here where its lines begin.
+    return text.chosen is not None and len(text) < _WORTH_THE_WHOLE * text.whole_size
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something in a cache that was made of a text.
+
+    text, tokenizer: SHA-256 of the files; no tokenizer where its lines' places are kept.  used: when last opened.
+    """
+
+    directory: Path
+    text: str
+    tokenizer: str | None
+    size: int
+    used: float
+
+
+def entries(cache: Path) -> Iterator[Entry]:
+    """What a cache holds; anything unreadable in it is left to `encode`."""
+    for record in sorted(cache.glob(f"*/{RECORD}")):
+        told = json_values.object_in(record)
+        with suppress(OSError, KeyError):
+            size = sum(path.stat().st_size for path in record.parent.iterdir())
+            tokenizer = str(told["tokenizer"]) if "tokenizer" in told else None
+            yield Entry(record.parent, str(told["text"]), tokenizer, size, record.stat().st_mtime)
+
+
+def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
+    ids, lengths, characters = [np.zeros(0, dtype=np.int32)], list[int](), list[int]()
+    for chunk, found in _chunks_with_ids(texts, encoder):
+        ids.append(_flat(found))
+        lengths += map(len, found)
+        characters += map(len, chunk)
+    return Encoded(Sequences.within(np.concatenate(ids), offsets(lengths)), np.array(characters, dtype=np.int32))
+
+
+def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
+    digests = NotedDigests(cache.parent)
+    source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
+    # The library cuts text too, and its next version may do it otherwise.
+    made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
+    arrays = MappedArrays(cache, made_of, _ARRAYS, digests, "encodes the same text")
+    found = arrays.made_by(lambda files: _write(files, Text(text.path), encoder))
+    return Encoded(Sequences.within(found["ids"], found["bounds"]), found["characters"])
+
+
+def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
+    """A chunk at a time: nothing grows with the text."""
+    end = 0
+    with (
+        files["ids"].open("wb") as ids,
+        files["bounds"].open("wb") as bounds,
+        files["characters"].open("wb") as characters,
+    ):
+        bounds.write(np.zeros(1, dtype=np.int64).tobytes())
+        for chunk, found in _chunks_with_ids(text, encoder):
+            ids.write(_flat(found).tobytes())
+            ends = end + np.cumsum([len(tokens) for tokens in found], dtype=np.int64)
+            bounds.write(ends.tobytes())
+            characters.write(np.array([len(line) for line in chunk], dtype=np.int32).tobytes())
+            end = int(ends[-1])
+
+
+def _flat(found: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(found), dtype=np.int32, count=sum(map(len, found)))
+
+
+def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[list[str], list[list[int]]]]:
+    """In order. Libraries cut one chunk while Python does its part of another, where there are cores for both."""
+    chunks = _chunks(texts)
+    for chunk in islice(chunks, None if allowed_threads() == 1 else 1):  # the first one settles by whom they are cut
+        yield chunk, encoder.encode_batch(chunk)
+    with ThreadPoolExecutor(_BESIDE) as pool:
+        begun: deque[tuple[list[str], Future[list[list[int]]]]] = deque()
+        for chunk in chunks:
+            begun.append((chunk, pool.submit(encoder.encode_batch, chunk)))
+            if len(begun) > _BESIDE:
+                chunk, found = begun.popleft()
+                yield chunk, found.result()
+        for chunk, found in begun:
+            yield chunk, found.result()
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    chunk, characters = list[str](), 0
+    for text in texts:
+        chunk.append(text)
+        characters += len(text)
+        if len(chunk) == _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk

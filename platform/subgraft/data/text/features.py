@@ -1,0 +1,129 @@
+"""Rows of features that somebody's own encoder made of anything: of each segment a matrix, in a safetensors file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from subgraft.config.settings_base import Split
+from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.tensors import StoredTensor
+
+# What the tensor is called where nobody says otherwise.
+FEATURES = "features"
+_FLOATING = ("F16", "F32", "F64")
+
+
+class Features(Sequence[np.ndarray]):
+    """Rows [n, k] of each example, any n above 0, as float32; read when they are asked for.
+
+    In the forms of `StoredTensor`: [N, k] is one row an example, [N, n, k] are n; or n differs between examples.
+    chosen: the numbers of the examples it has, in its order; None for all.
+    """
+
+    def __init__(self, stored: StoredTensor, chosen: np.ndarray | None = None) -> None:
+        self._stored, self._chosen = stored, chosen
+
+    @classmethod
+    def open(cls, path: Path, name: str = FEATURES, examples: int | None = None) -> Features:
+        """examples: how many there must be. Raises UserError, naming the example, for a file of anything else."""
+        stored = StoredTensor(path, name)
+        if examples is not None and len(stored) != examples:
+            what = f"features of {len(stored):,} examples, where there are {examples:,} texts"
+            raise UserError(what, where=str(path), hint="There is a text for each example, in their order.")
+        for place in range(len(stored) if stored.apart else 1):
+            _require_matrix(stored, place)
+        return cls(stored)
+
+    @property
+    def path(self) -> Path:
+        return self._stored.path
+
+    @property
+    def width(self) -> int:
+        """k, the numbers in a row."""
+        return self._stored.shape()[-1]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each example has [N]."""
+        shape = self._stored.shape()
+        rows = self._stored.rows() if self._stored.ragged or len(shape) == 2 else np.full(shape[0], shape[1])
+        return rows if self._chosen is None else rows[self._chosen]
+
+    def require_finite(self) -> None:
+        """Raises UserError for the first example that holds what is no number. Reads everything, a bit at a time."""
+        for place, rows in enumerate(self):
+            if not np.isfinite(rows).all():
+                what = f"features of example {place} (counted from 0) hold what is no number, or is infinite"
+                raise UserError(what, where=str(self.path))
+
+    def take(self, places: np.ndarray) -> Features:
+        """The examples at these places [m] among its own."""
+        return Features(self._stored, places if self._chosen is None else self._chosen[places])
+
+    def __len__(self) -> int:
+        return len(self._stored) if self._chosen is None else len(self._chosen)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, index: slice) -> Features: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | Features:
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        place = index % len(self) if self._chosen is None else int(self._chosen[index])
+        rows = self._stored[place]
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told
+            return np.atleast_2d(rows).astype(np.float32)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[place] for place in range(len(self)))
+
+
+def feature_field(corpus: Corpus) -> str:
+    """The field with features of each segment. Raises UserError for a corpus that has none, or several."""
+    names = [field.name for field in corpus.fields if field.kind == "tensor"]
+    if len(names) != 1:
+        raise UserError(f"it has {len(names)} fields of kind tensor, where one is needed", where=str(corpus.directory))
+    return names[0]
+
+
+def look_through(files: Mapping[Split, Path], split: Split, name: str, examples: int) -> None:
+    """See that a split's features can be read, all of them, and are as wide as those of the first split.
+
+    files: those of all splits.  Raises UserError.
+    """
+    features = Features.open(files[split], name, examples)
+    first = next(iter(files))
+    if features.width != (width := Features.open(files[first], name).width):
+        what = f"rows of {features.width} numbers, where those of the {first} split have {width}"
+        raise UserError(what, where=str(files[split]), hint="One encoder makes the features of all splits.")
+    features.require_finite()
+
+
+def features_of(corpus: Corpus, split: str) -> Features:
+    """Those of a split's segments."""
+    name = feature_field(corpus)
+    return Features.open(corpus.file(split, name), name, corpus.size(split))
+
+
+def _require_matrix(stored: StoredTensor, place: int) -> None:
+    """Raises UserError where an example's tensor is not of numbers, or no matrix, or not as wide as the first one's."""
+    shape, dtype, where = stored.shape(place), stored.dtype(place), str(stored.path)
+    whose = f"features of example {place} (counted from 0)" if stored.apart else f"'{stored.name}'"
+    if dtype not in _FLOATING:
+        what = f"{whose} are of type {dtype}, where floating-point numbers are read"
+        raise UserError(what, where=where, hint=f"Save them as one of: {', '.join(_FLOATING)}.")
+    wanted = (2,) if stored.ragged else (2, 3)
+    if len(shape) not in wanted or 0 in shape:
+        hint = "Of each example [n, k], any n above 0; of all together [N, n, k], or [N, k] for one row an example."
+        raise UserError(f"{whose} are of the shape {list(shape)}", where=where, hint=hint)
+    if shape[-1] != (first := stored.shape()[-1]):
+        raise UserError(f"{whose} have rows of {shape[-1]} numbers, those of example 0 of {first}", where=where)

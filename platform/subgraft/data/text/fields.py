@@ -1,0 +1,78 @@
+"""The named fields of a corpus: which text, in which language, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from subgraft.config.corpora import Languages
+from subgraft.config.source_files import FieldKind
+from subgraft.base.errors import UserError
+
+# A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
+Sides = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of every segment.
+
+    kind: a text; a label of the segment; a span of a text, [start, end) in characters; or a tensor.
+    language: of a text.  of: the text that a span lies in.
+    """
+
+    name: str
+    kind: FieldKind = "text"
+    language: str | None = None
+    of: str | None = None
+
+
+def pair_fields(languages: Languages, *, two: bool) -> tuple[Field, ...]:
+    """The fields `source` and `target`, or `source` alone."""
+    source, target = Field("source", language=languages.source), Field("target", language=languages.target)
+    return (source, target) if two else (source,)
+
+
+def texts(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Those that are texts."""
+    return tuple(field for field in fields if field.kind == "text")
+
+
+def text_places(fields: Sequence[Field]) -> tuple[int, ...]:
+    """Where the texts stand among the fields."""
+    return tuple(place for place, field in enumerate(fields) if field.kind == "text")
+
+
+def named_for(languages: Languages | None, declared: Sequence[Field], where: str) -> dict[str, Field]:
+    """The fields that a task takes, by the name they were declared under: all of them where no languages are given.
+
+    A pair of languages makes their texts `source` and `target`, one language makes its text `source` (and a second text
+    in that language `target`); other texts, and spans of them, are left out. Raises UserError, telling `where`, for a
+    language that no text is in.
+    """
+    if languages is None:
+        return {field.name: field for field in declared}
+    renamed = _paired(languages, texts(declared), where)
+    chosen: dict[str, Field] = {}
+    for field in declared:
+        if field.kind == "text" and field.name in renamed:
+            chosen[field.name] = replace(field, name=renamed[field.name])
+        elif field.kind == "span" and field.of in renamed:
+            chosen[field.name] = replace(field, of=renamed[field.of])
+        elif field.kind in ("label", "tensor"):
+            chosen[field.name] = field
+    # The source comes first, as everywhere.
+    return dict(sorted(chosen.items(), key=lambda item: item[1].name != "source"))
+
+
+def _paired(languages: Languages, declared: Sequence[Field], where: str) -> dict[str, str]:
+    by_language: dict[str | None, list[str]] = {}
+    for field in declared:
+        by_language.setdefault(field.language, []).append(field.name)
+    for language in (languages.source, languages.target):
+        if language not in by_language:
+            hint = f"It has: {', '.join(str(code) for code in by_language)}."
+            raise UserError(f"no text in the language '{language}'", where=where, hint=hint)
+    if languages.source != languages.target:
+        return {by_language[languages.source][0]: "source", by_language[languages.target][0]: "target"}
+    return dict(zip(by_language[languages.source], ("source", "target"), strict=False))

@@ -1,0 +1,170 @@
+"""Whether training text holds dev or test text: equal lines, however they are typed, and near copies.
+
+Lines are equal that differ in Unicode form, case, white space, invisible characters, the form of quotation marks, or
+final punctuation: most vocabularies read some of these as the same ids. A pair is held out where either side is equal
+to a dev or test line of any side, as in OPUS-100 (Zhang et al. 2020, *Improving Massively Multilingual Neural Machine
+Translation and Zero-Shot Translation*, section 3).
+
+A near copy is a dev or test segment with a side half of whose runs of eight words the training text has too, which is
+only counted (Chowdhery et al. 2022, *PaLM*, section 8, ask for 70 % of them).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain, islice, repeat
+
+import numpy as np
+
+from subgraft.data.text.fields import Sides
+
+RUN, SHARE = 8, 0.5
+# A side with fewer different lines than this share of the segments holds classes, answers or the like: a line of it
+# does not tell which segment it belongs to.
+DIFFERENT = 0.5
+
+_APOSTROPHES, _QUOTATION_MARKS = "’‘‛ʼʹ′`´＇｀", "“”„‟«»″＂"
+# Controls, and formatting characters and variation selectors, which nobody sees.
+_INVISIBLE = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+)
+_UNUSUAL = re.compile(f"[{_INVISIBLE}{_APOSTROPHES}{_QUOTATION_MARKS}]")
+_ONE_FORM = dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_QUOTATION_MARKS, '"')
+# Scripts without white space between words: there, each character counts as a word.
+_UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_PUNCTUATION = "!-/:-@\\[-`{-~\u00a1\u00bf\u2010-\u205e\u3001-\u303f"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_PUNCTUATION}{_UNSPACED}]+")
+
+_LINES_AT_ONCE = 4096
+_FACTORS = np.array([pow(0x9E3779B97F4A7C15, at + 1, 1 << 64) for at in range(RUN)], dtype=np.uint64)
+
+
+def folded(text: str) -> str:
+    """A line in the one form that all ways of typing it have, final punctuation apart."""
+    text = _UNUSUAL.sub(_usual, text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(text.casefold().split())
+
+
+def _usual(found: re.Match[str]) -> str:
+    return _ONE_FORM.get(found[0], "")
+
+
+def key(line: str) -> str:
+    """What equal lines have in common, of a folded line."""
+    end = len(line)
+    while end and (line[end - 1] == " " or unicodedata.category(line[end - 1]).startswith("P")):
+        end -= 1
+    return line[:end] or line
+
+
+class HeldOut:
+    """Dev and test segments, and which near copies of them the training text was found to hold."""
+
+    def __init__(self, segments: Iterable[Sides] = ()) -> None:
+        self._segments: list[tuple[str, ...]] = []
+        for sides in segments:
+            self.add(sides)
+
+    def add(self, sides: Sides) -> None:
+        """Takes the texts of one more segment; all are added before anything is compared."""
+        self._segments.append(tuple(map(folded, sides)))
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def has(self, sides: Sequence[str]) -> bool:
+        """Whether a training segment is one of these, by its folded sides."""
+        keys = tuple(map(key, sides))
+        if len(keys) == 1:
+            return keys[0] in self._lines
+        if not self._telling:
+            return keys in self._whole
+        return not self._telling.isdisjoint(keys)
+
+    def note(self, segments: Iterable[Sequence[str]]) -> None:
+        """Takes folded training segments into account for `near_copies`."""
+        lines = (line for sides in segments for line in sides)
+        while some := list(islice(lines, _LINES_AT_ONCE)):
+            self._runs.note(some)
+
+    @property
+    def near_copies(self) -> int:
+        """How many of the held-out segments the training text has near copies of."""
+        return self._runs.near_copies()
+
+    @cached_property
+    def _whole(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(tuple(map(key, sides)) for sides in self._segments)
+
+    @cached_property
+    def _by_side(self) -> list[set[str]]:
+        return [{key(line) for line in lines} - {""} for lines in zip(*self._segments, strict=True)]
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        return frozenset[str]().union(*self._by_side)
+
+    @cached_property
+    def _telling(self) -> frozenset[str]:
+        """Lines that tell which segment they are of."""
+        return frozenset[str]().union(*(lines for lines in self._by_side if len(lines) >= DIFFERENT * len(self._whole)))
+
+    @cached_property
+    def _runs(self) -> _Runs:
+        return _Runs(self._segments)
+
+
+class _Runs:
+    """All runs of so many words of some segments, and which of them were found elsewhere."""
+
+    def __init__(self, segments: Sequence[Sequence[str]]) -> None:
+        lines = [(at, line) for at, sides in enumerate(segments) for line in sides]
+        words = [_WORD.findall(line) for _, line in lines]
+        self._ids = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(words)), 1)}
+        hashes, places = self._hashes_of(words)
+        self._hashes, self._run = np.unique(hashes, return_inverse=True)
+        self._line = np.repeat(np.arange(len(words)), [len(each) + 1 for each in words])[places]
+        self._segment = np.array([at for at, _ in lines], dtype=np.int64)
+        self._found = np.zeros(len(self._hashes), dtype=bool)
+
+    def note(self, lines: Sequence[str]) -> None:
+        if not len(self._hashes):
+            return
+        hashes, _ = self._hashes_of(_WORD.findall(line) for line in lines if len(line) >= RUN)
+        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        self._found[places[self._hashes[places] == hashes]] = True
+
+    def near_copies(self) -> int:
+        of_line = np.bincount(self._line, minlength=len(self._segment))
+        found = np.bincount(self._line, weights=self._found[self._run], minlength=len(self._segment))
+        return len(np.unique(self._segment[(of_line > 0) & (found >= SHARE * of_line)]))
+
+    def _hashes_of(self, lines: Iterable[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """Of every run of known words [n], uint64, and where it begins [n], each line counted with one word more."""
+        numbers: list[int] = []
+        for words in lines:
+            numbers.extend(map(self._ids.get, words, repeat(0)))
+            numbers.append(0)
+        ids = np.array(numbers, dtype=np.uint64)
+        known = np.concatenate([[0], np.cumsum(ids != 0)])
+        places = np.flatnonzero(known[RUN:] - known[:-RUN] == RUN)
+        mixed, hashes = _mixed(ids), np.zeros(len(places), dtype=np.uint64)
+        for at, factor in enumerate(_FACTORS):
+            hashes += mixed[places + at] * factor
+        return hashes, places
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    """Numbers [n], uint64, spread evenly: SplitMix64's last step (Steele et al. 2014)."""
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    spread: np.ndarray = mixed ^ (mixed >> np.uint64(31))
+    return spread

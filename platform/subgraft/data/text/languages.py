@@ -1,0 +1,132 @@
+"""Languages drawn by p_i^alpha / sum_j p_j^alpha, so that small ones are seen more often than they are written.
+
+Conneau and Lample, "Cross-lingual Language Model Pretraining" (NeurIPS 2019), section 3.1. Liu et al. (TACL 2020),
+section 2.1, print the same as weights lambda_i = (1/p_i) p_i^alpha / sum_j p_j^alpha *on* p_i: apply one of the two.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from subgraft.data.text.batches import evenly_spaced_places
+from subgraft.data.text.segments import Text
+
+
+def code_token(language: str) -> str:
+    """A language's special token, as mBART writes it: en_XX."""
+    return language if "_" in language else f"{language}_XX"
+
+
+def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
+    """The probability of each language: 1 leaves the shares as they are, 0 makes them equal.
+
+    counts: what there is of each, in segments or characters; a language with nothing is never drawn.
+    """
+    present = {language: count for language, count in counts.items() if count > 0}
+    if not present:
+        raise ValueError("no language has any text")
+    # Powers of counts would overflow for a large alpha, powers of shares cannot.
+    whole = sum(present.values())
+    powers = {language: (count / whole) ** alpha for language, count in present.items()}
+    total = sum(powers.values())
+    return {language: powers.get(language, 0.0) / total for language in counts}
+
+
+def repeated(sizes: Mapping[str, int], alpha: float) -> dict[str, int]:
+    """How many segments of each language make up these shares, where none has fewer than there are of it.
+
+    An epoch over so many has all text at least once; what is oversampled comes several times in it.
+    """
+    given = shares(sizes, alpha)
+    whole = max(size / given[language] for language, size in sizes.items() if size)
+    return {language: max(size, round(whole * given[language])) for language, size in sizes.items()}
+
+
+def repeated_places(size: int, count: int) -> np.ndarray:
+    """`count` places of a text of `size` segments [count]: whole rounds, and the rest evenly spaced."""
+    whole, rest = divmod(count, size)
+    return np.concatenate([np.tile(np.arange(size), whole), evenly_spaced_places(size, rest)])
+
+
+def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tuple[str, Text]]:
+    """Texts with their languages, whose lines come again where a language is drawn more often than it is written."""
+    sizes: Counter[str] = Counter()
+    for language, lines in texts:
+        sizes[language] += len(lines)
+    wanted = repeated(sizes, alpha)
+    for language, lines in texts:
+        count = round(len(lines) * wanted[language] / sizes[language])
+        yield language, lines.take(repeated_places(len(lines), count))
+
+
+@dataclass(frozen=True)
+class LanguageDraw:
+    """Segments of several languages, drawn epoch by epoch as a function of (seed, epoch) alone.
+
+    sizes: segments of each language.  shares: its probability, as `shares` gives it.  Within a language segments come
+    in a random order, each once before any comes again.
+    """
+
+    sizes: Mapping[str, int]
+    shares: Mapping[str, float]
+    seed: int
+
+    def languages(self, epoch: int, count: int) -> np.ndarray:
+        """The language of each of `count` draws [count], as its number among the sizes."""
+        probabilities = np.array([self.shares[language] for language in self.sizes])
+        return np.random.default_rng([self.seed, epoch]).choice(len(probabilities), size=count, p=probabilities)
+
+    def indices(self, epoch: int, count: int | None = None) -> np.ndarray:
+        """What is drawn [count]: indices into the texts of all languages one after the other; as many as there are."""
+        drawn = self.languages(epoch, sum(self.sizes.values()) if count is None else count)
+        found = np.empty(len(drawn), dtype=np.int64)
+        begin = 0
+        for number, size in enumerate(self.sizes.values()):
+            chosen = drawn == number
+            if wanted := int(chosen.sum()):
+                rng = np.random.default_rng([self.seed, epoch, number])
+                rounds = [rng.permutation(size) for _ in range(-(-wanted // size))]
+                found[chosen] = begin + np.concatenate(rounds)[:wanted]
+            begin += size
+        return found
+
+
+def allotted(sizes: Mapping[str, int], alpha: float, total: int) -> dict[str, int]:
+    """How many of `total` segments each language gets: its share, rounded so that they add up (largest remainders)."""
+    exact = {language: share * total for language, share in shares(sizes, alpha).items()}
+    given = {language: int(value) for language, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda language: given[language] - exact[language])
+    for language in by_remainder[: total - sum(given.values())]:
+        given[language] += 1
+    return given
+
+
+def balanced(
+    texts: Mapping[str, Callable[[], Iterator[str]]], sizes: Mapping[str, int], alpha: float, total: int, seed: int = 1
+) -> Iterator[str]:
+    """`total` segments of several languages by their shares: what a vocabulary of all of them is learnt from.
+
+    texts: opens each language's text, of `sizes` segments. A text is given whole as often as it goes into its part, and
+    a sample drawn by `seed` fills the rest, in the text's order.
+    """
+    for number, (language, count) in enumerate(allotted(sizes, alpha, total).items()):
+        if count:
+            whole, rest = divmod(count, sizes[language])
+            for _ in range(whole):
+                yield from texts[language]()
+            yield from _sampled(texts[language](), sizes[language], rest, random.Random(f"{seed} {number}"))
+
+
+def _sampled(lines: Iterator[str], size: int, count: int, rng: random.Random) -> Iterator[str]:
+    """So many of the lines, each subset equally likely (Knuth, The Art of Computer Programming 2, algorithm S)."""
+    left = count
+    for at, line in enumerate(islice(lines, size)):
+        if left and rng.random() * (size - at) < left:
+            left -= 1
+            yield line

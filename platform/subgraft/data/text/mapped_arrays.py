@@ -1,0 +1,110 @@
+"""Arrays in files, made once by whoever needs them first, and mapped by everybody else.
+
+    <folder>/<key>/<name>.bin       an array of one dimension
+    <folder>/<key>/record.json      what it was made of, and the digests of those files
+
+The key is a digest of what they are made of, so nothing about them can be out of date.
+What does not verify is made again; a large file is read for that once, and again when it has changed (see
+`noted_digests`). They are made beside, and renamed; others wait. Files are mapped, not read: all processes of a machine
+share one copy of what they use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from subgraft.base import json_values
+from subgraft.base.files import file_digest, sync_tree
+from subgraft.base.locks import Lock
+from subgraft.base.digest_cache import NotedDigests
+
+RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class MappedArrays:
+    """Arrays by name, each of a type, that lie or will lie in a directory of their own in a folder.
+
+    made_of: all that they depend on, in JSON.  doing: what others are told who wait until they are made.
+    """
+
+    folder: Path
+    made_of: Mapping[str, object]
+    types: Mapping[str, type[np.generic]]
+    digests: NotedDigests
+    doing: str
+
+    @property
+    def directory(self) -> Path:
+        return self.folder / hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()[:40]
+
+    def made_by(self, make: Callable[[Mapping[str, Path]], None]) -> dict[str, np.ndarray]:
+        """The arrays; where they are not there, `make` writes them to the files that it is given."""
+        found = self._opened()
+        if found is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with Lock.wait(self.directory.with_suffix(".lock"), self.doing):
+                found = self._opened()
+                if found is None:
+                    self._make(make)
+                    found = self._opened()
+        assert found is not None, f"{self.directory} was made and does not verify"
+        return found
+
+    def _opened(self) -> dict[str, np.ndarray] | None:
+        """What lies there, if its files' digests are right; otherwise None."""
+        try:
+            told = json_values.object_in(self.directory / RECORD)
+            for name, file in _files(self.directory, self.types).items():
+                expected = told["files"][name]
+                if self.digests.of(file) != expected and file_digest(file) != expected:
+                    return None
+            os.utime(self.directory / RECORD)
+            return {name: mapped(_file(self.directory, name), dtype) for name, dtype in self.types.items()}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _make(self, make: Callable[[Mapping[str, Path]], None]) -> None:
+        directory = self.directory
+        for left in directory.parent.glob(f"{directory.name}.partial-*"):  # by one that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        beside = directory.with_name(f"{directory.name}.partial-{secrets.token_hex(4)}")
+        beside.mkdir()
+        try:
+            files = _files(beside, self.types)
+            make(files)
+            digests = {name: file_digest(file) for name, file in files.items()}
+            (beside / RECORD).write_text(
+                json.dumps({**self.made_of, "files": digests}, indent=1) + "\n", encoding="utf-8"
+            )
+            sync_tree(beside)
+            shutil.rmtree(directory, ignore_errors=True)  # what is there does not verify
+            with suppress(OSError, KeyError):  # another machine was quicker, where locks do not reach
+                beside.rename(directory)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
+    """A file as an array of one dimension: read where it is looked at, and not held."""
+    if path.stat().st_size == 0:
+        return np.zeros(0, dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)
+
+
+def _files(directory: Path, names: Mapping[str, object]) -> dict[str, Path]:
+    return {name: _file(directory, name) for name in names}
+
+
+def _file(directory: Path, name: str) -> Path:
+    return directory / f"{name}.bin"

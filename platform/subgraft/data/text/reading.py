@@ -1,0 +1,88 @@
+"""Segments from plain and gzipped text files: streaming UTF-8, one segment per line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from subgraft.base.errors import UserError
+from subgraft.base.files import require_path
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Bytes: a line longer than any file of questions in one line, and what would not fit into memory.
+LONGEST_LINE = 256 * 1024**2
+# Text is zipped to a third or a tenth of its size. What expands to more than so many times its size, and to more bytes
+# than these, is made to fill a disk. A short line counts as one of this length: there is work in each, however short.
+LARGEST_EXPANSION = 200
+ALWAYS_ALLOWED = 8 * 1024**2
+LINE_BYTES = 16
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzipped (recognised by its first bytes, not its name), without their ends.
+
+    Only "\\n" and "\\r\\n" end a line: U+2028, U+0085, vertical tabs and form feeds are characters of a segment. A byte
+    order mark at the start is dropped. Raises UserError naming the file where it is missing or damaged or expands to
+    what no text does, and file and line where it is not UTF-8 or a line is too long.
+    """
+    with _opened(path) as handle:
+        for number, raw in enumerate(_bounded(handle, path), 1):
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                what = f"not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+                raise UserError(what, where=f"{path}:{number}", hint="Convert the file to UTF-8.") from None
+
+
+def has_byte_order_mark(path: Path) -> bool:
+    """Whether the file begins with one, which `lines` drops."""
+    with _opened(path) as handle:
+        return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
+
+
+def count(path: Path) -> int:
+    """How many lines the file holds; the same checks as `lines`."""
+    return sum(1 for _ in lines(path))
+
+
+def _bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Raw lines with their ends, as long as they can be those of a text."""
+    zipped = isinstance(handle, gzip.GzipFile)
+    most, done = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
+    number = 0
+    while raw := handle.readline(LONGEST_LINE + 1):
+        number += 1
+        done += max(len(raw), LINE_BYTES)
+        if len(raw) > LONGEST_LINE:
+            raise UserError(f"a line of more than {LONGEST_LINE:,} bytes", where=f"{path}:{number}")
+        if zipped and done > most:
+            what = f"expands to more than {LARGEST_EXPANSION} times its size: no text does"
+            hint = f"The limit is for zipped files of more than {ALWAYS_ALLOWED:,} bytes. Unzip it, if it is text."
+            raise UserError(what, where=str(path), hint=hint)
+        yield raw
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    require_path(path)
+    try:
+        with path.open("rb") as plain:
+            zipped = plain.read(2) == _GZIP_MAGIC
+            plain.seek(0)
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if zipped else plain
+    except FileNotFoundError:
+        raise UserError("no such file", where=str(path)) from None
+    except IsADirectoryError:
+        raise UserError("a text file was expected, this is a folder", where=str(path)) from None
+    except PermissionError:
+        raise UserError("the file may not be read", where=str(path)) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"damaged gzip file: {error}", where=str(path)) from None

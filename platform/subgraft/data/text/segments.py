@@ -1,0 +1,112 @@
+"""The segments of a file as a sequence; where each begins is held in memory only of small files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from subgraft.data.text import reading
+from subgraft.data.text.batches import evenly_spaced_places
+from subgraft.data.text.line_offsets import line_begins
+from subgraft.data.text.mapped_arrays import mapped
+
+
+class Text(Sequence[str]):
+    """The lines of a text that a corpus keeps, all or some of them.
+
+    cache: where is kept for everybody what is made of it, if anywhere: its encoded form, and where its lines begin.
+    chosen: the numbers of the lines that it has [n], in its order; None for all.
+    """
+
+    def __init__(self, path: Path, cache: Path | None = None, chosen: np.ndarray | None = None) -> None:
+        self.path = path
+        self.cache = cache
+        self.chosen = chosen
+
+    def __len__(self) -> int:
+        return self.whole_size if self.chosen is None else len(self.chosen)
+
+    @property
+    def whole_size(self) -> int:
+        """How many lines the file has."""
+        return len(self._begins) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Text: ...
+    def __getitem__(self, index: int | slice) -> str | Text:
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        line = index % len(self) if self.chosen is None else int(self.chosen[index])
+        return self._line(line)
+
+    def __iter__(self) -> Iterator[str]:
+        if self.chosen is None:
+            return reading.lines(self.path)
+        return (self._line(int(line)) for line in self.chosen)
+
+    def take(self, places: np.ndarray) -> Text:
+        """The lines at these places [m] among its own."""
+        return Text(self.path, self.cache, places if self.chosen is None else self.chosen[places])
+
+    def _line(self, number: int) -> str:
+        line = (
+            self._bytes[self._begins[number] : self._begins[number + 1]].tobytes().removesuffix(b"\n").decode("utf-8")
+        )
+        # As `reading` does, so that a segment is the same however it is read.
+        return line.removeprefix("\ufeff") if number == 0 else line
+
+    @cached_property
+    def _bytes(self) -> np.ndarray:
+        return mapped(self.path, np.uint8)
+
+    @cached_property
+    def _begins(self) -> np.ndarray:
+        return line_begins(self.path, self.cache)
+
+
+class Pairs(Sequence[tuple[str, str]]):
+    """The segments of two texts that belong together."""
+
+    def __init__(self, source: Text, target: Text) -> None:
+        self.source = source
+        self.target = target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Pairs: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, str] | Pairs:
+        if isinstance(index, slice):
+            return Pairs(self.source[index], self.target[index])
+        return self.source[index], self.target[index]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return zip(self.source, self.target, strict=True)
+
+    def evenly_spaced(self, count: int | None) -> Pairs:
+        """So many of the pairs, in their order; all of them where no number is given, or as many are not there."""
+        if count is None or count >= len(self):
+            return self
+        return self.take(evenly_spaced_places(len(self), count))
+
+    def take(self, places: np.ndarray) -> Pairs:
+        """The pairs at these places [n], in this order."""
+        return Pairs(self.source.take(places), self.target.take(places))
+
+
+def sides(pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:
+    """The sources and the targets."""
+    if isinstance(pairs, Pairs):
+        return pairs.source, pairs.target
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -1,0 +1,134 @@
+"""Tensor fields: what each segment has of a tensor, in safetensors files that are never read whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from subgraft.base.errors import UserError
+
+# Of a file beside its tensor: how many rows each segment has of that, where not all have as many.
+ROWS = "rows"
+# Of a number, by the type that safetensors names.
+_BYTES: Mapping[str, int] = {
+    **dict.fromkeys(("BOOL", "U8", "I8"), 1),
+    **dict.fromkeys(("U16", "I16", "F16"), 2),
+    **dict.fromkeys(("U32", "I32", "F32"), 4),
+    **dict.fromkeys(("U64", "I64", "F64"), 8),
+}
+
+
+class StoredTensor:
+    """What a safetensors file has of each of n segments.
+
+    Its tensor `name` is [n, …]; or it is [m, …], the rows of all segments one after another, and a tensor `rows` [n]
+    says how many each has; or there is none of that name, and a tensor for each segment, called by its number from 0.
+    Raises UserError for any other file.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        self._stored = _opened(path, name)
+        held = frozenset(self._stored.keys())
+        self.apart = name not in held and held == frozenset(map(str, range(len(held)))) and bool(held)
+        if not self.apart and (name not in held or not self._stored.get_slice(name).get_shape()):
+            told = f"It has: {', '.join(sorted(held)[:8]) or 'none'}."
+            raise UserError(f"no tensor '{name}' with rows", where=str(path), hint=told)
+        self._bounds = self._read_bounds() if ROWS in held and name != ROWS and not self.apart else None
+        self._count = len(held) if self.apart else self.shape(0)[0]
+        if self._bounds is not None:
+            self._count = len(self._bounds) - 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def ragged(self) -> bool:
+        """Whether segments may differ in how many rows they have."""
+        return self.apart or self._bounds is not None
+
+    def dtype(self, place: int = 0) -> str:
+        """The type of a segment's numbers, as safetensors names it: F32, I64, …"""
+        return str(self._slice(place).get_dtype())
+
+    def shape(self, place: int = 0) -> tuple[int, ...]:
+        """Of the tensor that holds the segment: all of them, unless each has its own."""
+        return tuple(self._slice(place).get_shape())
+
+    def rows(self) -> np.ndarray:
+        """How many rows each segment has [n]: 1 where it has a row of one tensor, whatever the shape of that."""
+        if self._bounds is not None:
+            return np.diff(self._bounds)
+        if self.apart:
+            return np.array([(*self.shape(place), 1)[0] for place in range(len(self))], dtype=np.int64)
+        return np.ones(len(self), dtype=np.int64)
+
+    def __getitem__(self, place: int) -> np.ndarray:
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        if self._bounds is not None:
+            found: np.ndarray = self._slice(0)[int(self._bounds[place]) : int(self._bounds[place + 1])]
+        else:
+            found = self._stored.get_tensor(str(place)) if self.apart else self._slice(0)[place]
+        return found
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[place] for place in range(len(self)))
+
+    def _slice(self, place: int) -> Any:
+        return self._stored.get_slice(str(place) if self.apart else self.name)
+
+    def _read_bounds(self) -> np.ndarray:
+        counts, (held, *_) = self._stored.get_tensor(ROWS), self.shape(0)
+        whole = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer) and (counts > 0).all()
+        if not whole or counts.sum() != held:
+            hint = f"'{ROWS}' [n] says how many rows of '{self.name}' [m, k] each example has: at least 1, m together."
+            raise UserError(f"'{ROWS}' and '{self.name}' do not fit each other", where=str(self.path), hint=hint)
+        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def row_count(path: Path, name: str) -> int:
+    """How many segments there is something of. Raises UserError where the file holds no such tensor."""
+    return len(StoredTensor(path, name))
+
+
+def write_rows(source: Path, name: str, rows: Sequence[int], out: Path) -> None:
+    """Write what some segments have of a tensor to a file of their own, one after another."""
+    stored = StoredTensor(source, name)
+    counts = stored.rows()[np.asarray(rows, dtype=np.int64)]
+    if stored.ragged:
+        held = (int(counts.sum()), *stored.shape(0)[1:])
+        tensors = {name: (stored.dtype(), held), ROWS: ("I64", counts.shape)}
+        parts: list[Iterable[np.ndarray]] = [(stored[row] for row in rows), [counts.astype(np.int64)]]
+    else:
+        tensors = {name: (stored.dtype(), (len(rows), *stored.shape()[1:]))}
+        parts = [(stored[row] for row in rows)]
+    with out.open("wb") as handle:
+        handle.write(_header(tensors))
+        for part in parts:
+            handle.writelines(np.ascontiguousarray(values).tobytes() for values in part)
+
+
+def _header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
+    """The beginning of a safetensors file of tensors, by type and shape, that follow in this order."""
+    described, end = {}, 0
+    for name, (dtype, shape) in tensors.items():
+        begin, end = end, end + int(np.prod(shape, dtype=np.int64)) * _BYTES[dtype]
+        described[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+    text = json.dumps(described, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _opened(path: Path, name: str) -> Any:
+    try:
+        return safe_open(path, framework="numpy")
+    except (FileNotFoundError, IsADirectoryError):
+        raise UserError("no such file", where=str(path), hint=f"It is to hold the tensor '{name}'.") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"no safetensors file: {error}", where=str(path)) from None

@@ -1,0 +1,201 @@
+"""Generator batches of pseudo-domains: each of the sentences of one, cut by its own vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+
+from subgraft.config.initialisers import NetworkSettings
+from subgraft.embeddings.generators.pseudo_domain import PseudoDomain
+from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, Span, unchanged
+from subgraft.embeddings.generators.simulation import GeneratorBatch, SimulatedBatches
+from subgraft.embeddings.generators.token_pieces import TokenPieces
+from subgraft.training.objectives.extended_softmax import Rivals
+from subgraft.training.objectives.objective import GeneratorView
+from subgraft.subwords.vocabulary.alignment import NEW
+from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+
+
+class DomainSimulator(SimulatedBatches):
+    """The sentences of one pseudo-domain. Its vocabulary is learnt when its first batch is asked for.
+
+    chosen: int64 [n], the view's examples that are its sentences.
+    """
+
+    def __init__(
+        self,
+        view: GeneratorView[Any],
+        tokenizer: Tokenizer,
+        settings: NetworkSettings,
+        chosen: np.ndarray,
+        seed: Sequence[int],
+        max_positions: int | None = None,
+    ) -> None:
+        super().__init__(view, seed[0], max_positions)
+        self._tokenizer, self._settings = tokenizer, settings
+        self._chosen, self._drawn_by = chosen, seed
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._view.lengths[self._chosen]
+        return lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
+        return super().batch(self._chosen[indices], epoch)
+
+    @cached_property
+    def domain(self) -> PseudoDomain:
+        view, rng = self._view, np.random.default_rng([*self._drawn_by, 0])
+        bodies = (view.body(view.original(int(index), 0)).tokens for index in self._chosen)
+        lines = [text for body in bodies for text, _ in self._texts(body) if text.strip()]
+        return PseudoDomain.learnt(lines, self._tokenizer, self._settings, rng)
+
+    @cached_property
+    def _places(self) -> dict[SimulatedToken, int]:
+        """Which of the domain's new tokens a simulated one is."""
+        entries = (self.domain.vocabulary.entries[token] for token in self.domain.new)
+        return {SimulatedToken(entry): place for place, entry in enumerate(entries) if entry is not None}
+
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+        """The sentence in the domain's vocabulary; special tokens stay, and so does what follows them inside a word."""
+        del rng
+        parts = [self._cut(text, run) for text, run in self._texts(tokens)]
+        result = _joined(parts, len(self._tokenizer))
+        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
+
+    def _texts(self, tokens: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+        """A sentence as runs of text with their tokens; special tokens are runs without text."""
+        special = self._tokenizer.special_ids
+        for is_special, run in groupby(tokens, lambda token: token in special):
+            ids = list(run)
+            yield "" if is_special else self._tokenizer.decode(ids), ids
+
+    def _cut(self, text: str, tokens: list[int]) -> Resegmentation:
+        """A run of text; it stays where nobody would read its tokens out of its text again."""
+        ((read, ends),) = self._tokenizer.encode_with_ends([text])
+        if not text or read != tokens:
+            return unchanged(tokens)
+        domain, size = self.domain, len(self._tokenizer)
+        ((cut, own_ends),) = domain.vocabulary.encode_with_ends([text])
+        new: dict[SimulatedToken, int] = {}
+        ids: list[int] = []
+        for token in cut:
+            origin = int(domain.origins[token])
+            if origin == NEW:
+                entry = domain.vocabulary.entries[token]
+                if entry is None:  # what is no text of its own, and nothing that the upstream vocabulary has
+                    return unchanged(tokens)
+                origin = size + new.setdefault(SimulatedToken(entry), len(new))
+            ids.append(origin)
+        return Resegmentation(ids, list(new), _spans(ends, own_ends))
+
+    def collected(
+        self, results: Sequence[Resegmentation], rng: np.random.Generator
+    ) -> tuple[list[list[int]], TokenPieces, Rivals]:
+        """Beside the batch's own new tokens others of the domain, which stand for all the rest of them."""
+        domain, size, known = self.domain, len(self._tokenizer), self._places
+        own = sorted({known[token] for result in results for token in result.new})
+        rest = np.setdiff1d(np.arange(len(domain.new)), own)
+        others = rng.choice(rest, min(self._settings.negatives, len(rest)), replace=False)
+        numbers = {place: number for number, place in enumerate(own)}
+        changed = [[t if t < size else size + numbers[known[r.new[t - size]]] for t in r.tokens] for r in results]
+        places = torch.from_numpy(np.concatenate([np.array(own, dtype=np.int64), others]))
+        weights = torch.zeros(len(places))
+        if len(others):
+            weights[len(own) :] = float(np.log(len(rest) / len(others)))
+        takes_part = torch.ones(len(results), len(places), dtype=torch.bool)
+        # Sentences that stayed as they are may have tokens that are none of the domain's.
+        read = torch.tensor(sorted({token for tokens in changed for token in tokens}), dtype=torch.long)
+        absent = domain.absent[~torch.isin(domain.absent, read)]
+        spelling = size + torch.arange(len(places))
+        return changed, domain.pieces.take(places), Rivals(takes_part, spelling, absent, weights)
+
+
+def _joined(parts: Sequence[Resegmentation], size: int) -> Resegmentation:
+    """Runs of a sentence behind one another."""
+    tokens: list[int] = []
+    new: dict[SimulatedToken, int] = {}
+    spans: list[Span] = []
+    read = 0
+    for part in parts:
+        numbers = [new.setdefault(token, len(new)) for token in part.new]
+        written = len(tokens)
+        spans += [Span((a + read, b + read), (c + written, d + written)) for (a, b), (c, d) in map(_ranges, part.spans)]
+        tokens += [token if token < size else size + numbers[token - size] for token in part.tokens]
+        read += part.spans[-1].original[1] if part.spans else 0
+    return Resegmentation(tokens, list(new), spans)
+
+
+def _ranges(span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
+    return span.original, span.resegmented
+
+
+def _spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
+    """The smallest stretches at whose ends both segmentations have read the same characters."""
+    places = {end: place for place, end in enumerate(ends) if end != NOWHERE}
+    spans: list[Span] = []
+    one = two = 0
+    last = {end: place for place, end in enumerate(own_ends) if end != NOWHERE}
+    for end, own in last.items():
+        if end in places and places[end] >= one:
+            spans.append(Span((one, places[end] + 1), (two, own + 1)))
+            one, two = places[end] + 1, own + 1
+    if one < len(ends) or two < len(own_ends):
+        spans.append(Span((one, len(ends)), (two, len(own_ends))))
+    return spans
+
+
+@dataclass(frozen=True)
+class PseudoDomains:
+    """The batches of several pseudo-domains, each of one alone; the data of a network's training."""
+
+    parts: Sequence[DomainSimulator]
+
+    @classmethod
+    def drawn(
+        cls,
+        view: GeneratorView[Any],
+        tokenizer: Tokenizer,
+        settings: NetworkSettings,
+        seed: int,
+        max_positions: int | None = None,
+    ) -> PseudoDomains:
+        """Each of sentences drawn anew from the view's examples."""
+        count = min(settings.sentences, len(view.lengths))
+        rngs = [np.random.default_rng([seed, number, 1]) for number in range(settings.domains)]
+        return cls(
+            [
+                DomainSimulator(
+                    view,
+                    tokenizer,
+                    settings,
+                    np.sort(rng.choice(len(view.lengths), count, replace=False)),
+                    [seed, number],
+                    max_positions,
+                )
+                for number, rng in enumerate(rngs)
+            ]
+        )
+
+    @property
+    def weights(self) -> list[float]:
+        return [1.0] * len(self.parts)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([part.lengths for part in self.parts])
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        return np.cumsum([len(part.lengths) for part in self.parts])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
+        number = int(np.searchsorted(self._ends, indices[0], side="right"))
+        before = int(self._ends[number - 1]) if number else 0
+        return self.parts[number].batch(indices - before, epoch)

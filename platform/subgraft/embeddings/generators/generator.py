@@ -1,0 +1,207 @@
+"""Generators of embeddings for unseen tokens: AVG, ATT and PATT (Liu et al., ACL 2021, section 3.1).
+
+A generator turns the similar tokens of w into weights that sum to one, and mixes the upstream embeddings by them:
+
+    AVG   G(w) = mean of E(w')                                        (equation 1)
+    ATT   G(w) = sum of softmax(W . E(w')) E(w'),  W in R^d            (equation 2)
+    PATT  G(w) = sum of softmax(W_r . E(w')) E(w'), W in R^(6 x d),
+          r the relation of w' to w                                    (equation 3)
+
+The printed equations 2 and 3 carry a further 1/|Sm(w)|, which `literal_equation` applies.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, origin_of, read_description
+from subgraft.modeling.sides import Side
+from subgraft.training.objectives.embedding_view import TableName
+from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokens
+
+GeneratorKind = Literal["avg", "att", "patt"]
+# Of a table of so many rows the used ones are picked out before they are multiplied, where there are so many rows to a
+# pair: to pick out more costs more than the product (benchmarks/generator_scores.py).
+LARGE_TABLE, ROWS_TO_A_PAIR = 100_000, 8
+
+
+@dataclass(frozen=True)
+class RaggedSimilar:
+    """Similar tokens of n new tokens as tensors, nnz pairs in all.
+
+    offsets [n+1], token_ids [nnz], relations [nnz], rows [nnz] (which new token each pair belongs to): int64.
+    ordinary: int64 [m], the upstream tokens that are text; the mean of their rows stands in where none is similar.
+    """
+
+    offsets: Tensor
+    token_ids: Tensor
+    relations: Tensor
+    rows: Tensor
+    ordinary: Tensor
+
+    @classmethod
+    def from_numpy(cls, similar: SimilarTokens, ordinary: NDArray[np.int64]) -> RaggedSimilar:
+        offsets = torch.from_numpy(similar.offsets).long()
+        rows = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+        return cls(
+            offsets,
+            torch.from_numpy(similar.token_ids).long(),
+            torch.from_numpy(similar.relations).long(),
+            rows,
+            torch.from_numpy(ordinary),
+        )
+
+    def to(self, device: torch.device | str) -> RaggedSimilar:
+        return RaggedSimilar(
+            self.offsets.to(device),
+            self.token_ids.to(device),
+            self.relations.to(device),
+            self.rows.to(device),
+            self.ordinary.to(device),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def counts(self) -> Tensor:
+        """|Sm(w)| of each new token [n]."""
+        return self.offsets.diff()
+
+
+class Generator(nn.Module):
+    """Mixing weights over similar tokens. Its parameters are W: none (avg), [1, d] (att) or [6, d] (patt).
+
+    W starts at zero, so that every kind starts as AVG and training can only move away from it where that pays;
+    `draw` starts it as the authors' release does.
+    """
+
+    def __init__(self, kind: GeneratorKind, dimension: int, literal_equation: bool = False) -> None:
+        super().__init__()
+        self.kind = kind
+        self.dimension = dimension
+        self.literal_equation = literal_equation
+        heads = {"avg": 0, "att": 1, "patt": len(Relation)}[kind]
+        self.weight = nn.Parameter(torch.zeros(heads, dimension))
+
+    def draw(self, seed: int) -> None:
+        """W from N(0, 1)."""
+        nn.init.normal_(self.weight, generator=torch.Generator().manual_seed(seed))
+
+    def mixing_weights(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
+        """Weights [nnz] of each similar token, from the upstream input table [V, d].
+
+        Scores of all entries are one [V, d] x [d, heads] product, so no |Sm| x d block is ever made; of a large table,
+        of which a training step uses few rows, only those are multiplied.
+        """
+        counts = similar.counts[similar.rows].to(table.dtype)
+        if self.kind == "avg":
+            return 1.0 / counts
+        head = similar.relations if self.kind == "patt" else torch.zeros_like(similar.relations)
+        with torch.autocast(table.device.type, enabled=False):
+            weights = _ragged_softmax(self._scores(table, similar.token_ids, head), similar)
+        return weights / counts if self.literal_equation else weights
+
+    def _scores(self, table: Tensor, tokens: Tensor, head: Tensor) -> Tensor:
+        """Of pairs [nnz] of an upstream token and a head."""
+        if len(table) >= LARGE_TABLE and len(tokens) * ROWS_TO_A_PAIR < len(table):
+            used, tokens = torch.unique(tokens, return_inverse=True)
+            table = table[used]
+        return F.linear(table, self.weight.to(table.dtype))[tokens, head]
+
+    def forward(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
+        """Generated embeddings [n, d]."""
+        return mix(table, self.mixing_weights(table, similar), similar)
+
+    def rows(self, side: Side, similar: RaggedSimilar) -> MixedRows:
+        """The rows of n tokens in each of a side's tables, mixed by the weights that its input table gives."""
+        return MixedRows(self.mixing_weights(side.input.weight, similar), similar)
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Rows of new tokens, mixed from a table's by weights [nnz] of their similar tokens."""
+
+    mixing: Tensor
+    new: RaggedSimilar
+
+    def __len__(self) -> int:
+        return len(self.new)
+
+    def of(self, name: TableName, table: Tensor) -> Tensor:
+        del name  # one mixture for all tables
+        return mix(table, self.mixing, self.new)
+
+    def zero(self) -> Tensor:
+        return self.mixing.sum()  # of no weights
+
+
+def _ragged_softmax(scores: Tensor, similar: RaggedSimilar) -> Tensor:
+    """Softmax of scores [nnz] within each row."""
+    size, rows = len(similar), similar.rows
+    # The maximum only guards against overflow: it cancels, so no gradient needs to pass through it.
+    maxima = torch.full((size,), -torch.inf, dtype=scores.dtype, device=scores.device)
+    maxima = maxima.scatter_reduce(0, rows, scores.detach(), "amax")
+    exponentials = torch.exp(scores - maxima[rows])
+    sums = torch.zeros(size, dtype=scores.dtype, device=scores.device).index_add(0, rows, exponentials)
+    return exponentials / sums[rows]
+
+
+def mix(table: Tensor, weights: Tensor, similar: RaggedSimilar) -> Tensor:
+    """Rows [n, k] mixed from any table [V, k] by the weights [nnz]; a token without similar ones gets the mean row."""
+    return weighted_sums(table, similar.offsets, similar.token_ids, weights.to(table.dtype), similar.ordinary)
+
+
+def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor, ordinary: Tensor) -> Tensor:
+    """Sums [n, k] of weighted rows of a table [V, k], ragged by offsets [n+1]; an empty one is the mean row."""
+    sums = F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    empty = offsets.diff() == 0
+    return torch.where(empty[:, None], mean_row(table, ordinary), sums) if bool(empty.any()) else sums
+
+
+def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
+    """The mean [k] of the rows of ordinary tokens [m]: special tokens and spare rows of a table [V, k] say nothing."""
+    return F.embedding_bag(ordinary[None], table, mode="mean")[0]
+
+
+def save_generators(
+    generators: dict[SideName, Generator], origins: dict[SideName, GeneratorOrigin], directory: Path
+) -> None:
+    """Write one generator per side: generator.safetensors and generator.json."""
+    first = next(iter(generators.values()))
+    config = {
+        "kind": first.kind,
+        "dimension": first.dimension,
+        "literal_equation": first.literal_equation,
+        "sides": {side: vars(origins[side]) for side in sorted(generators)},
+    }
+    # Copies, because sides may share one generator, which safetensors would refuse.
+    tensors = {f"{side}.weight": generator.weight.detach().cpu().clone() for side, generator in generators.items()}
+    save_file(tensors, directory / "generator.safetensors")
+    (directory / "generator.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrigin]:
+    """The generator of one side. Raises UserError where the directory holds none for it, or one that is damaged."""
+    config = read_description(directory, side)
+    try:
+        generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
+        generator.load_state_dict({"weight": load_file(directory / "generator.safetensors")[f"{side}.weight"]})
+        return generator, origin_of(directory, side)
+    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
+        raise UserError(
+            f"a damaged generator: {error}", where=str(directory), hint="Train the generator again."
+        ) from error

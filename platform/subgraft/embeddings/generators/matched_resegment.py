@@ -1,0 +1,164 @@
+"""Re-segmentation into simulated tokens that are like the real new ones of a task.
+
+Merging and splitting (`resegment`) makes tokens of two subwords and many hyperwords; those that a task's vocabulary
+adds are longer, have more subwords and hardly any hyperword. Here a real one is drawn, and a stretch of a word of the
+sentence stands for it: of the same kind, about as long, cut into as many subwords. The stretch may well be a token of
+the upstream vocabulary; it is then treated as if it were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from subgraft.embeddings.generators.cheapest_cuts import CheapestCuts
+from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, Span, unchanged
+from subgraft.embeddings.generators.token_profiles import TokenProfile
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Subwords beside the simulated token that its stretch of the sentence may be cut into, and characters of those.
+MOST_BESIDE = 2
+MOST_CHARACTERS_BESIDE = 4
+
+
+class _Window(NamedTuple):
+    """Neighbouring tokens of one word, [start, end), and what they spell together."""
+
+    start: int
+    end: int
+    entry: Entry
+
+
+class _Replacement(NamedTuple):
+    """What takes a window's place: upstream tokens, the simulated one, upstream tokens."""
+
+    window: _Window
+    before: tuple[int, ...]
+    token: SimulatedToken
+    after: tuple[int, ...]
+
+
+class MatchedResegmenter:
+    """Re-segments sentences; `rate` simulated tokens for each token, where the sentence has stretches like them."""
+
+    def __init__(self, tokenizer: Tokenizer, profiles: Sequence[TokenProfile], rate: float) -> None:
+        self._entries = tokenizer.entries
+        self._size = len(tokenizer)
+        self._profiles = profiles
+        self._rate = rate
+        self._cuts = CheapestCuts(tokenizer)
+        self._widest = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MOST_CHARACTERS_BESIDE
+
+    def __call__(
+        self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
+    ) -> Resegmentation:
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay as they are.
+
+        A sentence that would become longer than `longest` tokens stays as it is altogether.
+        """
+        count = generator.binomial(sum(self._entries[t] is not None for t in tokens), self._rate)
+        windows = list(self._windows(tokens)) if count else []
+        simulated: dict[Entry, SimulatedToken] = {}
+        chosen: list[_Replacement] = []
+        drawn = [self._profiles[i] for i in generator.integers(len(self._profiles), size=count).tolist()]
+        # The longest first: a short one finds room in what is left, a long one does not.
+        for profile in sorted(drawn, key=lambda each: -each.characters):
+            order = generator.permutation(len(windows)).tolist()
+            found = self._found(profile, (windows[i] for i in order))
+            if found is not None:
+                # What is spelled alike is one token.
+                token = simulated.setdefault(found.token.entry, found.token)
+                chosen.append(found._replace(token=token))
+                start, end, _ = found.window
+                windows = [window for window in windows if window.end <= start or window.start >= end]
+        result = self._written(tokens, sorted(chosen, key=lambda each: each.window.start))
+        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
+
+    def _windows(self, tokens: Sequence[int]) -> Iterator[_Window]:
+        """All stretches of whole tokens inside a word that are not too wide."""
+        for start, token in enumerate(tokens):
+            first = self._entries[token]
+            if first is None:
+                continue
+            surface, end = first.surface, start + 1
+            while len(surface) <= self._widest:
+                yield _Window(start, end, Entry(surface, first.word_initial))
+                following = self._entries[tokens[end]] if end < len(tokens) else None
+                if following is None or following.word_initial:
+                    break
+                surface, end = surface + following.surface, end + 1
+
+    def _found(self, profile: TokenProfile, windows: Iterator[_Window]) -> _Replacement | None:
+        """The first window that has a stretch like the profile: about as long, of its kind and number of subwords."""
+        tolerance = max(1, profile.characters // 4)
+        for window in windows:
+            excess = len(window.entry.surface) - profile.characters
+            if -tolerance <= excess <= tolerance + MOST_CHARACTERS_BESIDE:
+                for found in self._stretches(profile, window):
+                    if abs(len(found.token.entry.surface) - profile.characters) <= tolerance:
+                        return found
+        return None
+
+    def _stretches(self, profile: TokenProfile, window: _Window) -> Iterator[_Replacement]:
+        """The whole window first, then parts of it with few tokens beside them."""
+        entry = window.entry
+        cuts = self._cuts.of(entry)
+        for beside in range(MOST_BESIDE + 1):
+            cut = cuts[profile.subwords + beside] if profile.subwords + beside < len(cuts) else None
+            if cut is None:
+                continue
+            for begin in range(beside + 1):
+                word_initial = entry.word_initial and begin == 0
+                if word_initial is not profile.word_initial or (begin and not self._begins_alike(cut[0], entry)):
+                    continue
+                end = begin + profile.subwords
+                surface = "".join(self._surface(token) for token in cut[begin:end])
+                token = SimulatedToken(Entry(surface, word_initial), profile.subwords, profile.hyperwords)
+                # One token is no cut of itself.
+                if self._cuts.of(token.entry)[profile.subwords] is not None:
+                    yield _Replacement(window, cut[:begin], token, cut[end:])
+
+    def _begins_alike(self, token: int, entry: Entry) -> bool:
+        """Whether the cut needs no bare mark in front of it."""
+        first = self._entries[token]
+        return first is not None and first.word_initial is entry.word_initial
+
+    def _surface(self, token: int) -> str:
+        entry = self._entries[token]
+        assert entry is not None
+        return entry.surface
+
+    def _written(self, tokens: Sequence[int], chosen: Sequence[_Replacement]) -> Resegmentation:
+        new: dict[SimulatedToken, int] = {}
+        written: list[int] = []
+        lengths: list[int] = []
+        read = 0
+        for window, before, token, after in chosen:
+            kept = tokens[read : window.start]
+            written += [*kept, *before, self._size + new.setdefault(token, len(new)), *after]
+            lengths += [*map(self._length, (*kept, *before)), len(token.entry.surface), *map(self._length, after)]
+            read = window.end
+        written += tokens[read:]
+        lengths += map(self._length, tokens[read:])
+        return Resegmentation(written, list(new), _spans([self._length(token) for token in tokens], lengths))
+
+    def _length(self, token: int) -> int:
+        """Characters of a token; one that is no text stands in both segmentations, so any number will do."""
+        entry = self._entries[token]
+        return 1 if entry is None else len(entry.surface)
+
+
+def _spans(one: Sequence[int], two: Sequence[int]) -> list[Span]:
+    """The smallest stretches at whose ends two segmentations agree, by the lengths of their tokens."""
+    places = {end: place for place, end in enumerate(accumulate(two), start=1)}
+    spans: list[Span] = []
+    before = after = 0
+    for place, end in enumerate(accumulate(one), start=1):
+        if end in places:
+            spans.append(Span((before, place), (after, places[end])))
+            before, after = place, places[end]
+    return spans

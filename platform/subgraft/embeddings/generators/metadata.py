@@ -1,0 +1,90 @@
+"""What is written beside a trained generator: its kind, and the table and vocabulary of each side that it is for."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from subgraft.base import json_values
+from subgraft.base.errors import UserError
+
+_TRAIN_AGAIN = "Train the generator again."
+
+
+@dataclass(frozen=True)
+class GeneratorOrigin:
+    """What a generator was trained on: a generator means nothing beside another table or vocabulary."""
+
+    table: str
+    vocabulary: str
+    max_similar: int
+
+
+def table_digest(table: Tensor) -> str:
+    """SHA-256 of a table's values: what a generator is bound to."""
+    contiguous = table.detach().cpu().contiguous()
+    return hashlib.sha256(contiguous.view(torch.uint8).numpy().data).hexdigest()
+
+
+def read_description(directory: Path, side: str) -> dict[str, Any]:
+    """generator.json. Raises UserError where there is none that can be read, or none for this side."""
+    described = directory / "generator.json"
+    if not described.is_file():
+        raise UserError(
+            "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
+        )
+    try:
+        config = json_values.parse_object(described.read_bytes())
+    except ValueError as error:
+        raise UserError(f"not JSON: {error}", where=str(described), hint=_TRAIN_AGAIN) from error
+    if not isinstance(config.get("sides"), dict):
+        raise UserError("no description of a generator", where=str(described), hint=_TRAIN_AGAIN)
+    if side not in config["sides"]:
+        raise UserError(
+            f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",
+            where=str(directory),
+            hint=f"Train one with sides that include {side}.",
+        )
+    return config
+
+
+def require_kind(directory: Path, side: str, kind: str) -> dict[str, Any]:
+    """The description of a generator of this kind. Raises UserError for one of another."""
+    found = read_description(directory, side)
+    if found.get("kind") != kind:
+        what = f"this is a generator of kind {found.get('kind')}, not {kind}"
+        raise UserError(what, where=str(directory), hint="Give the method that it was trained for.")
+    return found
+
+
+def kind_of(directory: Path, side: str) -> str:
+    """The kind of the generator that a directory holds. Raises UserError as `read_description` does."""
+    return str(read_description(directory, side).get("kind"))
+
+
+def origin_of(directory: Path, side: str) -> GeneratorOrigin:
+    """What a side's generator was trained on. Raises UserError where the directory does not say so."""
+    described = read_description(directory, side)["sides"][side]
+    try:
+        return GeneratorOrigin(**{field.name: described[field.name] for field in fields(GeneratorOrigin)})
+    except (KeyError, TypeError) as error:
+        raise UserError(f"a damaged generator: {error}", where=str(directory), hint=_TRAIN_AGAIN) from error
+
+
+def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
+    """Refuse a generator made for another model or vocabulary."""
+    for what, expected, found in (
+        ("vocabulary", origin.vocabulary, vocabulary),
+        ("model", origin.table, table_digest(table)),
+    ):
+        if expected != found:
+            raise UserError(
+                f"this generator was made for another {what} (digest {expected[:12]}, here {found[:12]})",
+                where=where,
+                hint="Train a generator on this model, or give the model it was trained on.",
+            )

@@ -1,0 +1,170 @@
+"""A generator with capacity: a small Transformer over the pieces of a new token.
+
+The row of a token is the mean of the rows of its pieces and what the network adds to it. As PATT it is trained on
+upstream text alone; unlike PATT, whose vectors can but weigh rows, it can move a row anywhere (a hypernetwork over
+embeddings: Minixhofer, Ponti and Vulić, NeurIPS 2024). It also reads how common the token is in its own vocabulary,
+which tells something of a task that none of the task's text is needed for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, origin_of, require_kind
+from subgraft.embeddings.generators.generator import mean_row
+from subgraft.embeddings.generators.token_pieces import ABSENT, FEATURES, MAX_PIECES, TokenPieces
+from subgraft.modeling.sides import Side
+from subgraft.training.objectives.embedding_view import GeneratedRows, TableName
+
+KIND = "network"
+_FILE = "network.safetensors"
+
+
+@dataclass(frozen=True)
+class NetworkShape:
+    """dimension: of the model's input table.  output: the width of an output table of its own, if it has one.
+    bias: whether it has a bias.
+    """
+
+    dimension: int
+    output: int | None
+    bias: bool
+    width: int = 256
+    layers: int = 2
+    heads: int = 4
+
+    @classmethod
+    def of(cls, side: Side, width: int, layers: int) -> NetworkShape:
+        own = None if side.output is None or side.tied else side.output.weight.shape[1]
+        return cls(side.input.weight.shape[1], own, side.bias is not None, width, layers)
+
+
+class Network(nn.Module):
+    """What it adds is zero at the beginning, so it begins as the mean of the pieces.
+
+    spread: the standard deviation of each table's ordinary rows; what is read is divided by it and what is added
+    multiplied, so that one learning rate does for models of any scale.
+    """
+
+    def __init__(self, shape: NetworkShape) -> None:
+        super().__init__()
+        self.shape = shape
+        width = shape.width
+        self.reads = nn.Linear(shape.dimension, width)
+        self.features = nn.Linear(FEATURES, width)
+        self.places = nn.Parameter(torch.zeros(MAX_PIECES + 1, width))
+        layer = nn.TransformerEncoderLayer(width, shape.heads, 2 * width, 0.0, batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, shape.layers, enable_nested_tensor=False)
+        self.norm = nn.LayerNorm(width)
+        sizes: dict[TableName, int | None] = {
+            "input": shape.dimension,
+            "output": shape.output,
+            "bias": 1 if shape.bias else None,
+        }
+        self.heads = nn.ModuleDict({name: nn.Linear(width, size) for name, size in sizes.items() if size})
+        self.spread = _Spread(self.heads)
+
+    def begin(self, side: Side, ordinary: Tensor, seed: int) -> None:
+        """Draw the weights, and take the spread of a side's tables over its ordinary tokens [m]."""
+        drawn = torch.Generator().manual_seed(seed)
+        for name, parameter in self.named_parameters():
+            if name == "places":
+                nn.init.normal_(parameter, std=0.02, generator=drawn)
+            elif name.startswith("heads.") or (parameter.ndim == 1 and name.endswith("bias")):
+                nn.init.zeros_(parameter)
+            elif parameter.ndim > 1:
+                nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5, generator=drawn)
+        with torch.no_grad():
+            self.spread.of("input").copy_(side.input.weight[ordinary].float().std())
+            if "output" in self.heads and side.output is not None:
+                self.spread.of("output").copy_(side.output.weight[ordinary].float().std())
+
+    def rows(self, side: Side, tokens: TokenPieces) -> NetworkRows:
+        """The rows of n tokens in each of a side's tables, computed together."""
+        table, there = side.input.weight, tokens.pieces != ABSENT
+        read = table[tokens.pieces.clamp(min=0)].float() / self.spread.of("input")
+        pieces = self.reads(read) + self.places[: tokens.pieces.shape[1]]
+        token = self.features(tokens.features) + self.places[-1]
+        whole = torch.cat([there.new_ones(len(there), 1), there], dim=1)
+        states = self.layers(torch.cat([token[:, None], pieces], dim=1), src_key_padding_mask=~whole)
+        states = self.norm(states) * whole[..., None]
+        # A token without pieces is the mean row and no more.
+        pooled = states.sum(dim=1) / whole.sum(dim=1, keepdim=True) * there.any(dim=1, keepdim=True)
+        added = {name: (head(pooled) * self.spread.of(name)).float() for name, head in self.heads.items()}
+        return NetworkRows(tokens, added)
+
+
+class _Spread(nn.Module):
+    """One number for each table. Buffers: nothing trains them, and DeepSpeed takes no parameter without a dimension."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        super().__init__()
+        for name in tables:
+            self.register_buffer(name, torch.ones(()))
+
+    def of(self, name: str) -> Tensor:
+        return self.get_buffer(name)
+
+
+@dataclass(frozen=True)
+class NetworkRows(GeneratedRows):
+    """added: what the network adds to the mean of the pieces, by table."""
+
+    tokens: TokenPieces
+    added: dict[str, Tensor]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def of(self, name: TableName, table: Tensor) -> Tensor:
+        # A projection that is the input table has the input table's rows.
+        added = self.added[name if name in self.added else "input"]
+        there = self.tokens.pieces != ABSENT
+        rows = table[self.tokens.pieces.clamp(min=0)] * there[..., None]
+        means = rows.sum(dim=1) / there.sum(dim=1, keepdim=True).clamp(min=1)
+        if not bool(there.any(dim=1).all()):
+            means = torch.where(there.any(dim=1, keepdim=True), means, mean_row(table, self.tokens.ordinary))
+        return means + added.to(means.dtype)
+
+    def zero(self) -> Tensor:
+        return sum((added.sum() for added in self.added.values()), start=torch.zeros(()))
+
+
+def save_networks(networks: dict[SideName, Network], origins: dict[SideName, GeneratorOrigin], directory: Path) -> None:
+    """Write a network per side: network.safetensors and generator.json."""
+    config = {
+        "kind": KIND,
+        "sides": {side: vars(origins[side]) | {"shape": vars(networks[side].shape)} for side in sorted(networks)},
+    }
+    # Copies, because sides may share one network, which safetensors would refuse.
+    tensors = {
+        f"{side}.{name}": tensor.detach().cpu().clone()
+        for side, network in networks.items()
+        for name, tensor in network.state_dict().items()
+    }
+    save_file(tensors, directory / _FILE)
+    (directory / "generator.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def load_network(directory: Path, side: SideName) -> tuple[Network, GeneratorOrigin]:
+    """The network of one side. Raises UserError where the directory holds none for it, or one that is damaged."""
+    config = require_kind(directory, side, KIND)
+    try:
+        network = Network(NetworkShape(**config["sides"][side]["shape"]))
+        tensors = load_file(directory / _FILE)
+        network.load_state_dict({n.removeprefix(f"{side}."): t for n, t in tensors.items() if n.startswith(f"{side}.")})
+        return network, origin_of(directory, side)
+    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
+        raise UserError(
+            f"a damaged generator: {error}", where=str(directory), hint="Train the generator again."
+        ) from error

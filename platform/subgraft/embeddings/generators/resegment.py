@@ -1,0 +1,143 @@
+"""Re-segmentation of upstream sentences: unseen tokens are simulated inside words (Liu et al., 2021, section 3.2).
+
+Neighbouring tokens of a word are merged (ima + ##gine -> imagine) and tokens are split at a random character
+(nothing -> noth + ##ing). Nothing ever crosses a word boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Span:
+    """A smallest stretch at whose ends both segmentations agree: half-open token ranges of each."""
+
+    original: tuple[int, int]
+    resegmented: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SimulatedToken:
+    """A token that is treated as if the upstream vocabulary lacked it.
+
+    subwords: how many it is cut into, at the least cost.  hyperwords: how many it has at most.  Where they are None,
+    the vocabulary says: both are what they are for a real new token.
+    """
+
+    entry: Entry
+    subwords: int | None = None
+    hyperwords: int | None = None
+
+
+@dataclass(frozen=True)
+class Resegmentation:
+    """A re-segmented sentence.
+
+    tokens: ids; an id of at least the vocabulary's size V stands for new[id - V].
+    new: the simulated unseen tokens, each once.
+    spans: where the two segmentations meet again, in order (Figure 2 of the paper has six).
+    """
+
+    tokens: list[int]
+    new: list[SimulatedToken]
+    spans: list[Span]
+
+
+class Resegmenter:
+    """Re-segments sentences of one vocabulary at the rates of its settings."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: ResegmentationSettings) -> None:
+        self.settings = settings
+        self._entries = tokenizer.entries
+        self._ids = tokenizer.ids
+        self._size = len(tokenizer)
+
+    def __call__(
+        self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
+    ) -> Resegmentation:
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay as they are.
+
+        A sentence that would become longer than `longest` tokens stays as it is altogether.
+        """
+        draws = generator.random((len(tokens), self.settings.max_merge))
+        out = _Writer(self._ids, self._size)
+        position = 0
+        while position < len(tokens):
+            taken = self._merged(tokens, position, draws[position])
+            if taken > 1:
+                out.write(taken, [_join([self._entries[t] for t in tokens[position : position + taken]])])
+            else:
+                out.write(1, self._cut(tokens[position], draws[position, -1], generator), keep=tokens[position])
+            position += taken
+        result = out.finish()
+        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
+
+    def _merged(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:
+        """How many tokens from `position` on become one."""
+        if self._entries[tokens[position]] is None:
+            return 1
+        taken = 1
+        while taken < self.settings.max_merge and position + taken < len(tokens):
+            following = self._entries[tokens[position + taken]]
+            if following is None or following.word_initial or draws[taken - 1] >= self.settings.merge_rate:
+                break
+            taken += 1
+        return taken
+
+    def _cut(self, token: int, draw: float, generator: np.random.Generator) -> list[Entry]:
+        """The two parts of a token that is split; empty when it stays whole."""
+        entry = self._entries[token]
+        if entry is None or len(entry.surface) < 2 or draw >= self.settings.split_rate:
+            return []
+        cut = int(generator.integers(1, len(entry.surface)))
+        return [Entry(entry.surface[:cut], entry.word_initial), Entry(entry.surface[cut:], False)]
+
+
+def unchanged(tokens: Sequence[int]) -> Resegmentation:
+    """A sentence as it is: every token is a span."""
+    return Resegmentation(list(tokens), [], [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))])
+
+
+class _Writer:
+    """Collects tokens and spans of a sentence that is being re-segmented."""
+
+    def __init__(self, ids: Mapping[Entry, int], size: int) -> None:
+        self._ids = ids
+        self._size = size
+        self._tokens: list[int] = []
+        self._new: dict[SimulatedToken, int] = {}
+        self._spans: list[Span] = []
+        self._read = 0
+
+    def write(self, taken: int, entries: Sequence[Entry], keep: int | None = None) -> None:
+        """Replace the next `taken` original tokens by `entries`, or by the token `keep` when there are none."""
+        start = len(self._tokens)
+        if entries:
+            self._tokens.extend(self._id(entry) for entry in entries)
+        elif keep is not None:
+            self._tokens.append(keep)
+        self._spans.append(Span((self._read, self._read + taken), (start, len(self._tokens))))
+        self._read += taken
+
+    def _id(self, entry: Entry) -> int:
+        known = self._ids.get(entry)
+        if known is not None:
+            return known
+        return self._size + self._new.setdefault(SimulatedToken(entry), len(self._new))
+
+    def finish(self) -> Resegmentation:
+        return Resegmentation(self._tokens, list(self._new), self._spans)
+
+
+def _join(entries: Sequence[Entry | None]) -> Entry:
+    """Neighbours in a word as one entry."""
+    parts = [entry for entry in entries if entry is not None]
+    return Entry("".join(part.surface for part in parts), parts[0].word_initial)

@@ -1,0 +1,211 @@
+"""Batches for generator training: one side re-segmented, with what a generator reads of what is new in it.
+
+One way for all objectives: what they do differently, their `GeneratorView` says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.config.initialisers import Negatives, ResegmentationSettings
+from subgraft.embeddings.generators.matched_resegment import MatchedResegmenter
+from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter, SimulatedToken
+from subgraft.embeddings.generators.similar_cache import SimilarCache
+from subgraft.embeddings.generators.token_profiles import profiles_of
+from subgraft.training.objectives.extended_softmax import Rivals
+from subgraft.training.objectives.objective import Body, GeneratorView, TokenBatch
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class SpanPairs:
+    """Tokens of `count` spans in both segmentations.
+
+    For every token that lies in a span: its sentence and position in the side's labels or inputs, and its span.
+    original, resegmented: [tokens, 3] int64 columns (sentence, position, span).
+    """
+
+    original: Tensor
+    resegmented: Tensor
+    count: int
+
+    def to(self, device: torch.device | str) -> SpanPairs:
+        return SpanPairs(self.original.to(device), self.resegmented.to(device), self.count)
+
+
+@dataclass(frozen=True)
+class GeneratorBatch:
+    """Examples three times over: as they are, re-segmented on one side, and that as the model reads it to predict it.
+
+    In the latter two ids of at least V stand for the K new tokens. They are one and the same where the objective
+    hides nothing.  new: what the generator reads of these tokens.  spans: of `original` and `resegmented`.
+    """
+
+    original: TokenBatch
+    resegmented: TokenBatch
+    predicted: TokenBatch
+    new: Any
+    rivals: Rivals
+    spans: SpanPairs
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"prediction": self.predicted.counts["loss"], "distillation": self.spans.count}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return max(self.original.shape, self.resegmented.shape)
+
+    def to(self, device: torch.device | str) -> GeneratorBatch:
+        original, resegmented = self.original.to(device), self.resegmented.to(device)
+        predicted = resegmented if self.predicted is self.resegmented else self.predicted.to(device)
+        new, rivals, spans = self.new.to(device), self.rivals.to(device), self.spans.to(device)
+        return GeneratorBatch(original, resegmented, predicted, new, rivals, spans)
+
+
+class SimulatedBatches(ABC):
+    """Turns examples of an objective into generator batches; what is simulated is a function of (seed, epoch, index).
+
+    view: the objective, for the side whose tokens are simulated.
+    max_positions: the longest sequence that the model takes; splitting makes sentences longer.
+    """
+
+    def __init__(self, view: GeneratorView[Any], seed: int, max_positions: int | None) -> None:
+        self._view = view
+        self._seed = seed
+        self._max_positions = max_positions
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._view.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
+        """The generator batch of the examples at `indices`."""
+        view = self._view
+        examples = [view.original(int(index), epoch) for index in indices]
+        bodies = [view.body(example) for example in examples]
+        rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
+        results = [self.resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
+        changed, new, rivals = self.collected(results, rngs[0])
+        rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, changed, strict=True)]
+        read = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
+        resegmented = view.collate(rebuilt)
+        hides = any(one is not two for one, two in zip(read, rebuilt, strict=True))
+        return GeneratorBatch(
+            view.collate(examples),
+            resegmented,
+            view.collate(read) if hides else resegmented,
+            new,
+            rivals,
+            span_pairs(results, [body.begins for body in bodies]),
+        )
+
+    @abstractmethod
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+        """One sentence with simulated tokens in it."""
+
+    @abstractmethod
+    def collected(
+        self, results: Sequence[Resegmentation], rng: np.random.Generator
+    ) -> tuple[list[list[int]], Any, Rivals]:
+        """The sentences' tokens, where ids of V and above count the batch's new ones; these; and who competes where."""
+
+    def _room(self, body: Body) -> int | None:
+        """How many tokens the body may have."""
+        return None if self._max_positions is None else self._max_positions - body.around
+
+
+class Simulator(SimulatedBatches):
+    """Tokens of a sentence are merged and split, or others like the task's new ones are found in it.
+
+    tokenizer: of the side whose tokens are simulated.  target: the task's vocabulary, where its new tokens are what is
+    imitated.
+    """
+
+    def __init__(
+        self,
+        view: GeneratorView[Any],
+        tokenizer: Tokenizer,
+        settings: ResegmentationSettings,
+        max_similar: int,
+        seed: int,
+        max_positions: int | None = None,
+        negatives: Negatives = "sentence",
+        target: Tokenizer | None = None,
+    ) -> None:
+        super().__init__(view, seed, max_positions)
+        self._ids = tokenizer.ids
+        self._size = len(tokenizer)
+        self._negatives = negatives
+        self._resegment = resegmenter(tokenizer, settings, max_similar, target)
+        self._similar = SimilarCache(tokenizer, max_similar)
+
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+        return self._resegment(tokens, rng, longest)
+
+    def collected(
+        self, results: Sequence[Resegmentation], rng: np.random.Generator
+    ) -> tuple[list[list[int]], Any, Rivals]:
+        del rng
+        new, changed = number_new(results, self._size)
+        return changed, self._similar(list(new)), rivals(results, new, self._ids, self._size, self._negatives)
+
+
+def resegmenter(
+    tokenizer: Tokenizer, settings: ResegmentationSettings, max_similar: int, target: Tokenizer | None
+) -> Resegmenter | MatchedResegmenter:
+    """What simulates new tokens, as the settings say. Raises UserError where the target has none to be like."""
+    if settings.match is None:
+        return Resegmenter(tokenizer, settings)
+    assert target is not None
+    return MatchedResegmenter(tokenizer, profiles_of(tokenizer, target, max_similar), settings.match_rate)
+
+
+def number_new(results: Sequence[Resegmentation], size: int) -> tuple[dict[SimulatedToken, int], list[list[int]]]:
+    """The new tokens of a batch, numbered from 0, and each sentence's tokens, in which new ones count from `size`."""
+    new: dict[SimulatedToken, int] = {}
+    for result in results:
+        for token in result.new:
+            new.setdefault(token, len(new))
+    return new, [[t if t < size else size + new[r.new[t - size]] for t in r.tokens] for r in results]
+
+
+def rivals(
+    results: Sequence[Resegmentation],
+    new: Mapping[SimulatedToken, int],
+    ids: Mapping[Entry, int],
+    size: int,
+    negatives: Negatives,
+) -> Rivals:
+    """Which of the batch's new tokens compete where: a sentence's own, or all of the batch."""
+    own = np.full((len(results), len(new)), negatives == "batch")
+    for row, result in enumerate(results):
+        own[row, [new[token] for token in result.new]] = True
+    spelled: dict[Entry, int] = {}
+    spelling = [ids.get(token.entry, size + spelled.setdefault(token.entry, len(spelled))) for token in new]
+    return Rivals.of(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
+
+
+def span_pairs(results: Sequence[Resegmentation], begins: Sequence[int]) -> SpanPairs:
+    """The spans of a batch of sentences as index columns; begins: where each sentence's first token is."""
+    original: list[tuple[int, int, int]] = []
+    resegmented: list[tuple[int, int, int]] = []
+    count = 0
+    for row, (result, first) in enumerate(zip(results, begins, strict=True)):
+        for span in result.spans:
+            original.extend((row, first + position, count) for position in range(*span.original))
+            resegmented.extend((row, first + position, count) for position in range(*span.resegmented))
+            count += 1
+    return SpanPairs(_columns(original), _columns(resegmented), count)
+
+
+def _columns(rows: list[tuple[int, int, int]]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.long).reshape(-1, 3)

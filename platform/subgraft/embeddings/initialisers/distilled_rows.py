@@ -1,0 +1,104 @@
+"""Rows that were distilled for one model and one new vocabulary, and the initialisers that take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.metadata import table_digest
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.initialisers.token_tensors import load_beside, save_beside
+from subgraft.modeling.sides import Side
+from subgraft.subwords.similar_tokens.finder import count_fallbacks
+from subgraft.subwords.similar_tokens.token_subwords import subwords
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+_NAME = "distilled_rows"
+_MEND = "Give what a run's step made for this model and this vocabulary."
+_FIRST_METHOD = "token-distillation"  # which writes no method into its record
+
+
+@dataclass(frozen=True)
+class DistilledRows:
+    """One side's rows. A directory of them also holds the new vocabulary, so it can say whose they are.
+
+    tokenizer   the new vocabulary
+    tokens      int64 [n], ids of the tokens that have a row
+    rows        float32 [n, d], of the input table
+    model       digest of the upstream input table that they stand beside
+    vocabulary  fingerprint of the upstream vocabulary
+    method      the initialiser that they are for
+    others      float32 rows of the side's other tables, where the method trains them: output [n, d], bias [n]
+    """
+
+    tokenizer: Tokenizer
+    tokens: Tensor
+    rows: Tensor
+    model: str
+    vocabulary: str
+    method: str = _FIRST_METHOD
+    others: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def save(self, directory: Path) -> None:
+        tensors = {"tokens": self.tokens, "rows": self.rows, **self.others}
+        record = {"model": self.model, "upstream": self.vocabulary}
+        record |= {"method": self.method} if self.method != _FIRST_METHOD else {}
+        save_beside(directory, _NAME, self.tokenizer, tensors, record)
+
+    @classmethod
+    def load(cls, directory: Path) -> DistilledRows:
+        """Raises UserError where `directory` holds none, or none that this version can read."""
+        tokenizer, tensors, record = load_beside(directory, _NAME, "distilled rows", _MEND)
+        tokens, rows, method = tensors.pop("tokens"), tensors.pop("rows"), record.get("method", _FIRST_METHOD)
+        return cls(tokenizer, tokens, rows, record["model"], record["upstream"], method, tensors)
+
+    def check(self, side: Side, source: Tokenizer, entries: Sequence[Entry], method: str, where: str) -> None:
+        """Raises UserError where these are rows of another method, for another model or another new vocabulary."""
+        if self.method != method:
+            raise UserError(f"these rows are of {self.method}, not of {method}", where=where, hint=_MEND)
+        if (self.model, self.vocabulary) != origin(side, source):
+            raise UserError(f"these rows were distilled for another model's {side.name}", where=where, hint=_MEND)
+        if not all(entry in self.tokenizer.ids for entry in entries):
+            raise UserError("these rows were distilled for another new vocabulary", where=where, hint=_MEND)
+
+
+def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
+    """The distilled rows; what was not distilled, be it tokens or whole tables, by the mean of subwords.
+
+    Token Distillation says nothing about a token as an output. A tied table has one row for both, so there it is both.
+    Raises UserError without distilled rows, and for those of another method, model or vocabulary.
+    """
+    if request.distilled is None:
+        raise UserError("this method needs distilled rows of the new vocabulary", hint=_MEND)
+    found = DistilledRows.load(request.distilled)
+    found.check(request.side, request.source, request.entries, method, str(request.distilled))
+    place = {token: i for i, token in enumerate(found.tokens.tolist())}
+    places = [place.get(found.tokenizer.ids[entry]) for entry in request.entries]
+    known = [i for i, at in enumerate(places) if at is not None]
+    taken = [at for at in places if at is not None]
+
+    def put(means: Tensor | None, rows: Tensor | None) -> Tensor | None:
+        if means is None or rows is None:
+            return means
+        return means.index_copy(0, torch.tensor(known, dtype=torch.long), rows[taken].to(means.dtype))
+
+    means = mix_subwords(request)
+    made = put(means.input, found.rows)
+    assert made is not None
+    output, bias = put(means.output, found.others.get("output")), put(means.bias, found.others.get("bias"))
+    lacking = [entry for entry, at in zip(request.entries, places, strict=True) if at is None]
+    instead = count_fallbacks(parts.fallback for parts in subwords(request.source, lacking))
+    fallbacks = {"subwords": len(lacking) - sum(instead.values()), **instead}
+    return NewRows(made, output, bias, fallbacks)
+
+
+def origin(side: Side, source: Tokenizer) -> tuple[str, str]:
+    """What rows are bound to: the digest of the side's input table, and its vocabulary's fingerprint."""
+    return table_digest(side.input.weight), source.fingerprint

@@ -1,0 +1,56 @@
+"""Mixtures of the nearest upstream tokens (WECHSEL: Minixhofer, Paischer and Rekabsaz, NAACL 2022, section 3).
+
+The paper brings two languages into one static space by a dictionary. Within one language one space does: that of the
+static embeddings. An upstream token that the new vocabulary has is its vector there; another is the sum of the vectors
+of the pieces that the new vocabulary cuts it into, where the paper sums character n-grams.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request, combined
+from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
+from subgraft.embeddings.initialisers.static_rows import StaticSpace
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+NEIGHBOURS = 10  # the paper's k
+TEMPERATURE = 0.1  # the paper's tau
+_BLOCK = 1024  # unseen tokens compared at a time
+
+
+def mix_nearest(
+    request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE
+) -> NewRows:
+    """The k nearest upstream tokens by cosine, weighted by a softmax of cosine over temperature."""
+    tokens, vectors = upstream_vectors(request.source, space.embeddings)
+    nearest, weights = nearest_weights(space.unseen, vectors, neighbours, temperature)
+    rows = torch.arange(len(nearest)).repeat_interleave(nearest.shape[1])
+    return combined(request, rows, tokens[nearest.flatten()], weights.flatten(), len(nearest))
+
+
+def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[Tensor, Tensor]:
+    """Upstream ids int64 [m] and their vectors [m, k], of all upstream subwords that the space can say."""
+    fitted = embeddings.tokenizer
+    segmented = fitted.segment_batch(list(source.ids))
+    known = embeddings.known.tolist()
+    parts: list[list[int]] = []
+    for entry, ids in zip(source.ids, segmented, strict=True):
+        own = fitted.ids.get(entry)
+        parts.append([own] if own is not None and known[own] else [i for i in ids if known[i]])
+    counts = torch.tensor([len(ids) for ids in parts], dtype=torch.long)
+    flat = torch.tensor([i for ids in parts for i in ids], dtype=torch.long)
+    rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
+    sums = torch.zeros(len(counts), embeddings.vectors.shape[1]).index_add_(0, rows, embeddings.vectors[flat])
+    said = counts > 0
+    return torch.tensor(list(source.ids.values()), dtype=torch.long)[said], sums[said]
+
+
+def nearest_weights(unseen: Tensor, candidates: Tensor, neighbours: int, temperature: float) -> tuple[Tensor, Tensor]:
+    """For each of n vectors, the indices and the weights of its k nearest candidates, nearest first: [n, k] each."""
+    unit, k = F.normalize(candidates, dim=1), min(neighbours, len(candidates))
+    found = [(F.normalize(block, dim=1) @ unit.T).topk(k, dim=1) for block in torch.split(unseen, _BLOCK)]
+    cosines = torch.cat([block.values for block in found])
+    return torch.cat([block.indices for block in found]), (cosines / temperature).softmax(dim=1)

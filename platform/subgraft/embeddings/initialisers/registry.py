@@ -1,0 +1,140 @@
+"""Ways to give the tokens of a new vocabulary their first rows.
+
+Each answers a `Request` with rows for the input table, and for the output projection and its bias where the side has
+them. Mixing weights come from the input table and are applied to all three, so that a token's tables agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.config.initialiser_registry import InitialiserName
+from subgraft.config.plugins import INITIALISERS, Plugin, offered
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.metadata import check_origin, require_kind
+from subgraft.embeddings.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator
+from subgraft.embeddings.initialisers.distilled_rows import take_distilled
+from subgraft.embeddings.initialisers.locally_linear import mix_locally_linear
+from subgraft.embeddings.initialisers.neighbours import mix_nearest
+from subgraft.embeddings.initialisers.network_rows import add_to_mean
+from subgraft.embeddings.initialisers.new_rows import FloatTables, Initialiser, NewRows, Request, mixed
+from subgraft.embeddings.initialisers.reconstruction import reconstruct
+from subgraft.embeddings.initialisers.sparse_combination import mix_matching_pursuit, mix_sparsemax
+from subgraft.embeddings.initialisers.static_rows import from_static, map_vectors, take_vectors
+from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
+
+
+def draw_random(request: Request) -> NewRows:
+    """N(0, scale²), as the model's own weights were drawn; no bias."""
+    rows = _drawn(request, lambda noise, table: noise * request.scale)
+    return replace(rows, scale=request.scale)
+
+
+def draw_matched(request: Request) -> NewRows:
+    """Normal with the mean and standard deviation of each dimension over the rows of ordinary tokens; no bias."""
+    ordinary = torch.from_numpy(request.source.ordinary_ids)
+
+    def matched(noise: Tensor, table: Tensor) -> Tensor:
+        variance, mean = torch.var_mean(table[ordinary], dim=0)
+        return noise * variance.sqrt() + mean
+
+    return _drawn(request, matched)
+
+
+def _drawn(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
+    # The two sides of a model must not get the same noise.
+    randomness = torch.Generator().manual_seed(2 * request.seed + (request.side.name == "decoder"))
+    count = len(request.entries) + request.others
+
+    def draw(table: Tensor | None) -> Tensor | None:
+        if table is None:
+            return None
+        return fit(torch.randn(count, table.shape[1], generator=randomness), table)
+
+    tables = FloatTables.of(request.side)
+    drawn = draw(tables.input)
+    assert drawn is not None
+    return NewRows(drawn, draw(tables.output), None if tables.bias is None else torch.zeros(count), {})
+
+
+def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
+    """The generator's mixture of the token's similar tokens.
+
+    Raises UserError for a generator that is missing, of another kind, or made for another model.
+    """
+    generator, max_similar = _generator(request, kind)
+    found = SimilarTokenFinder(request.source, max_similar).find(request.entries)
+    # The tokens that are no text come last, as rows without similar tokens.
+    offsets = np.append(found.offsets, np.full(request.others, found.offsets[-1]))
+    similar = RaggedSimilar.from_numpy(replace(found, offsets=offsets), request.source.ordinary_ids)
+    return mixed(request.side, similar, lambda table: generator.mixing_weights(table, similar), found.fallback_counts())
+
+
+def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
+    table = request.side.input.weight
+    if kind == "avg":
+        if request.generator is not None:
+            raise UserError("avg has nothing to train, so it takes no generator", where=str(request.generator))
+        return Generator("avg", table.shape[1]), request.max_similar
+    if request.generator is None:
+        raise UserError(f"{kind} needs a trained generator", hint="Give its directory, or use avg.")
+    require_kind(request.generator, request.side.name, kind)
+    generator, origin = load_generator(request.generator, request.side.name)
+    if not request.origin_checked:
+        check_origin(origin, table, request.source.fingerprint, str(request.generator))
+    return generator, origin.max_similar
+
+
+# What makes the rows; `config.initialiser_registry` has what each needs and gives.
+METHODS: Mapping[InitialiserName, Initialiser] = {
+    "random": draw_random,
+    "random-matched": draw_matched,
+    "mean": mix_subwords,
+    "avg": partial(mix_similar, kind="avg"),
+    "att": partial(mix_similar, kind="att"),
+    "patt": partial(mix_similar, kind="patt"),
+    "network": add_to_mean,
+    "reconstruction": reconstruct,
+    "word2vec": partial(from_static, answer=take_vectors),
+    "word2vec-mapped": partial(from_static, answer=map_vectors),
+    "cbow": partial(from_static, answer=take_vectors),
+    "focus": partial(from_static, answer=mix_sparsemax),
+    "wechsel": partial(from_static, answer=mix_nearest),
+    "omp": partial(from_static, answer=mix_matching_pursuit),
+    "locally-linear": partial(from_static, answer=mix_locally_linear),
+    "token-distillation": take_distilled,
+    "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
+    "vocadt": partial(take_distilled, method="vocadt"),
+}
+
+
+def initialiser(method: str) -> Initialiser:
+    """What makes the rows of this name's initialiser. Raises UserError as `require_known` does."""
+    known: Mapping[str, Initialiser] = METHODS  # type: ignore[assignment]
+    if require_known(method) in known:
+        return known[method]
+    return partial(_offered_rows, offered(INITIALISERS)[method])
+
+
+def _offered_rows(plugin: Plugin, request: Request) -> NewRows:
+    """Rows that another package makes. Raises UserError where they are none for this request."""
+    rows = plugin.load()(request)
+    count, width = len(request.entries) + request.others, request.side.input.weight.shape[1]
+    if not isinstance(rows, NewRows) or rows.input.shape != (count, width):
+        raise UserError(f"gave no {count} rows of width {width}", where=f"{plugin.name} of {plugin.package}")
+    return rows
+
+
+def require_known(method: str) -> str:
+    """The name itself. Raises UserError, listing the choices, for a name that is not known."""
+    if method not in METHODS and method not in offered(INITIALISERS):
+        known = ", ".join([*METHODS, *offered(INITIALISERS)])
+        raise UserError(f"unknown method {method!r}", hint=f"Choose among {known}.")
+    return method

@@ -1,0 +1,78 @@
+"""Sparse combinations of seen tokens: similarity under sparsemax, and orthogonal matching pursuit.
+
+Both find weights in the space of the static embeddings and apply them to the seen tokens' upstream rows.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request, combined
+from subgraft.embeddings.initialisers.static_rows import StaticSpace
+
+ATOMS = 8  # seen tokens that one unseen token is combined from
+_BLOCK = 1024  # unseen tokens at a time
+
+
+def mix_sparsemax(request: Request, space: StaticSpace) -> NewRows:
+    """FOCUS (Dobler and de Melo, EMNLP 2023, section 2): seen tokens weighted by sparsemax over cosines."""
+    unit = F.normalize(space.seen, dim=1)
+    rows, columns, weights = [], [], []
+    for start in range(0, len(space.unseen), _BLOCK):
+        dense = sparsemax(F.normalize(space.unseen[start : start + _BLOCK], dim=1) @ unit.T)
+        row, column = dense.nonzero(as_tuple=True)
+        rows.append(row + start)
+        columns.append(column)
+        weights.append(dense[row, column])
+    tokens = space.origins[torch.cat(columns)]
+    return combined(request, torch.cat(rows), tokens, torch.cat(weights), len(space.unseen))
+
+
+def sparsemax(scores: Tensor) -> Tensor:
+    """The point of the simplex nearest to each row of scores [n, m] (Martins and Astudillo, ICML 2016, algorithm 1)."""
+    ordered, _ = scores.sort(dim=1, descending=True)
+    sums = ordered.cumsum(dim=1) - 1
+    ranks = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device)
+    size = (ranks * ordered > sums).sum(dim=1, keepdim=True)
+    threshold = sums.gather(1, size - 1) / size
+    return (scores - threshold).clamp_min(0)
+
+
+def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOMS) -> NewRows:
+    """Each unseen vector as a combination of few seen ones, as in mergekit's tokensurgeon.
+
+    The combination is found by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993).
+    """
+    found = [matching_pursuit(block, space.seen, atoms) for block in torch.split(space.unseen, _BLOCK)]
+    chosen, coefficients = (torch.cat(part) for part in zip(*found, strict=True))
+    rows = torch.arange(len(chosen)).repeat_interleave(chosen.shape[1])
+    return combined(request, rows, space.origins[chosen.flatten()], coefficients.flatten().float(), len(chosen))
+
+
+def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:
+    """Indices into the dictionary [m, k] and their coefficients, of each target [n, k]: [n, atoms] each.
+
+    In every round the vector most aligned with what is left joins, and all coefficients are fitted anew.
+    """
+    targets, dictionary = targets.double(), dictionary.double()
+    unit = F.normalize(dictionary, dim=1)
+    chosen = torch.empty(len(targets), 0, dtype=torch.long)
+    left, coefficients = targets, torch.empty(len(targets), 0, dtype=torch.double)
+    # In one place for all rounds: to fetch memory for it anew took longer than to compute it.
+    alignment = torch.empty(len(targets), len(dictionary), dtype=torch.double)
+    for _ in range(min(atoms, *dictionary.shape)):
+        torch.mm(left, unit.T, out=alignment).abs_().scatter_(1, chosen, -1.0)
+        chosen = torch.cat([chosen, alignment.argmax(dim=1, keepdim=True)], dim=1)
+        coefficients = _fitted(unit[chosen], targets)
+        left = targets - (coefficients[:, None] @ unit[chosen]).squeeze(1)
+    return chosen, coefficients / dictionary.norm(dim=1).clamp_min(torch.finfo(torch.double).tiny)[chosen]
+
+
+def _fitted(chosen: Tensor, targets: Tensor) -> Tensor:
+    """Least-squares coefficients [n, a] of unit vectors [n, a, k]. A trace of ridge keeps twins apart."""
+    gram = chosen @ chosen.transpose(1, 2)
+    ridge = 1e-10 * torch.eye(gram.shape[1], dtype=gram.dtype)
+    fitted: Tensor = torch.linalg.solve(gram + ridge, (chosen @ targets[:, :, None])).squeeze(2)
+    return fitted

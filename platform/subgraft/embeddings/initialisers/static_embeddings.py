@@ -1,0 +1,62 @@
+"""Static embeddings of a new vocabulary's tokens, learnt from text without any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from subgraft.base.errors import UserError
+from subgraft.embeddings.initialisers.token_tensors import load_beside, not_of_its_vocabulary, save_beside
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+_NAME, _WHAT = "static_embeddings", "static embeddings"
+RECORD = f"{_NAME}.json"
+
+
+@dataclass(frozen=True)
+class StaticEmbeddings:
+    """A directory of them also holds the vocabulary, so it can say what each vector stands for.
+
+    tokenizer  the vocabulary whose tokens these are
+    vectors    float32 [V, dimensions], zeros for tokens without one
+    known      bool [V]: which tokens the text has often enough
+    settings   how they were trained: algorithm, dimensions, window, epochs, …
+    """
+
+    tokenizer: Tokenizer
+    vectors: Tensor
+    known: Tensor
+    settings: dict[str, Any]
+
+    def row(self, entry: Entry) -> int | None:
+        """The row of an entry; None where it has no vector.
+
+        Raises UserError for an entry that is not of this vocabulary.
+        """
+        token = self.tokenizer.ids.get(entry)
+        if token is None:
+            raise UserError(
+                f"these static embeddings are of another vocabulary: it has no {entry.surface!r}",
+                hint="Train them with the vocabulary that the model is to get.",
+            )
+        return token if self.known[token] else None
+
+    def save(self, directory: Path) -> None:
+        tensors = {"vectors": self.vectors, "known": self.known}
+        save_beside(directory, _NAME, self.tokenizer, tensors, {"settings": self.settings})
+
+    @classmethod
+    def load(cls, directory: Path) -> StaticEmbeddings:
+        """Raises UserError where `directory` holds none, or none that this version can read."""
+        tokenizer, tensors, record = load_beside(directory, _NAME, _WHAT, HOW_TO_MAKE)
+        if tensors["known"].shape != (len(tokenizer),) or len(tensors["vectors"]) != len(tokenizer):
+            raise not_of_its_vocabulary(_WHAT, directory)
+        return cls(tokenizer, tensors["vectors"].float(), tensors["known"].to(torch.bool), record["settings"])
+
+
+HOW_TO_MAKE = "Give a directory that `subgraft vocab embed` wrote."

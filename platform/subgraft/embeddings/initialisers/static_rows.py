@@ -1,0 +1,115 @@
+"""New rows by way of static embeddings: what those methods share, and the two that take the vectors themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from subgraft.base.errors import UserError
+from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request
+from subgraft.embeddings.initialisers.static_embeddings import HOW_TO_MAKE, StaticEmbeddings
+from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+
+
+@dataclass(frozen=True)
+class StaticSpace:
+    """The space in which unseen and seen tokens meet.
+
+    unseen     vectors [n, k] of the unseen tokens that have one
+    seen       vectors [m, k] of the tokens of both vocabularies that have one, m > 0
+    origins    int64 [m], the upstream ids of the latter
+    embeddings everything
+    """
+
+    unseen: Tensor
+    seen: Tensor
+    origins: Tensor
+    embeddings: StaticEmbeddings
+
+
+Answer = Callable[[Request, StaticSpace], NewRows]
+
+
+def from_static(request: Request, answer: Answer) -> NewRows:
+    """The method's answer for unseen tokens that have a static vector, and the mean of subwords for those that lack it.
+
+    Raises UserError without static embeddings, for those of another vocabulary, and where no seen token has a vector.
+    """
+    if request.static is None:
+        raise UserError("this method needs static embeddings of the new vocabulary", hint=HOW_TO_MAKE)
+    embeddings = StaticEmbeddings.load(request.static)
+    found = [embeddings.row(entry) for entry in request.entries]
+    known = [i for i, row in enumerate(found) if row is not None]
+    lacking = [i for i, row in enumerate(found) if row is None]
+    rest = mix_subwords(replace(request, entries=[request.entries[i] for i in lacking]))
+    fallbacks = {"subwords": len(lacking) - sum(rest.fallbacks.values()), **rest.fallbacks}
+    if not known:
+        return replace(rest, fallbacks=fallbacks)
+    vectors = embeddings.vectors[[row for row in found if row is not None]]
+    answered = answer(request, _space(request, embeddings, vectors))
+    return replace(_merged(answered, rest, known, lacking), fallbacks=fallbacks)
+
+
+def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> StaticSpace:
+    pairs = [
+        (token, request.source.ids[entry])
+        for entry, token in embeddings.tokenizer.ids.items()
+        if embeddings.known[token] and entry in request.source.ids
+    ]
+    if not pairs:
+        raise UserError(
+            "no token of the upstream vocabulary has a static embedding, so nothing ties the two together",
+            where=str(request.static),
+            hint="Train them on more text.",
+        )
+    tokens, origins = torch.tensor(pairs, dtype=torch.long).T
+    return StaticSpace(unseen, embeddings.vectors[tokens], origins, embeddings)
+
+
+def _merged(answered: NewRows, rest: NewRows, known: Sequence[int], lacking: Sequence[int]) -> NewRows:
+    """Both in the order of the request; tokens that are no text come last, as they do in `rest`."""
+    others = range(len(known) + len(lacking), len(known) + len(rest.input))
+    order = torch.tensor([*known, *lacking, *others], dtype=torch.long).argsort()
+
+    def both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+        return None if first is None or second is None else torch.cat([first, second])[order]
+
+    rows = both(answered.input, rest.input)
+    assert rows is not None
+    return NewRows(rows, both(answered.output, rest.output), both(answered.bias, rest.bias), {})
+
+
+def take_vectors(request: Request, space: StaticSpace) -> NewRows:
+    """The vectors themselves, scaled to the deviation of each table's ordinary rows; no bias (Mikolov et al. 2013).
+
+    Raises UserError where they are not as wide as the table.
+    """
+    tables, width = FloatTables.of(request.side), space.unseen.shape[1]
+    if width != tables.input.shape[1]:
+        raise UserError(
+            f"the static embeddings have {width} dimensions, the model's table {tables.input.shape[1]}",
+            where=str(request.static),
+            hint="Train them as wide as the table (static_embeddings.dimensions), or use word2vec-mapped.",
+        )
+    scale, ordinary = torch.cat([space.unseen, space.seen]).std(), torch.from_numpy(request.source.ordinary_ids)
+    output = None if tables.output is None else space.unseen * (tables.output[ordinary].std() / scale)
+    bias = None if tables.bias is None else torch.zeros(len(space.unseen))
+    return NewRows(space.unseen * (tables.input[ordinary].std() / scale), output, bias, {})
+
+
+def map_vectors(request: Request, space: StaticSpace) -> NewRows:
+    """The vectors under the affine map that takes seen tokens nearest to their rows (Mikolov, Le and Sutskever 2013).
+
+    Least squares over the seen tokens, for all tables at once; the smallest map where several are equally near.
+    """
+    tables = FloatTables.of(request.side)
+    targets = tables.joined()[space.origins].double()
+    solution = torch.linalg.lstsq(_with_constant(space.seen), targets, driver="gelsd").solution
+    return tables.rows((_with_constant(space.unseen) @ solution).float(), {})
+
+
+def _with_constant(vectors: Tensor) -> Tensor:
+    return torch.cat([vectors.double(), torch.ones(len(vectors), 1, dtype=torch.double)], dim=1)

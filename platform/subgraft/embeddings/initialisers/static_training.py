@@ -1,0 +1,69 @@
+"""Static embeddings trained through gensim: word2vec (Mikolov et al. 2013) and fastText (Bojanowski et al. 2017)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from gensim.models import FastText, Word2Vec
+
+from subgraft.config.settings_base import StaticAlgorithm
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.base.errors import UserError
+from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def train_static(
+    lines: Iterable[str], tokenizer: Tokenizer, algorithm: StaticAlgorithm, settings: StaticEmbeddingSettings
+) -> StaticEmbeddings:
+    """Vectors of the vocabulary's tokens, from text cut by it. The same input gives the same bytes.
+
+    A token is a word to the algorithm; n-grams of fastText run over its piece, the boundary mark included.
+    Raises UserError where no token occurs often enough.
+    """
+    sentences = _cut(lines, tokenizer)
+    options = _options(settings) | {"sg": int(algorithm != "cbow")}
+    if algorithm == "fasttext":
+        options |= {"min_n": settings.min_ngram, "max_n": settings.max_ngram, "bucket": settings.ngram_buckets}
+    model = (FastText if algorithm == "fasttext" else Word2Vec)(**options)
+    model.build_vocab(corpus_iterable=sentences)
+    if not model.wv.key_to_index:
+        what = f"no token occurs {settings.min_count} times in the text of the static embeddings"
+        raise UserError(what, where="static_embeddings.min_count")
+    model.train(corpus_iterable=sentences, total_examples=model.corpus_count, epochs=model.epochs)
+    vectors = torch.zeros(len(tokenizer), options["vector_size"])
+    known = torch.zeros(len(tokenizer), dtype=torch.bool)
+    for token, piece in enumerate(tokenizer.pieces):
+        if piece in model.wv.key_to_index and token not in tokenizer.special_ids:
+            vectors[token] = torch.tensor(model.wv[piece])
+            known[token] = True
+    return StaticEmbeddings(tokenizer, vectors, known, {"algorithm": algorithm, **settings.model_dump()})
+
+
+def _cut(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[str]]:
+    pieces, special = tokenizer.pieces, tokenizer.special_ids
+    return [[pieces[i] for i in ids if i not in special] for ids in tokenizer.encode_batch(list(lines))]
+
+
+def _options(settings: StaticEmbeddingSettings) -> dict[str, Any]:
+    if settings.dimensions is None:
+        raise UserError("the static embeddings' dimensions are not set", where="static_embeddings.dimensions")
+    return {
+        "vector_size": settings.dimensions,
+        "window": settings.window,
+        "epochs": settings.epochs,
+        "min_count": settings.min_count,
+        "negative": settings.negative_samples,
+        "alpha": settings.learning_rate,
+        "seed": settings.seed,
+        # Several workers race for the same rows; and Python's own hash differs from process to process.
+        "workers": 1,
+        "hashfxn": _stable_hash,
+    }
+
+
+def _stable_hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8"))

@@ -1,0 +1,180 @@
+"""Likelihood matching: rows of new tokens by how likely the frozen model finds the text (Minixhofer et al. 2025).
+
+The frozen model reads a sentence in its own segmentation (teacher) and in the new vocabulary's (student). The
+likelihoods that the two give to the smallest spans of text on which both segmentations agree are brought together, by
+the new tokens' rows alone: those that are read and those that predict. Approximate Likelihood Matching, arXiv
+2503.20083.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from subgraft.config.initialisers import LikelihoodMatchingSettings
+from subgraft.embeddings.learned_rows.span_pairs import SpanBatch
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.dropout import without_dropout
+from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.sides import side as side_of
+from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.log_likelihood import linear_log_likelihood
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch
+from subgraft.subwords.similar_tokens.token_subwords import spelled_by
+from subgraft.embeddings.transplanting.transplant import Method, graft
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Added to what a likelihood lacks to 1, in nats: of a certain span, whose divergence would be infinite.
+_EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class StudentTables:
+    """The decoder's tables over the new vocabulary before training, as a transfer by another method makes them.
+
+    tables  by what they are: input [V, d]; output [V, d] where it is not tied; bias [V] where there is one
+    tokens  ids of the tokens to train: unseen ones; not those of which the upstream vocabulary knows no part, because
+            the teacher reads them as unknown
+    """
+
+    tables: dict[str, Tensor]
+    tokens: tuple[int, ...]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, bundle: Bundle, target: Tokenizer, start: Method) -> StudentTables:
+        """Raises UserError for a generator that was made for something else."""
+        made = graft(bundle.model, "decoder", bundle.decoder, target, start).tables
+        named = {"input": made.input, "output": made.output, "bias": made.bias}
+        tables = {name: table.detach() for name, table in named.items() if table is not None}
+        return cls(tables, spelled_by(bundle.decoder, target))
+
+
+class LikelihoodMatchingLoss(nn.Module):
+    """The loss over a batch. Its parameters are what is added to the rows of the K new tokens, zero at first.
+
+    added: `input` [K, d]; `output` [K, d] where the projection is not the input table; `bias` [K] where there is one.
+    """
+
+    def __init__(
+        self, bundle: Bundle, target: Tokenizer, start: StudentTables, settings: LikelihoodMatchingSettings
+    ) -> None:
+        super().__init__()
+        self.model = without_dropout(bundle.model.requires_grad_(False))
+        self.embed_scale = input_scale(self.model, side_of(bundle.model, "decoder"))
+        self.register_buffer("_tokens", torch.tensor(start.tokens, dtype=torch.long), persistent=False)
+        self.added = nn.ParameterDict()
+        for name, table in start.tables.items():
+            self.register_buffer(f"_{name}", table, persistent=False)
+            self.added[name] = nn.Parameter(torch.zeros(len(start.tokens), *table.shape[1:]))
+        self._settings = settings
+        rows, merging = len(side_of(bundle.model, "decoder").input.weight), settings.boundary_threshold is not None
+        for reader, begins in (("teacher", begins_word(bundle.decoder, rows)), ("student", begins_word(target))):
+            self.register_buffer(f"_{reader}_begins", begins if merging else None, persistent=False)
+
+    def forward(self, batch: SpanBatch) -> dict[str, Tensor]:
+        """The sum of divergences over the spans, or over what they are merged into."""
+        found = self.span_likelihoods(batch)
+        divergence = binarised_divergence(found.teacher, found.student, self._settings.temperature)
+        return {"matching": torch.where(found.counted, divergence, 0.0).sum()}
+
+    def span_likelihoods(self, batch: SpanBatch) -> SpanLikelihoods:
+        """Of the batch's spans, in their order.
+
+        With a boundary threshold, spans are merged until the teacher expects a word's beginning with more than this
+        probability, and that a word begins is part of the likelihood. What they are merged into stands first.
+        """
+        with torch.no_grad():
+            source, mask = batch.teacher.input_ids, batch.teacher.attention_mask
+            memory = encoder_states(self.model, input_ids=source, attention_mask=mask)
+            teacher = _of_spans(*self._teacher(batch.teacher, memory), batch.before, batch.inner)
+        student = _of_spans(*self._student(batch.student, memory), batch.after, batch.inner)
+        if self._settings.boundary_threshold is None:
+            return SpanLikelihoods(teacher[0], student[0], batch.known)
+        closes = ~batch.inner | (teacher[1] > math.log(self._settings.boundary_threshold))
+        place = closes.cumsum(0) - closes.long()
+        one, two = (_summed(of + torch.where(closes, after, 0.0), place) for of, after in (teacher, student))
+        return SpanLikelihoods(one, two, _summed((~batch.known).float(), place) == 0)
+
+    def _teacher(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
+        decoder = side_of(self.model, "decoder")
+        assert decoder.output is not None
+        states = decoder_states_beside(self.model, memory, read.attention_mask, input_ids=read.decoder_input_ids)
+        bias = None if decoder.bias is None else decoder.bias.reshape(-1)
+        return self._token_likelihoods(states, read.labels, decoder.output.weight, bias, "teacher")
+
+    def _student(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
+        tables = self.student_tables()
+        embedded = F.embedding(read.decoder_input_ids, tables["input"]) * self.embed_scale
+        states = decoder_states_beside(self.model, memory, read.attention_mask, inputs_embeds=embedded)
+        output = tables.get("output", tables["input"])
+        return self._token_likelihoods(states, read.labels, output, tables.get("bias"), "student")
+
+    def _token_likelihoods(
+        self, states: Tensor, labels: Tensor, output: Tensor, bias: Tensor | None, reader: str
+    ) -> tuple[Tensor, Tensor]:
+        """Of each label that counts, and of a word's beginning in its place, where that is asked."""
+        transform, counted = side_of(self.model, "decoder").transform, labels != IGNORED
+        picked = states[counted] if transform is None else transform(states[counted])
+        return linear_log_likelihood(picked, output, bias, labels[counted], getattr(self, f"_{reader}_begins"))
+
+    def student_tables(self) -> dict[str, Tensor]:
+        """The whole tables over the new vocabulary, as they stand: what was added is in them."""
+        tokens: Tensor = self._tokens  # type: ignore[assignment]
+        started = {name: getattr(self, f"_{name}") for name in self.added}
+        return {name: start.index_add(0, tokens, self.added[name].to(start.dtype)) for name, start in started.items()}
+
+    @torch.no_grad()
+    def trained(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """Ids [K] of the tokens that were to be trained, and their rows by table, in fp32.
+
+        The softmax reaches the output rows of all of them, whether the text has them or not.
+        """
+        tokens: Tensor = self._tokens.cpu()  # type: ignore[assignment]
+        return tokens, {name: table.float().cpu()[tokens] for name, table in self.student_tables().items()}
+
+
+class SpanLikelihoods(NamedTuple):
+    """Log-likelihoods [n] of spans under both, in nats, and which of the spans count [n]."""
+
+    teacher: Tensor
+    student: Tensor
+    counted: Tensor
+
+
+def binarised_divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+    """KL divergence [n] of two events, that a span is this text or any other, from log-likelihoods [n].
+
+    With p, q the likelihoods to the power of 1/τ: τ (p log(p/q) + (1-p) log((1-p)/(1-q))). The factor τ, which the
+    paper does not have, makes it x log(x/y) - x + y for large τ, where x and y are the surprisals -log p and -log q
+    at τ = 1.
+    """
+    x, y = (_EPSILON - likelihood.float() / temperature for likelihood in (teacher, student))
+    others = torch.log(torch.expm1(-x) / torch.expm1(-y))
+    return temperature * (torch.exp(-x) * (y - x) - torch.expm1(-x) * others)
+
+
+def begins_word(tokenizer: Tokenizer, rows: int | None = None) -> Tensor:
+    """Which of the rows [V] are of tokens that begin a word, or end the sentence."""
+    begins = torch.zeros(len(tokenizer) if rows is None else rows, dtype=torch.bool)
+    ids = [token for token, entry in enumerate(tokenizer.entries) if entry is not None and entry.word_initial]
+    ids += [token for token, piece in enumerate(tokenizer.pieces) if piece == tokenizer.mark.value]
+    begins[[*ids, tokenizer.special["eos"]]] = True
+    return begins
+
+
+def _of_spans(tokens: Tensor, beginnings: Tensor, lengths: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-likelihoods [n] of spans and of a word's beginning after each; the latter is certain where a text ends."""
+    place = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    following = lengths.cumsum(0).clamp(max=len(tokens) - 1)
+    return _summed(tokens, place, len(lengths)), torch.where(inner, beginnings[following], 0.0)
+
+
+def _summed(values: Tensor, place: Tensor, count: int | None = None) -> Tensor:
+    """Values added up at their places, of which there are as many as values unless `count` says otherwise."""
+    return values.new_zeros(len(values) if count is None else count).index_add(0, place, values)

@@ -1,0 +1,190 @@
+"""Sentences of the task in two segmentations, the upstream vocabulary's and the new one's, and where these meet."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.config.training import TrainingSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
+from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+
+# With both segmentations and their meeting places, a large corpus would take gigabytes.
+_PAIRS_AT_A_TIME = 2000
+
+
+@dataclass(frozen=True)
+class SegmentationBatch:
+    """Sentences under the upstream vocabulary (teacher), and with one side under the new one (student).
+
+    meeting: [n, 3] int64 columns (sentence, place among the teacher's states, among the student's): the states of the
+    changed side after the same characters.
+    """
+
+    teacher: Seq2SeqBatch
+    student: Seq2SeqBatch
+    meeting: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"distillation": len(self.meeting)}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return max(self.teacher.shape, self.student.shape)
+
+    def to(self, device: torch.device | str) -> SegmentationBatch:
+        return SegmentationBatch(self.teacher.to(device), self.student.to(device), self.meeting.to(device))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """other: the side that does not change.  before, after: the changed one.  meeting: places in both, with a state."""
+
+    other: list[int]
+    before: list[int]
+    after: list[int]
+    meeting: list[tuple[int, int]]
+
+
+class SegmentedText(ABC):
+    """The sentences that new tokens are learnt from, in both segmentations.
+
+    A sentence that is longer than max_length in either segmentation is left out: cut, its halves would not match.
+    new: the ids that are learnt.  per_token: a sentence is taken where one of its new tokens was met in fewer before;
+    all are without it.  The order in which they are looked at is drawn from the seed.
+    beside: further pairs, which are looked at after all others: for tokens that were met too rarely till then.
+    Raises UserError where a vocabulary lacks what the model's family puts around a sentence.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        bundle: Bundle,
+        side: SideName,
+        target: Tokenizer,
+        languages: Languages,
+        training: TrainingSettings,
+        new: Collection[int],
+        per_token: int | None = None,
+        seed: int = 0,
+        beside: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self._decoder = side == "decoder"
+        changed = replace(bundle, decoder=target) if self._decoder else replace(bundle, encoder=target)
+        self._before, self._after = bundle.sequence_format(languages), changed.sequence_format(languages)
+        self._paddings = bundle.padding, changed.padding
+        self._new = frozenset(new)
+        self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
+        self._room = training.max_length - max(self._before.around, self._after.around)
+        order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
+        if beside:
+            further = np.random.default_rng([seed, len(pairs), len(beside)]).permutation(len(beside))
+            order += (len(pairs) + further).tolist()
+            pairs = [*pairs, *beside]
+        met: Counter[int] = Counter()
+        taken = dict(sorted(self._taken(pairs, order, per_token, met).items()))
+        self.tokens = frozenset(met)
+        self._sentences = list(taken.values())
+        self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in taken.items()], dtype=np.int64)
+
+    def _cost(self, pair: tuple[str, str], sentence: Sentence, training: TrainingSettings) -> int:
+        if training.batch_unit == "characters":
+            return max(map(len, pair)) + 1
+        return max(map(len, (sentence.other, sentence.before, sentence.after))) + 1
+
+    def _taken(
+        self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, met: Counter[int]
+    ) -> dict[int, Sentence]:
+        """Sentences by their place: those with a token that fewer than `per_token` of those taken before have (`met`).
+
+        A slice at a time: what is not taken is not kept.
+        """
+        taken: dict[int, Sentence] = {}
+        for start in range(0, len(order), _PAIRS_AT_A_TIME):
+            places = order[start : start + _PAIRS_AT_A_TIME]
+            for place, sentence in zip(places, self._read([pairs[i] for i in places]), strict=True):
+                tokens = self._new.intersection(sentence.after) if sentence else frozenset()
+                if sentence and (per_token is None or any(met[token] < per_token for token in tokens)):
+                    met.update(tokens)
+                    taken[place] = sentence
+        return taken
+
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> list[Sentence | None]:
+        """Each pair as a sentence; None where it is too long or nothing can be learnt from it."""
+        other, source, target = self._tokenizers
+        texts = [pair[1] if self._decoder else pair[0] for pair in pairs]
+        others = other.encode_batch([pair[0] if self._decoder else pair[1] for pair in pairs])
+        sentences: list[Sentence | None] = []
+        both = zip(others, source.encode_with_ends(texts), target.encode_with_ends(texts), strict=True)
+        for unchanged, (before, before_ends), (after, after_ends) in both:
+            places = self._places(len(before), after, meeting_places(before_ends, after_ends))
+            fits = max(len(unchanged), len(before), len(after)) <= self._room
+            sentences.append(Sentence(unchanged, before, after, places) if places and fits else None)
+        return sentences
+
+    @abstractmethod
+    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where a sentence is compared, given where its text's segmentations meet; nowhere if it teaches nothing.
+
+        before: how many tokens of its text the teacher reads.  after: the student's.
+        """
+
+    def __len__(self) -> int:
+        return len(self._sentences)
+
+    def _both(self, sentences: Sequence[Sentence]) -> tuple[Seq2SeqBatch, Seq2SeqBatch]:
+        """The sentences in both segmentations."""
+        before = [self._example(s.other, s.before, self._before) for s in sentences]
+        after = [self._example(s.other, s.after, self._after) for s in sentences]
+        return collate(before, *self._paddings[0]), collate(after, *self._paddings[1])
+
+    def _example(self, other: list[int], body: list[int], form: SequenceFormat) -> Example:
+        return Example.of(*((other, body) if self._decoder else (body, other)), form)
+
+
+class SegmentationPairs(SegmentedText):
+    """Batches of sentences with the places at which states are compared."""
+
+    @property
+    def _ends_read(self) -> int:
+        """How many of the special tokens behind a sentence have a state: a decoder does not read its last one."""
+        form = self._before
+        return len(form.target_ending) - 1 if self._decoder else len(form.source_ending)
+
+    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where the states of both are, of those that know of a new token; none in a sentence without one."""
+        first = next((place for place, token in enumerate(after) if token in self._new), None)
+        if first is None:
+            return []
+        places = meeting + [(before + i, len(after) + i) for i in range(self._ends_read)]
+        if self._decoder:
+            # What a decoder reads before the first new token knows nothing of it, and its start comes before the text.
+            begins = 1 + self._before.target_begins
+            return [(one + begins, two + begins) for one, two in places if two >= first]
+        begins = len(self._before.source_beginning)
+        return [(i, i) for i in range(begins)] + [(one + begins, two + begins) for one, two in places]
+
+    def batch(self, indices: np.ndarray, epoch: int) -> SegmentationBatch:
+        """The sentences at `indices`; they are the same in every epoch."""
+        del epoch
+        sentences = [self._sentences[int(i)] for i in indices]
+        meeting = [(row, *places) for row, sentence in enumerate(sentences) for places in sentence.meeting]
+        return SegmentationBatch(*self._both(sentences), torch.tensor(meeting, dtype=torch.long).reshape(-1, 3))
+
+
+def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:
+    """Places in two segmentations of a text whose tokens end after the same character; the last of several."""
+    first = {end: place for place, end in enumerate(one) if end != NOWHERE}
+    second = {end: place for place, end in enumerate(two) if end != NOWHERE}
+    return [(first[end], place) for end, place in second.items() if end in first]

@@ -1,0 +1,109 @@
+"""Token Distillation: rows of new tokens by distilling hidden states (Dobler, Elliott and de Melo 2025).
+
+The frozen model reads a sentence in its own segmentation (teacher) and in the new vocabulary's (student). The new
+tokens' input rows are what is trained, from the mean of their subwords on, so that the student's hidden states come
+near to the teacher's where both have read the same text. arXiv 2505.20133, section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from subgraft.config.initialisers import TokenDistillationSettings
+from subgraft.embeddings.initialisers.new_rows import Request
+from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
+from subgraft.modeling.dropout import without_dropout
+from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.sides import Side
+from subgraft.subwords.similar_tokens.token_subwords import spelled_by
+from subgraft.embeddings.transplanting.transplant import table_over
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class StudentTable:
+    """The new vocabulary's input table before training.
+
+    table    [V, d]: rows of seen tokens copied, those of unseen ones the mean of their subwords
+    tokens   ids of the tokens to train: unseen ones, but not those that the teacher reads as unknown
+    """
+
+    table: Tensor
+    tokens: tuple[int, ...]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, side: Side, source: Tokenizer, target: Tokenizer) -> StudentTable:
+        alignment = align(source, target)
+        entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
+        request = Request(side, source, entries, len(alignment.others), 0.0, 0, 0, None)
+        table = table_over(side.input.weight.detach(), alignment, mix_subwords(request).input)
+        return cls(table, spelled_by(source, target))
+
+
+class TokenDistillationLoss(nn.Module):
+    """The loss over a batch. Its one parameter is what is added to the rows of new tokens [K, d], zero at first.
+
+    So a row that no sentence has trained is the mean of its subwords, whatever the optimizer does.
+    """
+
+    def __init__(self, model: nn.Module, side: Side, start: StudentTable, settings: TokenDistillationSettings) -> None:
+        super().__init__()
+        self.model = without_dropout(model.requires_grad_(False))
+        self.added = nn.Parameter(torch.zeros(len(start.tokens), start.table.shape[1]))
+        row = torch.full((len(start.table),), -1)
+        row[list(start.tokens)] = torch.arange(len(start.tokens))
+        self.register_buffer("_table", start.table, persistent=False)
+        self.register_buffer("_row", row, persistent=False)
+        self._start = start
+        self._side = side.name
+        self.embed_scale = input_scale(model, side)
+        self._settings = settings
+
+    def forward(self, batch: SegmentationBatch) -> dict[str, Tensor]:
+        """The sum of distances over the places where the segmentations meet."""
+        teacher, student = self._decoder(batch) if self._side == "decoder" else self._encoder(batch)
+        sentence, before, after = batch.meeting.unbind(dim=1)
+        difference = student[sentence, after].float() - teacher[sentence, before].float()
+        if self._settings.distance == "euclidean":
+            return {"distillation": torch.linalg.vector_norm(difference, dim=-1).sum()}
+        return {"distillation": difference.square().mean(dim=-1).sum()}
+
+    def _decoder(self, batch: SegmentationBatch) -> tuple[Tensor, Tensor]:
+        layer, mask = self._settings.layer, batch.teacher.attention_mask
+        with torch.no_grad():
+            memory = encoder_states(self.model, input_ids=batch.teacher.input_ids, attention_mask=mask)
+            ids = batch.teacher.decoder_input_ids
+            teacher = decoder_states_beside(self.model, memory, mask, layer=layer, input_ids=ids)
+        embedded = self.embed(batch.student.decoder_input_ids)
+        return teacher, decoder_states_beside(self.model, memory, mask, layer=layer, inputs_embeds=embedded)
+
+    def _encoder(self, batch: SegmentationBatch) -> tuple[Tensor, Tensor]:
+        layer, before, after = self._settings.layer, batch.teacher, batch.student
+        with torch.no_grad():
+            mask = before.attention_mask
+            teacher = encoder_states(self.model, layer=layer, input_ids=before.input_ids, attention_mask=mask)
+        embedded = self.embed(after.input_ids)
+        mask = after.attention_mask
+        return teacher, encoder_states(self.model, layer=layer, inputs_embeds=embedded, attention_mask=mask)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """What the model reads [B, T, d] for ids of the new vocabulary."""
+        table: Tensor = self._table  # type: ignore[assignment]
+        rows = self._row[ids]  # type: ignore[index]
+        added = torch.where((rows >= 0)[..., None], F.embedding(rows.clamp(min=0), self.added), 0.0)
+        return ((F.embedding(ids, table) + added) * self.embed_scale).to(table.dtype)
+
+    @torch.no_grad()
+    def trained(self) -> tuple[Tensor, Tensor]:
+        """Ids [n] of the tokens that training has changed, and their rows [n, d], in fp32."""
+        added = self.added.cpu()
+        changed = (added != 0).any(dim=1)
+        tokens = torch.tensor(self._start.tokens, dtype=torch.long)[changed]
+        return tokens, self._start.table[tokens].float() + added[changed]

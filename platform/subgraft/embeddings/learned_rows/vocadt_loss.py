@@ -1,0 +1,130 @@
+"""VocADT: rows of new tokens as trained linear combinations of all old rows (Han et al., ICLR 2025, arXiv 2410.09644).
+
+    E' = A E        A the adapter [size, V], E the old table [V, d]
+
+A row of A begins as one old token where the new one is seen, and as the mean of its subwords where it is not. The rows
+of A of unseen tokens are trained, by the model's own loss and with the model frozen; then E' takes the place of E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.new_rows import FloatTables
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.dropout import without_dropout
+from subgraft.modeling.hidden_states import input_scale
+from subgraft.modeling.sides import shares_table, side
+from subgraft.training.objectives.cross_entropy import linear_cross_entropy
+from subgraft.training.objectives.embedding_view import OwnTables, counted_states
+from subgraft.training.objectives.seq2seq import Seq2SeqLoss
+from subgraft.embeddings.transplanting.transplant import Method, graft
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+class Adapter(nn.Module):
+    """One side's tables over the new vocabulary.
+
+    tokens: int64 [K], ids of the new vocabulary's unseen tokens.
+    weights: what training has added to the K trained rows of A [K, V], zero at first. `input` is for the input table.
+    Where the projection is not that table, `output` is for it and for the bias; else `input` is for the bias too.
+    """
+
+    tokens: Tensor
+
+    def __init__(self, bundle: Bundle, name: SideName, target: Tokenizer) -> None:
+        super().__init__()
+        upstream, source = side(bundle.model, name), bundle.tokenizers[name]
+        old, begun = FloatTables.of(upstream), graft(bundle.model, name, source, target, Method("mean")).tables
+        self.register_buffer("tokens", torch.tensor(align(source, target).unseen, dtype=torch.long), persistent=False)
+        self._names = [part for part in ("input", "output", "bias") if getattr(begun, part) is not None]
+        for part in self._names:
+            self.register_buffer(f"_old_{part}", getattr(old, part).clone(), persistent=False)
+            self.register_buffer(f"_begun_{part}", getattr(begun, part).detach().clone(), persistent=False)
+        self._of_bias = "input" if upstream.tied else "output"
+        shape = len(self.tokens), len(old.input)
+        self.weights = nn.ParameterDict(
+            {part: nn.Parameter(torch.zeros(shape)) for part in self._names if part != "bias"}
+        )
+
+    def forward(self) -> dict[str, Tensor]:
+        """The tables as they stand: `input` [size, d]; `output` [size, d] where it is another; `bias` [size]."""
+        return {part: self._table(part) for part in self._names}
+
+    def _table(self, part: str) -> Tensor:
+        begun: Tensor = getattr(self, f"_begun_{part}")
+        old: Tensor = getattr(self, f"_old_{part}")
+        weights = self.weights[part if part in self.weights else self._of_bias]
+        with torch.autocast(old.device.type, enabled=False):  # a sum of thousands of rows, each with little weight
+            added = (weights @ old).reshape(-1, *begun.shape[1:])
+        return begun.index_add(0, self.tokens, added.to(begun.dtype))
+
+    @torch.no_grad()
+    def rows(self) -> dict[str, Tensor]:
+        """The K unseen tokens' rows in each table, in fp32: what the adapter is merged into."""
+        return {part: table[self.tokens].float().cpu() for part, table in self().items()}
+
+
+class AdaptedTables:
+    """The tables of adapters on the sides that have one, the model's own elsewhere: what an objective reads by."""
+
+    def __init__(self, model: PreTrainedModel, tables: Mapping[SideName, Mapping[str, Tensor]]) -> None:
+        self._model, self._own, self._tables = model, OwnTables(model), tables
+
+    def extends(self, name: SideName) -> bool:
+        return name in self._tables
+
+    def read(self, name: SideName, ids: Tensor) -> dict[str, Tensor]:
+        if name not in self._tables:
+            return self._own.read(name, ids)
+        scale = input_scale(self._model, side(self._model, name))
+        return {"inputs_embeds": F.embedding(ids, self._tables[name]["input"]) * scale}
+
+    def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
+        if "decoder" not in self._tables:
+            return self._own.cross_entropy(states, labels, label_smoothing)
+        tables = self._tables["decoder"]
+        picked, gold = counted_states(states, labels, side(self._model, "decoder"))
+        output = tables.get("output", tables["input"])
+        return linear_cross_entropy(picked, output, tables.get("bias"), gold, label_smoothing)
+
+
+class VocadtLoss(nn.Module):
+    """The model's own loss on text in the new vocabularies; adapters alone are trained.
+
+    Where both sides read one table and get one vocabulary, they have one adapter.
+    """
+
+    def __init__(self, bundle: Bundle, target: Mapping[SideName, Tokenizer], label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        adapters = {name: Adapter(bundle, name, target[name]) for name in _sides_with_own(bundle, target)}
+        self.adapters = nn.ModuleDict({str(name): adapter for name, adapter in adapters.items()})
+        self._sides: dict[SideName, str] = {name: name if name in adapters else "decoder" for name in target}
+        self.loss = Seq2SeqLoss(without_dropout(bundle.model.requires_grad_(False)), label_smoothing)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.loss.model
+
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        tables = {name: adapter() for name, adapter in self.adapters.items()}
+        lexicon = AdaptedTables(self.model, {name: tables[of] for name, of in self._sides.items()})
+        states = self.loss.states(batch, lexicon).top
+        return {"loss": lexicon.cross_entropy(states, batch.labels, self.loss.label_smoothing)}
+
+    def adapter(self, name: SideName) -> Adapter:
+        """The adapter of a side's tables."""
+        return self.adapters[self._sides[name]]  # type: ignore[return-value]
+
+
+def _sides_with_own(bundle: Bundle, target: Mapping[SideName, Tokenizer]) -> list[SideName]:
+    one = len(target) == 2 and target["encoder"].fingerprint == target["decoder"].fingerprint
+    return ["decoder"] if one and shares_table(bundle.model) else sorted(target)

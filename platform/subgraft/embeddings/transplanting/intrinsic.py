@@ -1,0 +1,163 @@
+"""How well an initialiser makes rows that are known: seen tokens are held out, made again, and compared.
+
+All held-out tokens leave the upstream vocabulary at once: nothing is cut into them, none is similar to another or an
+anchor of static embeddings, and their rows become the mean of the other ordinary rows, which betrays nothing. A trained
+generator is used as it is: its training mixed the rows of all tokens, the held-out ones among them, and what it keeps
+of that are its attention's vectors (one to six).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from statistics import fmean, median
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.initialiser_registry import facts_of
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.metadata import check_origin, origin_of
+from subgraft.embeddings.initialisers.registry import initialiser, require_known
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.modeling.sides import Side, side
+from subgraft.embeddings.transplanting.transplant import Method, weight_scale
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# With more tokens held out than one of so many that qualify, the vocabulary left would be another one.
+ONE_OF = 5
+SHORTEST = 2  # characters
+_BLOCK = 512  # tokens at a time
+
+
+@dataclass(frozen=True)
+class IntrinsicQuality:
+    """The results for one side's held-out tokens, by the input table's rows.
+
+    tokens            how many were held out
+    cosine            mean cosine of the made row and the true one; median_cosine the median
+    reciprocal_rank   mean of 1 / rank of the true row among all upstream rows, by their cosine with the made one
+    hits_at_1, _10    share of true rows of rank 1, and of at most 10
+    fallbacks         held-out tokens that got something else than the method's own answer, by what it was
+    """
+
+    tokens: int
+    cosine: float
+    median_cosine: float
+    reciprocal_rank: float
+    hits_at_1: float
+    hits_at_10: float
+    fallbacks: dict[str, int]
+
+
+def measure(
+    model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method, count: int, seed: int
+) -> IntrinsicQuality:
+    """The quality of the rows that the method makes for `count` held-out tokens of one side.
+
+    Raises UserError where no token qualifies, and as the method itself does.
+    """
+    entries = held_out(source, target, count, seed)
+    made = remake(model, name, source, entries, method)
+    table = side(model, name).input.weight.detach().float()[: len(source)]
+    truth = torch.tensor([source.ids[entry] for entry in entries], dtype=torch.long)
+    return _judged(made.input.float(), table, truth, dict(made.fallbacks))
+
+
+def remake(
+    model: PreTrainedModel, name: SideName, source: Tokenizer, entries: Sequence[Entry], method: Method
+) -> NewRows:
+    """Rows of upstream subwords, made by the method as if the upstream side had none of them."""
+    whole = side(model, name)
+    if facts_of(require_known(method.name)).trained and method.generator is not None:
+        origin = origin_of(method.generator, name)
+        check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
+    reduced = source.without(entries)
+    hidden = sorted(set(source.ids.values()) - set(reduced.ids.values()))
+    request = Request(
+        side=_masked(whole, hidden, torch.from_numpy(reduced.ordinary_ids)),
+        source=reduced,
+        entries=entries,
+        others=0,
+        scale=weight_scale(model, whole),
+        seed=method.seed,
+        max_similar=method.max_similar,
+        generator=method.generator,
+        static=method.static.get(name),
+        origin_checked=True,
+    )
+    return initialiser(method.name)(request)
+
+
+def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> list[Entry]:
+    """A sample of the word-like tokens that both vocabularies have: letters alone, two or more.
+
+    Raises UserError where there are too few to hold any out.
+    """
+    shared = sorted(entry for entry in target.ids if entry in source.ids and _word_like(entry))
+    size = min(count, len(shared) // ONE_OF)
+    if size == 0:
+        raise UserError(
+            f"only {len(shared)} word-like tokens are in both vocabularies: too few to hold any out",
+            where="intrinsic",
+            hint="Leave intrinsic out, or make the vocabularies larger.",
+        )
+    return sorted(Random(seed).sample(shared, size))
+
+
+def _word_like(entry: Entry) -> bool:
+    return len(entry.surface) >= SHORTEST and entry.surface.isalpha()
+
+
+@torch.no_grad()
+def _masked(whole: Side, hidden: Sequence[int], ordinary: Tensor) -> Side:
+    """The side with the mean of the rows of other `ordinary` tokens in place of the hidden, in tables of its own."""
+
+    def filled(table: Tensor) -> Tensor:
+        return table.index_copy(
+            0, torch.tensor(hidden), table[ordinary].mean(dim=0).expand(len(hidden), *table.shape[1:])
+        )
+
+    rows = filled(whole.input.weight.detach().float())
+    table = nn.Embedding(len(rows), rows.shape[1], padding_idx=whole.padding_id, _weight=rows)
+    bias = None if whole.bias is None else filled(whole.bias.detach().float().flatten())
+    if whole.output is None:
+        return replace(whole, input=table, bias=bias)
+    output = nn.Linear(table.weight.shape[1], len(table.weight), bias=False)
+    output.weight = nn.Parameter(table.weight if whole.tied else filled(whole.output.weight.detach().float()), False)
+    return replace(whole, input=table, output=output, bias=bias)
+
+
+def _judged(made: Tensor, table: Tensor, truth: Tensor, fallbacks: dict[str, int]) -> IntrinsicQuality:
+    cosines, ranks = _cosines_and_ranks(made, table, truth)
+    return IntrinsicQuality(
+        tokens=len(truth),
+        cosine=fmean(cosines),
+        median_cosine=median(cosines),
+        reciprocal_rank=fmean(1 / rank for rank in ranks),
+        hits_at_1=fmean(rank <= 1 for rank in ranks),
+        hits_at_10=fmean(rank <= 10 for rank in ranks),
+        fallbacks=fallbacks,
+    )
+
+
+def _cosines_and_ranks(made: Tensor, table: Tensor, truth: Tensor) -> tuple[list[float], list[float]]:
+    """Of each made row [n, d]: the cosine with its true row of the table [V, d], and that row's rank among all.
+
+    Equal cosines share the mean of their ranks: a row that says nothing must not come out first.
+    """
+    unit = F.normalize(table, dim=1)
+    cosines: list[float] = []
+    ranks: list[float] = []
+    for rows, ids in zip(torch.split(made, _BLOCK), torch.split(truth, _BLOCK), strict=True):
+        every = F.normalize(rows, dim=1) @ unit.T
+        own = every.gather(1, ids[:, None])
+        nearer, equal = (every > own).sum(dim=1), (every == own).sum(dim=1)
+        ranks += (nearer + (equal + 1) / 2).tolist()
+        cosines += own.flatten().tolist()
+    return cosines, ranks

@@ -1,0 +1,99 @@
+"""Finetuning with rows that stay attached to the upstream rows they were mixed from.
+
+An initialiser is forgotten within an epoch or two: from then on each new row learns alone, from the few sentences that
+have its token. Here a table stays what it was mixed from, plus a rest of its own:
+
+    E = A U + R        A the mixing matrix [size, V], U the upstream table [V, d], R the rest [size, d]
+
+U and R are trained. What one token's occurrences teach reaches its subwords' rows, and by them every token that shares
+a subword with it. Afterwards the sum is written into the model's table: the finetuned model is of the usual shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.mixing_matrix import PARTS, MixingMatrix
+from subgraft.modeling.sides import Side, side
+
+
+class AttachedTables(nn.Module):
+    """A loss over a model some of whose tables are mixtures of upstream rows, plus a rest.
+
+    loss: a module that holds the model as `model`.  upstream: the model whose rows the matrices mix.
+    `write` must be called before the model is used without its loss.
+    """
+
+    def __init__(self, loss: nn.Module, upstream: PreTrainedModel, matrices: Mapping[SideName, MixingMatrix]) -> None:
+        super().__init__()
+        self.loss = loss
+        self.tables = nn.ModuleDict()
+        self._places: dict[str, Tensor] = {}
+        for name, matrix in matrices.items():
+            for part, table, origin in _pairs(side(self.model, name), side(upstream, name)):
+                if any(table is placed for placed in self._places.values()):
+                    continue  # encoder and decoder share it
+                self._places[f"{name}_{part}"] = table
+                self.tables[f"{name}_{part}"] = AttachedTable(matrix, origin, table)
+        for table in self._places.values():
+            table.requires_grad_(False)
+        self._names = {key: name_of(loss, table) for key, table in self._places.items()}
+
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.loss.model  # type: ignore[return-value]
+
+    @property
+    def rests(self) -> list[Tensor]:
+        """What each table has beside its mixture."""
+        return [table.rest for table in self.tables.values()]  # type: ignore[misc]
+
+    def place_of(self, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """What a table of the model has beside its mixture, or a table that is not attached, and where its rows are."""
+        key = next((key for key, place in self._places.items() if place is table), None)
+        return (table if key is None else self.tables[key].rest), tokens  # type: ignore[return-value]
+
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        tables = {self._names[key]: table() for key, table in self.tables.items()}
+        sums: dict[str, Tensor] = torch.func.functional_call(self.loss, tables, (batch,), tie_weights=True)
+        return sums
+
+    @torch.no_grad()
+    def write(self) -> None:
+        """Write the tables as they stand into the model."""
+        for key, place in self._places.items():
+            place.copy_(self.tables[key]())
+
+
+class AttachedTable(nn.Module):
+    """One table as matrix x upstream + rest; at the beginning it is the given table."""
+
+    def __init__(self, matrix: MixingMatrix, upstream: Tensor, table: Tensor) -> None:
+        super().__init__()
+        for part in PARTS:
+            self.register_buffer(part, getattr(matrix, part), persistent=False)
+        self.upstream = nn.Parameter(upstream.detach().float().clone())
+        with torch.no_grad():
+            self.rest = nn.Parameter(table.detach().float() - matrix.mix(self.upstream))
+
+    def forward(self) -> Tensor:
+        matrix = MixingMatrix(*(getattr(self, part) for part in PARTS))
+        return matrix.mix(self.upstream) + self.rest
+
+
+def _pairs(new: Side, upstream: Side) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """The tables of a side that are parameters of their own, each with the upstream table it was mixed from."""
+    yield "input", new.input.weight, upstream.input.weight
+    if new.output is not None and upstream.output is not None and not new.tied:
+        yield "output", new.output.weight, upstream.output.weight
+
+
+def name_of(module: nn.Module, parameter: Tensor) -> str:
+    """What a parameter is called in a module."""
+    return next(name for name, found in module.named_parameters() if found is parameter)

@@ -1,0 +1,148 @@
+"""The token ids that a model's configuration names, in another vocabulary: by role and code, never by spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import BEFORE_SOURCE
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# The settings, and the role each prefers where one token has several (GPT-2's is beginning, end and unknown at once).
+_ROLE_OF_SETTING = {
+    "pad_token_id": "pad",
+    "bos_token_id": "bos",
+    "eos_token_id": "eos",
+    "decoder_start_token_id": "bos",
+    "forced_bos_token_id": "bos",
+    "forced_eos_token_id": "eos",
+}
+_LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    """New values of settings: of the model's configuration, and of its generation configuration.
+
+    dropped: generation settings about ordinary tokens that the new vocabulary does not have.
+    """
+
+    model: dict[str, Any]
+    generation: dict[str, Any]
+    dropped: tuple[str, ...]
+
+    @property
+    def padding(self) -> int | None:
+        """The padding id of the configuration, where it has one."""
+        found: int | None = self.model.get("pad_token_id")
+        return found
+
+    def apply(self, model: PreTrainedModel) -> None:
+        for settings, values in zip(_configurations(model), (self.model, self.generation), strict=True):
+            for name, value in values.items():
+                setattr(settings, name, value)
+
+
+def _configurations(model: PreTrainedModel) -> tuple[Any, Any]:
+    """The model's configuration and its generation's; a model that generates nothing has none of the latter."""
+    return model.config, getattr(model, "generation_config", None)
+
+
+def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Tokenizer) -> TokenIds:
+    """The decoder's token ids in the target vocabulary; nothing is changed yet.
+
+    Raises UserError, naming all that is missing, where the target has no token for an id that the model uses.
+    """
+    translation = _Translation(source, target)
+    values = [translation.settings(settings) for settings in _configurations(model)]
+    written = [code for code in source.languages if not code.startswith(BEFORE_SOURCE)]
+    _refuse(translation.missing + _missing_languages(written, target), "decoder")
+    return TokenIds(values[0], values[1], tuple(dict.fromkeys(translation.dropped)))
+
+
+def check_encoder_roles(source: Tokenizer, target: Tokenizer) -> None:
+    """Raises UserError where the target has no padding, end or language code for the encoder's input."""
+    missing = [role for role in ("pad", "eos") if role in source.special and role not in target.special]
+    _refuse(missing + _missing_languages(source.languages, target), "encoder")
+
+
+def _missing_languages(codes: Collection[str], target: Tokenizer) -> list[str]:
+    needed = bool(codes) and not set(codes) & set(target.languages)
+    return [f"language code ({', '.join(sorted(codes)[:3])}, …)"] if needed else []
+
+
+def _refuse(missing: list[str], side: SideName) -> None:
+    if missing:
+        raise UserError(
+            f"the vocabulary lacks special tokens that the model's {side} uses: {', '.join(dict.fromkeys(missing))}",
+            hint="Learn a vocabulary like the model's own: it adopts the model's special tokens.",
+        )
+
+
+class _Translation:
+    """Translates ids, and keeps account of those that have no counterpart."""
+
+    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
+        self._source = source
+        self._target = target
+        self.missing: list[str] = []
+        self.dropped: list[str] = []
+
+    def settings(self, settings: Any) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, role in _ROLE_OF_SETTING.items():
+            value = getattr(settings, name, None)
+            if isinstance(value, list):
+                values[name] = self._several(name, value, role)
+            elif value is not None and value < 0:  # how early Llamas say that there is none
+                values[name] = None
+            elif value is not None:
+                values[name] = self._needed(value, role)
+        for name in _LISTS:
+            if getattr(settings, name, None) is not None:
+                values[name] = self._list(name, getattr(settings, name)) or None
+        return values
+
+    def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
+        """Of an end that several tokens are, those that there are; one must be."""
+        found = {token: self._token(token, role) for token in tokens}
+        kept: list[int | None] = list(dict.fromkeys(known for known in found.values() if known is not None))
+        self.dropped += [f"{name}: {token}" for token, known in found.items() if known is None and kept]
+        return kept or [self._needed(tokens[0], role)]
+
+    def _needed(self, token: int, role: str) -> int | None:
+        found = self._token(token, role)
+        if found is None:
+            roles = [name for name, known in self._source.special.items() if known == token]
+            codes = [code for code, known in self._source.languages.items() if known == token]
+            self.missing.append(" or ".join(roles or codes) or f"{role} (id {token} of the model's vocabulary)")
+        return found
+
+    def _list(self, name: str, tokens: list[Any]) -> list[Any]:
+        kept: list[Any] = []
+        for item in tokens:
+            inner = item if isinstance(item, list) else [item]
+            found = [self._token(token, "") for token in inner]
+            if None in found:
+                self.dropped.append(f"{name}: {item}")
+            else:
+                kept.append(found if isinstance(item, list) else found[0])
+        return kept
+
+    def _token(self, token: int, preferred: str) -> int | None:
+        """The target's id of a source id: by role, the preferred one first, by language code, or by entry."""
+        source, target = self._source, self._target
+        roles = [role for role, known in source.special.items() if known == token]
+        for role in sorted(roles, key=lambda role: role != preferred):
+            if role in target.special:
+                return target.special[role]
+        for code, known in source.languages.items():
+            if known == token and code in target.languages:
+                return target.languages[code]
+        entry = source.entries[token] if 0 <= token < len(source) else None
+        return None if entry is None else target.ids.get(entry)

@@ -1,0 +1,214 @@
+"""Give a model the vocabulary its task needs: new tables, everything else as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.token_pieces import commonness
+from subgraft.embeddings.initialisers.registry import initialiser
+from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, whole_matrix
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.modeling.families import family_of
+from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
+from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
+from subgraft.subwords.vocabulary.alignment import Alignment, align, special_alone
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Method:
+    """How unseen tokens get their rows: a name of `initialisers.METHODS`, and what it needs.
+
+    generator: directory of a trained one, where the method needs any.  max_similar: for avg.  seed: of random kinds.
+    keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
+    static: directories of static embeddings of each side's new vocabulary, where the method's facts name any.
+    distilled: directory of distilled rows, a folder a side, for what is learnt beforehand.
+    """
+
+    name: str
+    generator: Path | None = None
+    max_similar: int = 10
+    seed: int = 0
+    keep_seen: bool = True
+    static: Mapping[SideName, Path] = field(default_factory=dict)
+    distilled: Path | None = None
+
+
+@dataclass(frozen=True)
+class TransplantReport:
+    """The report of one side; size = seen + special + unseen + others.
+
+    size       tokens in the new vocabulary
+    seen       ordinary tokens whose rows were copied, being in both vocabularies
+    special    special tokens and language codes, carried over by role and code
+    unseen     subwords the method gave their rows: those that the upstream vocabulary lacks, or all
+    others     tokens with neither: special tokens of the new vocabulary alone, pieces that are no text
+    fallbacks  unseen subwords for which the method had to take something else, by what it took
+    scale      standard deviation of `random`
+    dropped    generation settings about ordinary tokens that are no more
+    """
+
+    side: SideName
+    method: str
+    size: int
+    seen: int
+    special: int
+    unseen: int
+    others: int
+    fallbacks: dict[str, int]
+    scale: float | None
+    dropped: tuple[str, ...]
+
+
+class Transplant(NamedTuple):
+    """The model, a report of each side, and the mixing matrices of methods that mix rows."""
+
+    model: PreTrainedModel
+    reports: dict[SideName, TransplantReport]
+    matrices: dict[SideName, MixingMatrix]
+
+
+def transplant(
+    model: PreTrainedModel,
+    source: Mapping[SideName, Tokenizer],
+    target: Mapping[SideName, Tokenizer],
+    method: Method,
+) -> Transplant:
+    """The model with the target vocabularies on the sides they are given for; the given model is used up.
+
+    Where both sides of a model that shares its table get one vocabulary, they go on sharing it, and the decoder's
+    generator makes it. Raises UserError, before anything is changed, for an unknown method, a side that the model does
+    not have, special tokens that a target vocabulary lacks, and a generator made for something else.
+    """
+    initialiser(method.name)
+    for name in target:
+        upstream = side(model, name)
+        _check_source(source[name], upstream)
+    token_ids = _token_ids(model, source, target)
+    grafts = _grafts(model, source, target, method)
+    tables = {name: graft.tables for name, graft in grafts.items()}
+    reports = {name: graft.report for name, graft in grafts.items()}
+    matrices = {name: graft.matrix for name, graft in grafts.items() if graft.matrix is not None}
+    if "decoder" in target:
+        tables["decoder"] = replace(tables["decoder"], padding_id=token_ids.padding)
+        reports["decoder"] = replace(reports["decoder"], dropped=token_ids.dropped)
+    replaced = replace_tables(model, tables)
+    token_ids.apply(replaced)
+    return Transplant(replaced, reports, matrices)
+
+
+def _check_source(source: Tokenizer, upstream: Side) -> None:
+    """A table may have spare rows, but not too few."""
+    if len(source) > len(upstream.input.weight):
+        raise UserError(
+            f"the model's {upstream.name} has {len(upstream.input.weight)} rows for {len(source)} tokens",
+            hint="Give the vocabulary that the model was trained with.",
+        )
+
+
+def _token_ids(
+    model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer]
+) -> TokenIds:
+    """What the decoder's new vocabulary changes in the configuration; nothing where it keeps its own."""
+    if "encoder" in target:
+        check_encoder_roles(source["encoder"], target["encoder"])
+    if "decoder" not in target:
+        return TokenIds({}, {}, ())
+    return translate_token_ids(model, source["decoder"], target["decoder"])
+
+
+def _are_one(first: Tokenizer, second: Tokenizer) -> bool:
+    return first.fingerprint == second.fingerprint
+
+
+class Graft(NamedTuple):
+    """What one side becomes."""
+
+    tables: Tables
+    report: TransplantReport
+    matrix: MixingMatrix | None
+
+
+def _grafts(
+    model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer], method: Method
+) -> dict[SideName, Graft]:
+    """Every side's graft; where both sides go on sharing one table, the decoder's."""
+    if not (shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])):
+        return {name: graft(model, name, source[name], target[name], method) for name in sorted(target)}
+    made = graft(model, "decoder", source["decoder"], target["decoder"], method)
+    shared = replace(made.tables, output=None, bias=None)
+    return {"decoder": made, "encoder": Graft(shared, replace(made.report, side="encoder"), made.matrix)}
+
+
+def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> Graft:
+    """The tables of one side over the target vocabulary; the model stays as it is."""
+    upstream = side(model, name)
+    alignment = align(source, target) if method.keep_seen else special_alone(align(source, target), target)
+    entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
+    request = Request(
+        side=upstream,
+        source=source,
+        entries=entries,
+        others=len(alignment.others),
+        scale=weight_scale(model, upstream),
+        seed=method.seed,
+        max_similar=method.max_similar,
+        generator=method.generator,
+        static=method.static.get(name),
+        distilled=None if method.distilled is None else method.distilled / name,
+        common=commonness(target)[[token for token in alignment.unseen if target.entries[token] is not None]],
+    )
+    rows = initialiser(method.name)(request)
+    matrix = None if rows.matrix is None else whole_matrix(alignment, rows.matrix)
+    return Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
+
+
+def weight_scale(model: PreTrainedModel, upstream: Side) -> float:
+    """The standard deviation that the rows of the model's own tables were drawn with."""
+    return family_of(model).weight_scale(side_config(model, upstream.name).to_dict())
+
+
+def _tables(upstream: Side, alignment: Alignment, rows: NewRows, target: Tokenizer) -> Tables:
+    output = None if rows.output is None or upstream.output is None else upstream.output.weight
+    bias = None if upstream.bias is None else upstream.bias.flatten()
+    return Tables(
+        table_over(upstream.input.weight, alignment, rows.input),
+        None if output is None or rows.output is None else table_over(output, alignment, rows.output),
+        None if bias is None or rows.bias is None else table_over(bias, alignment, rows.bias),
+        target.special.get("pad"),
+    )
+
+
+@torch.no_grad()
+def table_over(upstream: Tensor, alignment: Alignment, rows: Tensor) -> Tensor:
+    """Table [size, d] (or bias [size]): copied rows where there is an origin, the given ones elsewhere."""
+    origins = torch.from_numpy(alignment.origins)
+    table = torch.empty((len(origins), *upstream.shape[1:]), dtype=upstream.dtype)
+    copied = (origins >= 0).nonzero().flatten()
+    table[copied] = upstream[origins[copied]]
+    table[torch.tensor([*alignment.unseen, *alignment.others], dtype=torch.long)] = rows.to(upstream.dtype)
+    return table
+
+
+def _report(name: SideName, method: Method, alignment: Alignment, rows: NewRows) -> TransplantReport:
+    return TransplantReport(
+        side=name,
+        method=method.name,
+        size=len(alignment.origins),
+        seen=alignment.seen,
+        special=alignment.special,
+        unseen=len(alignment.unseen),
+        others=len(alignment.others),
+        fallbacks=dict(rows.fallbacks),
+        scale=rows.scale,
+        dropped=(),
+    )

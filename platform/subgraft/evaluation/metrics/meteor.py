@@ -1,0 +1,147 @@
+"""METEOR with its exact and stem modules (Banerjee and Lavie 2005; Lavie and Agarwal 2007 for the parameters).
+
+Synonyms and paraphrases need WordNet and tables that exist for few languages; they are not used. Words are matched in
+stages: equal words first, then equal stems of what is left. Of the alignments with the most matches the one with the
+fewest chunks is taken (Denkowski and Lavie 2011, section 2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from subgraft.evaluation.metrics.metric_words import is_chinese, primary, tokens
+
+ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
+BEAM = 40
+# Snowball's stemmers by language code, as nltk names them.
+STEMMERS = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+}
+# For each word of the output the place in the reference that it is aligned with.
+Alignment = tuple[int | None, ...]
+
+
+def signature(language: str) -> str:
+    """Under what settings `sentence_meteor` scores; without a stemmer for the language only equal words match."""
+    stemmer = STEMMERS.get(primary(language))
+    modules = f"exact,stem(snowball-{stemmer})" if stemmer else "exact"
+    tokenizer = "zh" if is_chinese(language) else "13a"
+    parameters = f"alpha:{ALPHA:g}|beta:{BETA:g}|gamma:{GAMMA:g}"
+    return f"nrefs:1|case:lc|tok:{tokenizer}|modules:{modules}|{parameters}|corpus:mean-of-sentences"
+
+
+def sentence_meteor(hypothesis: str, reference: str, language: str) -> float:
+    """The score of one sentence, in 0 to 1; 0 where nothing matches."""
+    output, wanted = tokens(hypothesis, language), tokens(reference, language)
+    alignment = align(output, wanted, _stemmer(language))
+    matches = sum(place is not None for place in alignment)
+    if not matches:
+        return 0.0
+    precision, recall = matches / len(output), matches / len(wanted)
+    mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
+    return float(mean * (1 - GAMMA * (count_chunks(alignment) / matches) ** BETA))
+
+
+def count_chunks(alignment: Alignment) -> int:
+    """Runs of words that stand side by side, in the same order, on both sides."""
+    previous = (None, *alignment[:-1])
+    return sum(
+        place is not None and (before is None or place != before + 1)
+        for before, place in zip(previous, alignment, strict=True)
+    )
+
+
+def align(output: Sequence[str], reference: Sequence[str], stem: Callable[[str], str] | None) -> Alignment:
+    """Align equal words, then, where there is a stemmer, words of equal stems that are left."""
+    alignment = _stage((None,) * len(output), output, reference)
+    if stem is None:
+        return alignment
+    return _stage(alignment, [stem(word) for word in output], [stem(word) for word in reference])
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """An alignment of the first words: chunks so far, how far its matches are shifted, and words left out by key."""
+
+    alignment: Alignment = ()
+    used: frozenset[int] = frozenset()
+    chunks: int = 0
+    shift: int = 0
+    left_out: frozenset[tuple[str, int]] = frozenset()
+
+    def match(self, place: int) -> _Partial:
+        follows = bool(self.alignment) and self.alignment[-1] is not None and self.alignment[-1] + 1 == place
+        shift = self.shift + abs(place - len(self.alignment))
+        return _Partial(
+            (*self.alignment, place), self.used | {place}, self.chunks + (not follows), shift, self.left_out
+        )
+
+    def leave_out(self, key: str) -> _Partial:
+        counts = Counter(dict(self.left_out)) + Counter([key])
+        return _Partial((*self.alignment, None), self.used, self.chunks, self.shift, frozenset(counts.items()))
+
+
+def _stage(alignment: Alignment, output: Sequence[str], reference: Sequence[str]) -> Alignment:
+    """Align as many more words of equal keys as there are, in as few chunks as a beam search finds."""
+    taken = {place for place in alignment if place is not None}
+    free: dict[str, list[int]] = {}
+    for place, key in enumerate(reference):
+        if place not in taken:
+            free.setdefault(key, []).append(place)
+    open_keys = Counter(key for key, place in zip(output, alignment, strict=True) if place is None)
+    # Only this many words of a key may be left out, or the alignment would not have the most matches.
+    spare = {key: max(0, count - len(free.get(key, ()))) for key, count in open_keys.items()}
+    beam = [_Partial()]
+    for key, fixed in zip(output, alignment, strict=True):
+        grown: dict[tuple[object, ...], _Partial] = {}
+        for partial in beam:
+            for candidate in _continuations(partial, key, fixed, free, spare):
+                state = (candidate.used, candidate.alignment[-1], candidate.left_out)
+                if state not in grown or _cost(candidate) < _cost(grown[state]):
+                    grown[state] = candidate
+        beam = sorted(grown.values(), key=_cost)[:BEAM]
+    return beam[0].alignment
+
+
+def _continuations(
+    partial: _Partial, key: str, fixed: int | None, free: dict[str, list[int]], spare: dict[str, int]
+) -> list[_Partial]:
+    if fixed is not None:
+        return [partial.match(fixed)]
+    places = [place for place in free.get(key, ()) if place not in partial.used]
+    found = [partial.match(place) for place in places]
+    if dict(partial.left_out).get(key, 0) < spare[key]:
+        found.append(partial.leave_out(key))
+    return found
+
+
+def _cost(partial: _Partial) -> tuple[int, int]:
+    return partial.chunks, partial.shift
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str] | None:
+    name = STEMMERS.get(primary(language))
+    if name is None:
+        return None
+    from nltk.stem.snowball import SnowballStemmer  # a second to import
+
+    stem: Callable[[str], str] = cache(SnowballStemmer(name).stem)
+    return stem

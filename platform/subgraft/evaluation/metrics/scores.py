@@ -1,0 +1,144 @@
+"""The metrics of text: BLEU, chrF and TER through sacrebleu, ROUGE, METEOR and CIDEr, each with its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from typing_extensions import TypeIs
+
+from subgraft.config.settings_base import FurtherMetricName, MetricName
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics import cider, meteor, rouge
+from subgraft.evaluation.metrics.metric_words import is_chinese
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+SacrebleuName = Literal["BLEU", "chrF", "TER"]
+MeanName = Literal["ROUGE-1", "ROUGE-2", "ROUGE-L", "METEOR", "CIDEr"]
+AnyMetricName: TypeAlias = MetricName | FurtherMetricName
+METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
+# TER counts edits: of two systems, the one with the lower score is the better one.
+LOWER_IS_BETTER: frozenset[MetricName] = frozenset({"TER"})
+FURTHER_METRICS: tuple[FurtherMetricName, ...] = get_args(FurtherMetricName)
+
+
+def _each(score: Callable[[str, str, str], float]) -> Callable[[Sequence[str], Sequence[str], str], list[float]]:
+    """Of all sentences, where one does not depend on the others."""
+    return lambda hypotheses, references, language: [
+        score(output, wanted, language) for output, wanted in zip(hypotheses, references, strict=True)
+    ]
+
+
+# A corpus score of these is the mean of its sentences' scores.
+SENTENCE_SCORES: Mapping[MeanName, Callable[[Sequence[str], Sequence[str], str], list[float]]] = {
+    "ROUGE-1": _each(partial(rouge.sentence_rouge_ngrams, n=1)),
+    "ROUGE-2": _each(partial(rouge.sentence_rouge_ngrams, n=2)),
+    "ROUGE-L": _each(rouge.sentence_rouge),
+    "METEOR": _each(meteor.sentence_meteor),
+    "CIDEr": cider.sentence_ciders,
+}
+SENTENCE_SIGNATURES: Mapping[MeanName, Callable[[str], str]] = {
+    "ROUGE-1": rouge.ngram_signature,
+    "ROUGE-2": rouge.ngram_signature,
+    "ROUGE-L": rouge.signature,
+    "METEOR": meteor.signature,
+    "CIDEr": cider.signature,
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A corpus score in points (0 to 100; TER may exceed 100, CIDEr ends at 1000) and its signature."""
+
+    name: str
+    value: float
+    signature: str
+
+
+def corpus_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str,
+    metrics: Sequence[AnyMetricName] = METRICS,
+    where: str = "",
+) -> dict[str, Score]:
+    """Score a test set, one reference per segment.
+
+    Args:
+        hypotheses: n detokenised outputs.
+        references: n detokenised references.
+        language: the target language ("fr", "zh", "zh_CN" …); it chooses tokenizers and METEOR's stemmer.
+        metrics: those that are wanted; TER and METEOR take seconds.
+        where: what an error names.
+
+    Raises:
+        UserError: there is nothing to score, or the counts differ.
+    """
+    check_parallel(hypotheses, references, where)
+    return {name: _corpus_score(name, hypotheses, references, language) for name in metrics}
+
+
+def _corpus_score(name: AnyMetricName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
+    if is_mean(name):
+        value = 100 * fmean(sentence_scores(name, hypotheses, references, language))
+        return Score(name, value, SENTENCE_SIGNATURES[name](language))
+    metric = sacrebleu_metric(name, language)
+    value = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Score(name, float(value), str(metric.get_signature()))
+
+
+def sentence_scores(name: MeanName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[float]:
+    """The score of every sentence, in 0 to 1 (CIDEr: 0 to 10), by a metric that is a mean over sentences."""
+    return SENTENCE_SCORES[name](hypotheses, references, language)
+
+
+def is_mean(name: str) -> TypeIs[MeanName]:
+    """Whether a corpus score of this metric is the mean of its sentences' scores."""
+    return name in SENTENCE_SCORES
+
+
+def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
+    """The metric as it is used everywhere, by sacrebleu's defaults: TER is uncased, the others cased.
+
+    Chinese has no words between spaces: BLEU tokenises `zh` instead of 13a, and TER counts characters.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    if name == "chrF":
+        return CHRF()
+    if name == "TER":
+        return TER(normalized=is_chinese(language), asian_support=is_chinese(language))
+    # `force` silences a warning about tokenised input: outputs here are always detokenised.
+    return BLEU(tokenize="zh" if is_chinese(language) else "13a", force=True)
+
+
+def signature(name: AnyMetricName, language: str) -> str:
+    """The settings that a metric scores under, with sacrebleu's version where it is sacrebleu's."""
+    if is_mean(name):
+        return SENTENCE_SIGNATURES[name](language)
+    metric = sacrebleu_metric(name, language)
+    metric.num_refs = 1  # set by scoring, and part of the signature
+    return str(metric.get_signature())
+
+
+def check_parallel(
+    hypotheses: Sequence[str], references: Sequence[str], where: str = "", kind: str = "hypotheses"
+) -> None:
+    """Raise UserError unless there are as many hypotheses (or of that kind) as references, and at least one."""
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{len(hypotheses)} {kind} but {len(references)} references",
+            where=where,
+            hint="the two must agree line by line",
+        )
+    if not references:
+        raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

@@ -1,0 +1,230 @@
+"""How well a model predicts text, by how often the new tokens in it occur in the training text.
+
+A new token is one of the downstream vocabulary that the upstream one lacks. Rows with different vocabularies cut the
+same text differently, so they are compared on stretches: the smallest pieces of a reference at whose ends the upstream
+and the downstream segmentation meet. No white space is needed. A stretch is as rare as its rarest new token; the bits
+of all stretches, with those of the ends of sentences, are the bits of the text, whatever vocabulary the model has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.subwords.vocabulary.spelling import byte_tokens, chunks
+from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+
+# Classes in the order of CLASSES, as small integers.
+ClassArray: TypeAlias = NDArray[np.int64]
+
+SEEN, UNSPELLED = "seen", "not spelled"
+# Most occurrences in the training text, by class; above the last one it is `over 100`.
+_MOST = {"0": 0, "1–2": 2, "3–10": 10, "11–100": 100}
+NEW_CLASSES = (*_MOST, "over 100")
+CLASSES = (SEEN, *NEW_CLASSES, UNSPELLED)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Of one class: bits, over so many units (tokens, or stretches), so many characters and different tokens."""
+
+    units: int
+    characters: int
+    types: int
+    bits: float
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How well a model predicts the references, in bits.
+
+    sentences: that were predicted.  left_out: references longer than the model takes.  end_bits: of the special tokens
+    at sentences' ends; they are part of `bits`.  tokens: of the model's own vocabulary, by class.  stretches: by the
+    classes of the downstream vocabulary's tokens, the same for every model; `not spelled` where the upstream or the
+    downstream vocabulary has an unknown token, which says nothing about what it stands for.
+    """
+
+    sentences: int
+    left_out: int
+    characters: int
+    bits: float
+    end_bits: float
+    tokens: Mapping[str, Bits]
+    stretches: Mapping[str, Bits]
+
+    @property
+    def bits_per_character(self) -> float:
+        return self.bits / self.characters
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON values, with bits per character."""
+        return {"bits_per_character": self.bits_per_character, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Likelihood:
+        plain = {name: value for name, value in values.items() if name != "bits_per_character"}
+        for kind in ("tokens", "stretches"):
+            plain[kind] = {name: Bits(**found) for name, found in values[kind].items()}
+        return cls(**plain)
+
+
+def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[str]) -> ClassArray:
+    """The class of each token of a vocabulary [V], by how often the training text `lines` has it under it.
+
+    Tokens that the upstream vocabulary has as well are SEEN, like special tokens and bare marks; bytes are the same
+    where both vocabularies spell with them. The unknown token is UNSPELLED.
+    """
+    counts = np.zeros(len(vocabulary), dtype=np.int64)
+    for chunk in chunks(lines):
+        ids = [token for line in vocabulary.encode_batch(chunk) for token in line]
+        counts += np.bincount(np.array(ids, dtype=np.int64), minlength=len(vocabulary))
+    classes = np.full(len(vocabulary), CLASSES.index(SEEN))
+    new = _new_tokens(vocabulary, upstream)
+    classes[new] = 1 + np.searchsorted(list(_MOST.values()), counts[new])
+    if "unk" in vocabulary.special:
+        classes[vocabulary.special["unk"]] = CLASSES.index(UNSPELLED)
+    return classes
+
+
+def _new_tokens(vocabulary: Tokenizer, upstream: Tokenizer) -> list[int]:
+    subwords = (i for i, entry in enumerate(vocabulary.entries) if entry is not None and entry not in upstream.ids)
+    of_bytes = byte_tokens(vocabulary)
+    bytes_ = (i for byte, i in vocabulary.byte_ids.items() if i in of_bytes and byte not in upstream.byte_ids)
+    return [*subwords, *bytes_]
+
+
+class BitsByClass:
+    """Sums up bits by class, over references of a test set.
+
+    own: the model's vocabulary, with the class of each token as `token_classes` has it.  downstream: that by which
+    stretches are classed, likewise; upstream: what cuts the stretches together with it.
+    """
+
+    def __init__(
+        self, own: tuple[Tokenizer, ClassArray], upstream: Tokenizer, downstream: tuple[Tokenizer, ClassArray]
+    ) -> None:
+        self._own, self._own_classes = own
+        self._upstream = upstream
+        self._downstream, self._classes = downstream
+        self._tokens = _Sums()
+        self._stretches = _Sums()
+        self._bits = self._end_bits = 0.0
+        self._sentences = self._characters = 0
+
+    def add(self, references: Sequence[str], nats: Sequence[NDArray[np.float64]]) -> None:
+        """nats: for each reference the negative log-likelihood of its tokens, and of the special ones that end it."""
+        cut = [vocabulary.encode_with_ends(references) for vocabulary in (self._own, self._upstream, self._downstream)]
+        for reference, lost, own, old, new in zip(references, nats, *cut, strict=True):
+            bits = lost / math.log(2)
+            self._sentences += 1
+            self._characters += len(reference)
+            self._bits += float(bits.sum())
+            self._end_bits += float(bits[len(own[0]) :].sum())
+            self._add_tokens(own, bits)
+            if reference:
+                self._add_stretches(len(reference), own[1], bits, old, new)
+
+    def _add_tokens(self, own: tuple[list[int], list[int]], bits: NDArray[np.float64]) -> None:
+        reached = 0
+        for token, end, of_token in zip(*own, bits.tolist(), strict=False):  # special tokens follow, which count apart
+            length = max(0, end - reached)
+            reached += length
+            self._tokens.add(int(self._own_classes[token]), length, float(of_token), [token])
+
+    def _add_stretches(
+        self,
+        length: int,
+        ends: Sequence[int],
+        bits: NDArray[np.float64],
+        old: tuple[list[int], list[int]],
+        new: tuple[list[int], list[int]],
+    ) -> None:
+        borders = common_ends(old[1], new[1], length)
+        by_character = spread(ends, bits.tolist(), length)
+        found: list[list[int]] = [[] for _ in borders]
+        unspelled = [False] * len(borders)
+        for token, end in zip(*new, strict=True):
+            if end != NOWHERE:
+                found[int(np.searchsorted(borders, end))].append(token)
+        for token, end in zip(*old, strict=True):
+            if end != NOWHERE and token == self._upstream.special.get("unk"):
+                unspelled[int(np.searchsorted(borders, end))] = True
+        start = 0
+        for border, tokens, lost in zip(borders, found, unspelled, strict=True):
+            name, rarest = (CLASSES.index(UNSPELLED), []) if lost else self._rarest(tokens)
+            self._stretches.add(name, border - start, float(by_character[start:border].sum()), rarest)
+            start = border
+
+    def _rarest(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
+        """The class of a stretch of text, and the tokens that decide it."""
+        classes = {token: int(self._classes[token]) for token in tokens}
+        if CLASSES.index(UNSPELLED) in classes.values():
+            return CLASSES.index(UNSPELLED), []
+        new = [each for each in classes.values() if each != CLASSES.index(SEEN)]
+        rarest = min(new, default=CLASSES.index(SEEN))
+        return rarest, [token for token, each in classes.items() if each == rarest]
+
+    def result(self, left_out: int) -> Likelihood:
+        """What was added up. Raises ValueError where there is no text."""
+        if not self._characters:
+            raise ValueError("the likelihood of an empty text")
+        return Likelihood(
+            sentences=self._sentences,
+            left_out=left_out,
+            characters=self._characters,
+            bits=self._bits,
+            end_bits=self._end_bits,
+            tokens=self._tokens.by_class(),
+            stretches=self._stretches.by_class(),
+        )
+
+
+class _Sums:
+    def __init__(self) -> None:
+        self._units, self._characters = [0] * len(CLASSES), [0] * len(CLASSES)
+        self._bits = [0.0] * len(CLASSES)
+        self._types: list[set[int]] = [set() for _ in CLASSES]
+
+    def add(self, name: int, characters: int, bits: float, types: Iterable[int]) -> None:
+        self._units[name] += 1
+        self._characters[name] += characters
+        self._bits[name] += bits
+        self._types[name].update(types)
+
+    def by_class(self) -> dict[str, Bits]:
+        """Those classes that have anything."""
+        return {
+            name: Bits(self._units[i], self._characters[i], len(self._types[i]), self._bits[i])
+            for i, name in enumerate(CLASSES)
+            if self._units[i]
+        }
+
+
+def common_ends(first: Sequence[int], second: Sequence[int], length: int) -> list[int]:
+    """Where in a text of so many characters both segmentations have a token end; the text's own end is the last."""
+    met = (set(first) & set(second)) - {NOWHERE, 0}
+    return sorted(end for end in met | {length} if end <= length)
+
+
+def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArray[np.float64]:
+    """What each of a text's characters has of its tokens' amounts [length]: a token's is spread evenly over its own.
+
+    ends: as `Tokenizer.encode_with_ends` gives them. A bare mark's amount goes to the token after it, or to the last
+    character; that of a further byte of a character to that character. More amounts than ends are left out.
+    """
+    found = np.zeros(length)
+    reached, waiting = 0, 0.0
+    for end, amount in zip(ends, amounts, strict=False):
+        waiting += amount
+        if end == NOWHERE:
+            continue
+        start, stop = (reached, end) if end > reached else (max(0, reached - 1), max(1, reached))
+        found[start:stop] += waiting / (stop - start)
+        reached, waiting = max(reached, end), 0.0
+    found[-1] += waiting
+    return found

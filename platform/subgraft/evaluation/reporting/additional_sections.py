@@ -1,0 +1,141 @@
+"""The sections of a report on what lies beside the scores; each is there only where it has something to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subgraft.evaluation.metrics.calibration import BINS
+from subgraft.evaluation.reporting.auxiliary_metrics import ForgettingSummary
+from subgraft.evaluation.reporting.records import Intrinsic, ReportData
+from subgraft.evaluation.reporting.document import Block, Figure, Paragraph, Section
+from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent, probability, signed
+from subgraft.evaluation.reporting.quality_plots import plot_intrinsic, plot_reliability
+from subgraft.evaluation.reporting.remarks import on_few_seeds
+from subgraft.evaluation.reporting.summary import SystemSummary, summarise
+from subgraft.evaluation.reporting.sweep_plots import plot_front, plot_generator_steps, plot_granularity, size_series, step_series
+from subgraft.evaluation.reporting.table import Column, Span, Text, table, text
+
+
+def quality_and_speed(data: ReportData) -> list[Section]:
+    """BLEU against speed."""
+    systems = summarise(data)
+    if len(systems) < 2:
+        return []
+    caption = (
+        "Means over seeds. Bold systems are beaten by no other in both speed and BLEU; the line joins them. There are "
+        "no intervals here: those of the table say what may be luck."
+    )
+    return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, systems), caption),))]
+
+
+def sweeps(data: ReportData) -> list[Section]:
+    """What the vocabulary's size and the generator's training change, where systems differ in these."""
+    systems = summarise(data)
+    blocks: list[Block] = []
+    if size_series(systems):
+        about = (
+            "Systems that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means "
+            "over seeds; bars are 95 % intervals, the dashed line is the baseline. ECE: over tokens of each vocabulary."
+        )
+        blocks.append(Figure("granularity", plot_granularity(data, systems), about))
+    if step_series(systems):
+        about = (
+            "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
+            "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
+        )
+        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
+    return [Section("Sweeps", tuple(blocks))] if blocks else []
+
+
+def calibration(data: ReportData) -> list[Section]:
+    """Reliability diagrams of the systems whose calibration was measured."""
+    systems = [system for system in summarise(data) if any(each.count for each in system.bins)]
+    if not systems:
+        return []
+    caption = (
+        f"Tokens of the test outputs in {BINS} bins of probability, all seeds; the larger the dot, the more tokens. "
+        "Below the diagonal (orange) a model is surer than it is right, above it (blue) less sure. Right is what the "
+        "TER alignment pairs with an equal token of the reference, in the system's own tokens."
+    )
+    return [Section("Calibration", (Figure("reliability", plot_reliability(systems), caption),))]
+
+
+def forgetting(data: ReportData) -> list[Section]:
+    """BLEU on the upstream test set before and after finetuning."""
+    systems = [system for system in summarise(data) if system.forgetting is not None]
+    found = [(system.name, system.forgetting) for system in systems if system.forgetting is not None]
+    if not found:
+        return []
+    columns = [
+        Column("system", "left"),
+        Column("upstream BLEU\nbefore"),
+        Column("upstream BLEU\nafter"),
+        Column("Δ upstream BLEU\n[95 %]"),
+        Column("p"),
+    ]
+    shown = table(
+        columns,
+        [_forgetting_cells(name, summary) for name, summary in found],
+        "The upstream test set, translated before finetuning and after",
+        "Before: the model that the system begins with, with its own vocabulary, before any transfer.",
+        "Intervals and p-values: paired bootstrap as for the task's test set, without a correction for the number of "
+        "systems. A negative difference is what was forgotten.",
+        *on_few_seeds({system.name: len(system.seeds) for system in systems}),
+    )
+    return [Section("Forgetting", (shown,))]
+
+
+def _forgetting_cells(name: str, found: ForgettingSummary) -> list[str | Text]:
+    change = found.change
+    if change is None:
+        return [name, MISSING, fixed(found.after), MISSING, MISSING]
+    difference = text(signed(change.difference), "\n", Span(interval(change.interval), "faint"))
+    return [name, fixed(found.before), fixed(found.after), difference, probability(change.p_value)]
+
+
+def intrinsic_quality(data: ReportData) -> list[Section]:
+    """How well each initialiser makes rows that are known."""
+    measured = [system for system in summarise(data) if system.intrinsic]
+    if not measured:
+        return []
+    sides = list(dict.fromkeys(side for system in measured for side in system.intrinsic))
+    blocks: list[Block] = [Paragraph(text(_ABOUT_INTRINSIC))]
+    for side in sides:
+        systems = [system for system in measured if side in system.intrinsic]
+        caption = f"Rows made for held-out tokens, against the true ones; {side}; means over tokens and seeds."
+        blocks.append(Figure(f"intrinsic_{side}", plot_intrinsic(data, systems, side), caption))
+        blocks.append(_intrinsic_table(systems, side))
+    return [Section("Intrinsic quality", tuple(blocks))]
+
+
+_ABOUT_INTRINSIC = (
+    "A sample of word-like tokens that both vocabularies have is taken out of the upstream vocabulary, all at once. "
+    "Each system's initialiser makes their input rows as if they were unseen. This is measured before finetuning: a "
+    "row that is far from the true one may still be learnt. Vocabularies of other sizes have other samples."
+)
+
+
+def _intrinsic_table(systems: Sequence[SystemSummary], side: str) -> Block:
+    columns = [
+        Column("system", "left"),
+        Column("held-out\ntokens"),
+        Column("cosine\nmean"),
+        Column("cosine\nmedian"),
+        Column("mean reciprocal\nrank"),
+        Column("hits\nat 1"),
+        Column("hits\nat 10"),
+    ]
+    about = "Rank: of the true row among all upstream rows, by their cosine with the row that was made."
+    body = [[system.name, *_intrinsic_cells(system.intrinsic[side])] for system in systems]
+    return table(columns, body, f"Held-out tokens of the {side}", about)
+
+
+def _intrinsic_cells(found: Intrinsic) -> list[str]:
+    return [
+        count(found.tokens),
+        fixed(found.cosine, 3),
+        fixed(found.median_cosine, 3),
+        fixed(found.reciprocal_rank, 3),
+        percent(found.hits_at_1),
+        percent(found.hits_at_10),
+    ]

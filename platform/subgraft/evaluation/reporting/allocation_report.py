@@ -1,0 +1,167 @@
+"""The report of an allocation: what each language got, and what that is worth beside other vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from subgraft.subwords.allocation.capacity import Capacity
+from subgraft.subwords.allocation.curve import Curve
+from subgraft.evaluation.reporting.allocation_plots import plot_curves, plot_shares
+from subgraft.evaluation.reporting.document import Block, Document, Figure, Paragraph, Section
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.numbers import MISSING, fixed, signed
+from subgraft.evaluation.reporting.table import Column, Table, table, text
+
+TRAIN = "train"
+CLASSES = ("low", "middle", "high")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A vocabulary as it was measured. size: everything counted.  found: by language and split."""
+
+    name: str
+    size: int
+    found: Mapping[str, Mapping[str, Capacity]]
+
+
+@dataclass(frozen=True)
+class AllocationResult:
+    """An allocation to one total.
+
+    shares: q, how often a language is drawn.  sizes: ordinary pieces of each.  exponent: β.  value, bound: reached by
+    the languages' own vocabularies, and not to be exceeded by any.  vocabularies: measured; the allocated one first.
+    """
+
+    total: int
+    exponent: float
+    shares: Mapping[str, float]
+    sizes: Mapping[str, int]
+    value: float
+    bound: float
+    vocabularies: Sequence[Vocabulary]
+
+    def worth(self, vocabulary: Vocabulary, split: str, languages: Sequence[str] | None = None) -> float | None:
+        """Σ q^β ALP of the languages that have such text, under the tokenizer as it is; None where none has."""
+        chosen = [each for each in languages or self.shares if split in vocabulary.found[each]]
+        parts = [self.shares[each] ** self.exponent * vocabulary.found[each][split].alp for each in chosen]
+        return sum(parts) if parts else None
+
+
+def classes(curves: Mapping[str, Curve]) -> dict[str, list[str]]:
+    """Languages in thirds, by training sentences."""
+    ranked = sorted(curves, key=lambda language: (curves[language].sentences, language))
+    cuts = [round(len(ranked) * part / len(CLASSES)) for part in range(len(CLASSES) + 1)]
+    return {name: ranked[cuts[at] : cuts[at + 1]] for at, name in enumerate(CLASSES)}
+
+
+def allocation_document(name: str, curves: Mapping[str, Curve], results: Sequence[AllocationResult]) -> Document:
+    """Everything that is known, an allocation after another."""
+    return Document(
+        f"Allocation of a vocabulary: {name}",
+        f"{len(curves)} languages, {sum(each.sentences for each in curves.values()):,} training sentences",
+        tuple(section for result in results for section in _sections(curves, result)),
+    )
+
+
+def allocation_table(curves: Mapping[str, Curve], result: AllocationResult) -> MainTable:
+    """What each language got, for a terminal."""
+    allocated = result.vocabularies[0]
+    headings = ["language", "sentences", "q", "subwords", "of its limit"]
+    headings += [f"ALP {each.name}" for each in result.vocabularies]
+    headings += [f"tokens/word {each.name}" for each in result.vocabularies] + ["unknown"]
+    return MainTable(
+        title=f"{result.total:,} places: {allocated.size:,} written",
+        caption=_told(curves, result),
+        headings=tuple(headings),
+        rows=tuple(_row(language, curves[language], result) for language in curves),
+    )
+
+
+def _told(curves: Mapping[str, Curve], result: AllocationResult) -> str:
+    gap = (result.bound - result.value) / abs(result.value) if result.value else 0.0
+    least = sum(result.sizes[language] == curve.sizes[0] < curve.sizes[-1] for language, curve in curves.items())
+    held = (
+        f" {least} languages have the least size of their curve: a smaller curves.step may do better." if least else ""
+    )
+    return (
+        f"ALP of the training text in nats a sentence, not comparable between languages. Σ q^β ALP is "
+        f"{result.value:.2f} by own vocabularies; no choice of sizes has more than {result.bound:.2f} ({gap:.2%} off)."
+        f"{held}"
+    )
+
+
+def _row(language: str, curve: Curve, result: AllocationResult) -> tuple[str, ...]:
+    size, limit = result.sizes[language], curve.limit
+    found = [each.found[language][TRAIN] for each in result.vocabularies]
+    return (
+        language,
+        f"{curve.sentences:,}",
+        f"{result.shares[language]:.2%}",
+        f"{size:,}",
+        MISSING if limit is None else f"{size / limit:.0%} of {limit:,}",
+        *(fixed(each.alp) for each in found),
+        *(fixed(each.tokens_per_word) for each in found),
+        f"{found[0].unknown:,}",
+    )
+
+
+def _sections(curves: Mapping[str, Curve], result: AllocationResult) -> Iterator[Section]:
+    shown = allocation_table(curves, result)
+    columns = [Column(shown.headings[0], "left"), *map(Column, shown.headings[1:])]
+    blocks: list[Block] = [
+        Paragraph(text(shown.caption)),
+        _compared(curves, result),
+        table(columns, shown.rows, "Languages"),
+        Figure(
+            f"shares-{result.total}",
+            plot_shares(result.sizes, classes(curves)),
+            "Subwords of each language, by how much text it has.",
+        ),
+        Figure(
+            f"curves-{result.total}",
+            plot_curves(curves, result.sizes),
+            "ALP at each size, and the point that was chosen.",
+        ),
+    ]
+    yield Section(f"{result.total:,} places", tuple(blocks))
+
+
+def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
+    """Every vocabulary as a whole: its worth on each split, and by resource class beside the others."""
+    splits = [TRAIN, *sorted({split for each in result.vocabularies[0].found.values() for split in each} - {TRAIN})]
+    thirds = classes(curves)
+    headings = ["vocabulary", "size", *(f"Σ q^β ALP {split}" for split in splits)]
+    headings += [f"{name} ({split})" for split in splits for name in thirds] + ["tokens/word", "unknown", "bytes"]
+    rows = list[list[str]]()
+    for each in result.vocabularies:
+        found = [by_split[TRAIN] for by_split in each.found.values()]
+        tokens, words = sum(one.tokens for one in found), sum(one.words for one in found)
+        differences = [_difference(result, each, split, thirds[name]) for split in splits for name in thirds]
+        rows.append(
+            [
+                each.name,
+                f"{each.size:,}",
+                *(fixed(result.worth(each, split)) for split in splits),
+                *differences,
+                fixed(tokens / max(1, words)),
+                f"{sum(one.unknown for one in found):,}",
+                f"{sum(one.byte_tokens for one in found):,}",
+            ]
+        )
+    columns = [Column(headings[0], "left"), *map(Column, headings[1:])]
+    note = (
+        "Under the tokenizers as they are written. The columns of resource classes, thirds of the languages by their "
+        "sentences, are Σ q^β ALP of these; of other vocabularies than the allocated one the difference from it."
+    )
+    return table(columns, rows, "Vocabularies", note)
+
+
+def _difference(result: AllocationResult, each: Vocabulary, split: str, languages: Sequence[str]) -> str:
+    """Of some languages' worth from the allocated vocabulary's; of that one, the worth itself."""
+    first = result.vocabularies[0]
+    own, base = (result.worth(one, split, languages) if languages else None for one in (each, first))
+    if own is None or base is None:
+        return MISSING
+    return fixed(own) if each is first else signed(own - base)

@@ -1,0 +1,185 @@
+"""The sections of a report that say what was done, with what, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from subgraft.evaluation.reporting.records import ReportData, TransferSummary
+from subgraft.evaluation.reporting.document import Block, Commands, Figure, Folded, Paragraph, Section
+from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
+from subgraft.evaluation.reporting.plots import plot_stage_seconds
+from subgraft.evaluation.reporting.unknown_token_analysis import spelling_table
+from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.data.text.held_out import RUN, SHARE
+
+_NEAR_COPIES = (
+    f"Near copies: dev and test segments with {SHARE:.0%} or more of their runs of {RUN} words in the training text "
+    "too, which stays."
+)
+
+
+def what_was_done(data: ReportData) -> Section:
+    """Corpora, vocabularies, the model, and how each system got its vocabulary."""
+    blocks: list[Block] = [Paragraph(text(f"Model: {data.model}.")), _corpus_table(data), *_text_table(data)]
+    blocks.append(_vocabulary_table(data))
+    transfers = _transfer_table(data)
+    return Section("What was done", (*blocks, *([transfers] if transfers else [])))
+
+
+def _corpus_table(data: ReportData) -> Table:
+    splits = list(dict.fromkeys(split for corpus in data.corpora for split in corpus.segments))
+    columns = [Column("side", "left"), Column("corpus", "left"), *(Column(split) for split in splits)]
+    columns += [Column("dropped from train", "left"), Column("near copies")]
+    rows = [
+        [
+            corpus.role,
+            corpus.name + (" (generated)" if corpus.generated else ""),
+            *(count(corpus.segments[split]) if split in corpus.segments else MISSING for split in splits),
+            _dropped(corpus.dropped),
+            count(corpus.near_copies),
+        ]
+        for corpus in data.corpora
+    ]
+    title = f"Corpora, {data.languages[0]} → {data.languages[1]}; segments after cleaning"
+    return table(columns, rows, title, _NEAR_COPIES)
+
+
+def _dropped(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{count(number)} {reason}" for reason, number in reasons.items()) or "none"
+
+
+def _text_table(data: ReportData) -> list[Table]:
+    """None where there was no text beside the pairs."""
+    if not data.text:
+        return []
+    columns = [Column("side", "left"), Column("read"), Column("kept"), Column("characters")]
+    columns += [Column("dropped", "left"), Column("near copies")]
+    rows = [
+        [
+            f"{found.side}, {found.language}",
+            count(found.read),
+            count(found.kept),
+            count(found.characters),
+            _dropped(found.dropped),
+            count(found.near_copies),
+        ]
+        for found in data.text
+    ]
+    note = "Vocabularies, static embeddings and learnt rows were made of it too, on the side that they are about."
+    return [table(columns, rows, "Text beside the pairs, in lines", note)]
+
+
+def _vocabulary_table(data: ReportData) -> Table:
+    columns = [Column("side", "left"), Column("kind", "left"), Column("size"), Column("fingerprint", "left")]
+    rows: list[list[str | Text]] = [
+        [vocabulary.role, vocabulary.kind, count(vocabulary.size), text(Span(vocabulary.fingerprint[:12], "code"))]
+        for vocabulary in data.vocabularies
+    ]
+    return table(columns, rows, "Vocabularies")
+
+
+def _transfer_table(data: ReportData) -> Table | None:
+    transfers = {system.name: system.transfer for system in data.systems if system.transfer is not None}
+    if not transfers:
+        return None
+    columns = [
+        Column("system", "left"),
+        Column("initialiser", "left"),
+        Column("sides", "left"),
+        Column("carried over"),
+        Column("initialised"),
+        Column("without similar tokens", "left"),
+    ]
+    return table(columns, [_transfer_cells(name, found) for name, found in transfers.items()], "Transfer")
+
+
+def _transfer_cells(name: str, transfer: TransferSummary) -> list[str]:
+    fallback = ", ".join(f"{count(number)} by {kind}" for kind, number in transfer.fallback.items() if number)
+    return [
+        name,
+        transfer.initialiser,
+        ", ".join(transfer.sides),
+        count(transfer.seen),
+        count(transfer.unseen),
+        fallback or "none",
+    ]
+
+
+def subword_gap(data: ReportData) -> Section:
+    """How far the upstream vocabulary is from the task, in figures and in words cut to pieces."""
+    gap = data.gap
+    whole = gap.seen + gap.unseen
+    seen, unseen = (f"{count(part)} ({percent(part / max(1, whole))})" for part in (gap.seen, gap.unseen))
+    about = f"Of the downstream vocabulary's {count(whole)} subwords the upstream one has {seen} and lacks {unseen}."
+    ratio = gap.downstream_tokens_per_sentence / gap.upstream_tokens_per_sentence
+    lengths = table(
+        [Column("", "left"), Column("upstream"), Column("downstream"), Column("ratio")],
+        [
+            [
+                f"tokens per sentence ({gap.text})",
+                fixed(gap.upstream_tokens_per_sentence),
+                fixed(gap.downstream_tokens_per_sentence),
+                f"×{fixed(ratio)}",
+            ]
+        ],
+    )
+    examples = [_segmentations(data)] if gap.examples else []
+    return Section("The subword gap", (Paragraph(text(about)), lengths, *spelling_table(data), *examples))
+
+
+def _segmentations(data: ReportData) -> Table:
+    columns = [Column("word", "left"), Column("count"), Column("upstream", "left"), Column("downstream", "left")]
+    rows: list[list[str | Text]] = [
+        [example.word, count(example.count), _pieces(example.upstream), _pieces(example.downstream)]
+        for example in data.gap.examples
+    ]
+    return table(columns, rows, "Frequent words that the upstream vocabulary cuts to pieces")
+
+
+def _pieces(pieces: tuple[str, ...]) -> Text:
+    spans: list[str | Span] = []
+    for piece in pieces:
+        spans += [Span(piece, "code"), " "]
+    return text(*spans[:-1])
+
+
+def time_spent(data: ReportData) -> Section:
+    """Seconds per stage, cached steps apart."""
+    totals: dict[str, float] = {}
+    steps: dict[str, int] = {}
+    cached: dict[str, int] = {}
+    for step in data.stages:
+        totals[step.stage] = totals.get(step.stage, 0.0) + step.seconds
+        steps[step.stage] = steps.get(step.stage, 0) + 1
+        cached[step.stage] = cached.get(step.stage, 0) + step.cached
+    columns = [Column("stage", "left"), Column("steps"), Column("of these cached"), Column("time")]
+    rows = [[stage, count(steps[stage]), count(cached[stage]), duration(totals[stage])] for stage in totals]
+    rows.append(["all", count(len(data.stages)), count(sum(cached.values())), duration(sum(totals.values()))])
+    note = "A cached step counts the seconds it took when it ran. Steps may have run side by side."
+    blocks: list[Block] = [table(columns, rows, "", note)]
+    if totals:
+        blocks.append(Figure("stages", plot_stage_seconds(totals), "Total time per stage."))
+    return Section("Time spent", tuple(blocks))
+
+
+def look_further(data: ReportData) -> Section:
+    """Commands that go on from here."""
+    return Section("Look further", (Commands(data.commands),))
+
+
+def do_it_again(data: ReportData) -> Section:
+    """Versions, commit and every setting."""
+    provenance = data.provenance
+    facts = {"git commit": provenance.git_commit or "none", "device": provenance.device, **provenance.versions}
+    return Section(
+        "To do it again",
+        (
+            _two_columns("", facts),
+            Folded(f"All {len(provenance.settings)} settings", _two_columns("setting", provenance.settings)),
+        ),
+    )
+
+
+def _two_columns(heading: str, facts: Mapping[str, str]) -> Table:
+    columns = [Column(heading, "left"), Column("value" if heading else "", "left")]
+    return table(columns, [[name, text(Span(value, "code"))] for name, value in facts.items()])

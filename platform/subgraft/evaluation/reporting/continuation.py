@@ -1,0 +1,228 @@
+"""The report on models that continue text, compared by bits per character of the test text: less is better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.metrics.significance import Comparison, Interval, compare, estimate, holm
+from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
+from subgraft.evaluation.reporting.contended_timings import busy_notes
+from subgraft.evaluation.reporting.curves import learning_panels
+from subgraft.evaluation.reporting.records import ReportData, SystemResult
+from subgraft.evaluation.reporting.document import Document, Figure, Notice, Section
+from subgraft.evaluation.reporting.selected_checkpoints import kept_steps, untrained_notice
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, interval, millions, probability, signed
+from subgraft.evaluation.reporting.plots import plot_learning_curves
+from subgraft.evaluation.reporting.remarks import on_few_seeds, untrained
+from subgraft.evaluation.reporting.report import GENERATED_NOTICE, write_document
+from subgraft.evaluation.reporting.unknown_token_analysis import unspelled_caption
+from subgraft.evaluation.reporting.table import Column, Table, table
+from subgraft.evaluation.reporting.conditional_generation import headline_scores, written_section
+
+# So many prompts are shown with what followed them.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A system over all of its seeds. comparison: with the baseline, None where there is none; p is Holm's."""
+
+    results: tuple[SystemResult, ...]
+    by_seed: tuple[float, ...]
+    mean: float
+    interval: Interval
+    comparison: Comparison | None
+
+    @property
+    def name(self) -> str:
+        return self.results[0].name
+
+
+def bits_of(sums: FloatArray) -> FloatArray:
+    """Bits per character of summed bits and characters, [..., 2] to [...]."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def judged(data: ReportData) -> list[Judged]:
+    """Bits per character with intervals, by a paired bootstrap of the lines that every system's models take whole.
+
+    Raises UserError where there are no results, or no such line.
+    """
+    if not data.systems:
+        raise UserError("there are no results to report")
+    whole = np.logical_and.reduce([_bits(system)[:, 1] > 0 for system in data.systems])
+    if not whole.any():
+        raise UserError("no test line is taken whole by the models of every system")
+    found = [_judged(data, data.results(name), whole) for name in data.system_names]
+    compared = [place for place, each in enumerate(found) if each.comparison]
+    p_values = holm([found[place].comparison.p_value for place in compared])  # type: ignore[union-attr]
+    for place, p_value in zip(compared, p_values, strict=True):
+        of_one = found[place].comparison
+        assert of_one is not None
+        found[place] = replace(found[place], comparison=replace(of_one, p_value=p_value))
+    return found
+
+
+def _bits(result: SystemResult) -> FloatArray:
+    assert result.line_bits is not None
+    return result.line_bits
+
+
+def _judged(data: ReportData, results: tuple[SystemResult, ...], whole: np.ndarray) -> Judged:
+    own = np.stack([_bits(result)[whole] for result in results])
+    samples, seed = data.bootstrap_samples, data.bootstrap_seed
+    mean = estimate(bits_of, own, samples=samples, seed=seed)
+    by_seed = {result.seed: _bits(result)[whole] for result in results}
+    baseline = {} if results[0].name == data.baseline else {r.seed: r for r in data.results(data.baseline or "")}
+    shared = [result for result in results if result.seed in baseline]
+    comparison = None
+    if shared:
+        ours = np.stack([by_seed[result.seed] for result in shared])
+        theirs = np.stack([_bits(baseline[result.seed])[whole] for result in shared])
+        comparison = compare(bits_of, ours, theirs, samples=samples, seed=seed)
+    return Judged(results, tuple(bits_of(own.sum(axis=1)).tolist()), mean.score, mean.interval, comparison)
+
+
+def continuation_table(data: ReportData) -> MainTable:
+    """Each system with bits per character on the test text, difference, p, tokens and prompts per second.
+
+    Of texts that are written for a source two of their scores, in the place of characters per token.
+    """
+    systems, scores = judged(data), headline_scores(data)
+    caption = f"{count(len(data.references))} test lines, less is better; Δ and p against {data.baseline or 'nothing'}"
+    caption += unspelled_caption(data) + "".join(f"\n{remark}" for remark in _remarks(data, systems))
+    if data.generated:
+        caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
+    several = len(data.seeds) > 1
+    seeds = [f"bits\nseed {seed}" for seed in data.seeds] if several else []
+    written = tuple(scores[systems[0].name])
+    length = ("tokens/\nline",) if written else ("tokens/\nline", "chars/\ntoken")
+    headings = ("system", *seeds, "bits/\nchar", "Δ", "p", *written, *length, "prompts/\ns")
+    rows = tuple(
+        (
+            system.name,
+            *([fixed(bits, 3) for bits in system.by_seed] if several else []),
+            fixed(system.mean, 3),
+            *_against(system),
+            *scores[system.name].values(),
+            *_figures(system.results, written=bool(written)),
+        )
+        for system in systems
+    )
+    return MainTable(data.title, caption, headings, rows)
+
+
+def _against(system: Judged) -> list[str]:
+    compared = system.comparison
+    return [signed(compared.difference, 3), probability(compared.p_value)] if compared else [MISSING, MISSING]
+
+
+def _figures(results: Sequence[SystemResult], written: bool = False) -> list[str]:
+    characters = [] if written else [fixed(fmean(result.characters_per_token for result in results))]
+    return [
+        fixed(fmean(result.tokens_per_sentence for result in results), 1),
+        *characters,
+        fixed(fmean(result.sentences_per_second for result in results), 1),
+    ]
+
+
+def _remarks(data: ReportData, systems: Sequence[Judged]) -> list[str]:
+    not_trained = untrained(data)
+    return [*on_few_seeds(_compared_seeds(systems)), *([not_trained] if not_trained else [])]
+
+
+def _compared_seeds(systems: Sequence[Judged]) -> dict[str, int]:
+    return {each.name: each.comparison.seeds if each.comparison else len(each.results) for each in systems}
+
+
+def write_continuation_report(data: ReportData, out: Path) -> None:
+    """Write report.html, report.md and plots/*.png into the existing directory `out`."""
+    write_document(build_continuation_document(data), out)
+
+
+def build_continuation_document(data: ReportData) -> Document:
+    """The whole report, in the order in which it is read."""
+    notice = [Notice(GENERATED_NOTICE)] if data.generated else []
+    systems = judged(data)
+    caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
+    sections = [
+        Section("Results", (*notice, *untrained_notice(data), _score_table(data, systems), _cost_table(data, systems))),
+        *written_section(data),
+        Section("Learning curves", (kept_steps(data), curves)),
+        subword_gap(data),
+        Section("Continuations", (_examples(data),)),
+        what_was_done(data),
+        time_spent(data),
+        *([look_further(data)] if data.commands else []),
+        do_it_again(data),
+    ]
+    about = f"{data.languages[0]} · {len(data.system_names)} systems · {count(len(data.references))} test lines"
+    return Document(data.title, about, tuple(sections))
+
+
+def _score_table(data: ReportData, systems: Sequence[Judged]) -> Table:
+    columns = [
+        Column("system", "left"),
+        Column("by seed"),
+        Column("bits per\ncharacter"),
+        Column("95 %"),
+        Column("Δ"),
+        Column("95 %"),
+        Column("p\n(Holm)"),
+    ]
+    against = f" p is two-sided, against {data.baseline}." if data.baseline else ""
+    rows = []
+    for system in systems:
+        compared, (difference, p_value) = system.comparison, _against(system)
+        between = interval(compared.interval, 3) if compared else MISSING
+        seeds = " · ".join(fixed(bits, 3) for bits in system.by_seed)
+        rows.append(
+            [system.name, seeds, fixed(system.mean, 3), interval(system.interval, 3), difference, between, p_value]
+        )
+    return table(
+        columns,
+        rows,
+        "Bits per character of the test text (less is better)",
+        "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",
+        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of lines, and over "
+        f"several seeds their luck by Student's t.{against}",
+        *on_few_seeds(_compared_seeds(systems)),
+    )
+
+
+def _cost_table(data: ReportData, systems: Sequence[Judged]) -> Table:
+    headings = ("tokens\nper line", "characters\nper token", "prompts\nper second", "parameters")
+    times = ("upstream", "generator", "finetuning")
+    rows = []
+    for system in systems:
+        bills = [result.bill for result in system.results]
+        spent = [fmean(getattr(bill, name) for bill in bills) for name in times]
+        parameters = millions(round(fmean(result.parameters for result in system.results)))
+        costs = [duration(seconds) if seconds else MISSING for seconds in spent]
+        rows.append([system.name, *_figures(system.results), parameters, *costs])
+    return table(
+        [Column("system", "left"), *map(Column, (*headings, *times))],
+        rows,
+        "Length, speed and cost; means over seeds",
+        f"Prompts per second: {data.prompts}, in batches of {data.speed_batch_size}.",
+        *busy_notes(data),
+    )
+
+
+def _examples(data: ReportData) -> Table:
+    """The first prompts, and what the first seed of each system writes after them."""
+    rows = []
+    for place, prompt in enumerate(data.sources[:SHOWN]):
+        rows.append([prompt, "the text itself", data.references[place]])
+        rows += [["", name, data.results(name)[0].continuations[place]] for name in data.system_names]
+    columns = [Column("prompt", "left"), Column("system", "left"), Column("continuation", "left")]
+    return table(columns, rows, f"Prompts are {data.prompts}")

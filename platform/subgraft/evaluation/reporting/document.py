@@ -1,0 +1,169 @@
+"""A document of sections and blocks, and its two renderings: Markdown with files beside it, and one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from subgraft.evaluation.reporting.records import Command
+from subgraft.evaluation.reporting.drawing import Drawn
+from subgraft.evaluation.reporting.table import Table, Text, escape_markdown, table_markdown, text_markdown
+
+PLOTS = "plots"
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Running text."""
+
+    kind: ClassVar[str] = "paragraph"
+    text: Text
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of short statements."""
+
+    kind: ClassVar[str] = "bullets"
+    items: tuple[Text, ...]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something no reader may miss."""
+
+    kind: ClassVar[str] = "notice"
+    text: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot: the stem of its file's name, its PNG bytes, and what it shows.
+
+    panels: its lines as numbers (`curves`), where a page with scripts draws them itself; the picture is for all others.
+    """
+
+    kind: ClassVar[str] = "figure"
+    name: str
+    png: bytes
+    caption: str
+    panels: tuple[Mapping[str, object], ...] = ()
+
+    @property
+    def panels_json(self) -> str:
+        """As JSON that may stand inside HTML's `script`: nothing in it can end that."""
+        return json.dumps(self.panels, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
+
+    @property
+    def base64(self) -> str:
+        return base64.b64encode(self.png).decode("ascii")
+
+    @property
+    def narrow_base64(self) -> str:
+        """Of the picture for narrow screens; empty where there is none."""
+        return base64.b64encode(self.png.narrow).decode("ascii") if isinstance(self.png, Drawn) else ""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A table that opens on request in HTML (and is printed open)."""
+
+    kind: ClassVar[str] = "folded"
+    summary: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands to copy."""
+
+    kind: ClassVar[str] = "commands"
+    commands: tuple[Command, ...]
+
+
+Block = Paragraph | Bullets | Notice | Figure | Folded | Commands | Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title, a line below it, and sections. refresh: after how many seconds a browser is to load the page again."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]
+    refresh: int | None = None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether there is anything for a script to draw."""
+        return any(figure.panels for figure in self.figures)
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures, in order."""
+        return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Figure))
+
+
+def render_html(document: Document) -> str:
+    """One self-contained page: style and images are inside, nothing is fetched."""
+    environment = Environment(
+        loader=PackageLoader("subgraft.evaluation.reporting", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(document=document)
+
+
+def render_markdown(document: Document) -> str:
+    """GitHub-flavoured Markdown; figures are expected as plots/NAME.png beside it."""
+    parts = [f"# {escape_markdown(document.title)}", escape_markdown(document.subtitle)]
+    for section in document.sections:
+        parts.append(f"## {escape_markdown(section.title)}")
+        parts += [_block_markdown(block) for block in section.blocks]
+    return "\n\n".join(parts) + "\n"
+
+
+def _block_markdown(block: Block) -> str:
+    match block:
+        case Paragraph():
+            return text_markdown(block.text)
+        case Bullets():
+            return "\n".join(f"- {text_markdown(item)}" for item in block.items)
+        case Notice():
+            return f"> **{escape_markdown(block.text)}**"
+        case Figure():
+            return (
+                f"![{escape_markdown(block.caption)}]({PLOTS}/{block.name}.png)\n\n*{escape_markdown(block.caption)}*"
+            )
+        case Folded():
+            return f"**{escape_markdown(block.summary)}**\n\n{table_markdown(block.table)}"
+        case Commands():
+            return _commands_markdown(block.commands)
+        case Table():
+            return _captioned_markdown(block)
+
+
+def _captioned_markdown(block: Table) -> str:
+    caption = [f"**{escape_markdown(block.caption)}**"] if block.caption else []
+    notes = ["\n".join(f"- {text_markdown(note)}" for note in block.notes)] if block.notes else []
+    return "\n\n".join([*caption, table_markdown(block), *notes])
+
+
+def _commands_markdown(commands: Sequence[Command]) -> str:
+    lines = [line for command in commands for line in (f"# {command.purpose}", command.line)]
+    return "\n".join(["```sh", *lines, "```"])

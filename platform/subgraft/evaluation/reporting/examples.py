@@ -1,0 +1,178 @@
+"""Outputs side by side, where an over-segmented word went wrong in the baseline and is right elsewhere.
+
+Also how often the reverse happens: examples alone could show anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.segmented_words import is_spaceless, words_of
+
+# Characters of a source that is still easily read. Passages are longer: then half of them are short enough.
+_LONGEST_SOURCE = 240
+
+
+@dataclass(frozen=True)
+class WordRecall:
+    """Over-segmented words of the references that a system's outputs contain, over all of its seeds.
+
+    gained: contained here and not in the baseline's output of the same seed; lost: the reverse. None for the baseline.
+    """
+
+    name: str
+    found: int
+    total: int
+    gained: int | None
+    lost: int | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a system wrote, and whether the word is in it."""
+
+    name: str
+    text: str
+    has_word: bool
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """One sentence under every system of one seed; the baseline's output comes first."""
+
+    word: str
+    pieces: tuple[str, ...]
+    seed: int
+    source: str
+    reference: str
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sentences in which other systems have the word and the baseline lacks it, the reverse, and the counts of both."""
+
+    gained: tuple[SideBySide, ...]
+    lost: tuple[SideBySide, ...]
+    recalls: tuple[WordRecall, ...]
+
+
+@dataclass(frozen=True)
+class _Occurrences:
+    """Over-segmented words by sentence, and per system and seed whether its output contains each."""
+
+    places: list[tuple[int, str]]
+    hits: dict[tuple[str, int], NDArray[np.bool_]]
+
+
+def find_examples(data: ReportData, gained: int = 5, lost: int = 2) -> Examples:
+    """At most `gained` and `lost` examples, chosen by rule, and counts over everything.
+
+    Of the sentences that qualify those come first in which most other systems differ from the baseline, then those
+    whose word is cut into most pieces, then short ones; no sentence and no word twice.
+    """
+    occurrences = _find_occurrences(data)
+    recalls = tuple(_recall(data, occurrences, name) for name in data.system_names)
+    return Examples(
+        gained=_choose(data, occurrences, gained, baseline_has_it=False),
+        lost=_choose(data, occurrences, lost, baseline_has_it=True),
+        recalls=recalls,
+    )
+
+
+def _find_occurrences(data: ReportData) -> _Occurrences:
+    places = [
+        (sentence, word)
+        for sentence, reference in enumerate(data.references)
+        for word in _over_segmented_in(reference, data)
+    ]
+    hits = {}
+    for system in data.systems:
+        present = [_vocabulary_of(text, data) for text in system.hypotheses]
+        hits[system.name, system.seed] = np.array(
+            [word in present[sentence] for sentence, word in places], dtype=np.bool_
+        )
+    return _Occurrences(places, hits)
+
+
+def _over_segmented_in(text: str, data: ReportData) -> list[str]:
+    present = _vocabulary_of(text, data)
+    if isinstance(present, str):
+        return [word for word in data.over_segmented if word in present]
+    return sorted(word for word in present if word in data.over_segmented)
+
+
+def _vocabulary_of(text: str, data: ReportData) -> str | set[str]:
+    """Something that `word in …` can be asked of: the text itself where words are not set apart."""
+    return text if is_spaceless(data.languages[1]) else set(words_of(text))
+
+
+def _recall(data: ReportData, occurrences: _Occurrences, name: str) -> WordRecall:
+    own = {result.seed: occurrences.hits[name, result.seed] for result in data.results(name)}
+    found, total = (int(sum(part)) for part in ([h.sum() for h in own.values()], [h.size for h in own.values()]))
+    if data.baseline is None or name == data.baseline:
+        return WordRecall(name, found, total, None, None)
+    gained = lost = 0
+    for seed, hits in own.items():
+        base = occurrences.hits.get((data.baseline, seed))
+        if base is not None:
+            gained += int((hits & ~base).sum())
+            lost += int((base & ~hits).sum())
+    return WordRecall(name, found, total, gained, lost)
+
+
+def _choose(
+    data: ReportData, occurrences: _Occurrences, limit: int, *, baseline_has_it: bool
+) -> tuple[SideBySide, ...]:
+    chosen: list[SideBySide] = []
+    sentences: set[int] = set()
+    words: set[str] = set()
+    for _, place, seed in _ranked(data, occurrences, baseline_has_it):
+        sentence, word = occurrences.places[place]
+        if len(chosen) == limit:
+            break
+        if sentence not in sentences and word not in words:
+            chosen.append(_side_by_side(data, occurrences, place, seed))
+            sentences.add(sentence)
+            words.add(word)
+    return tuple(chosen)
+
+
+def _ranked(
+    data: ReportData, occurrences: _Occurrences, baseline_has_it: bool
+) -> list[tuple[tuple[int, int, int], int, int]]:
+    """Qualifying (rank, place, seed), best first."""
+    if data.baseline is None:
+        return []
+    candidates = []
+    longest = max(_LONGEST_SOURCE, int(np.median([len(source) for source in data.sources])))
+    others = [name for name in data.system_names if name != data.baseline]
+    for seed in data.seeds:
+        base = occurrences.hits.get((data.baseline, seed))
+        hits = [occurrences.hits[name, seed] for name in others if (name, seed) in occurrences.hits]
+        if base is None or not hits:
+            continue
+        differing = (np.stack(hits) != base).sum(axis=0) * (base == baseline_has_it)
+        for place in np.flatnonzero(differing):
+            sentence, word = occurrences.places[place]
+            length = len(data.sources[sentence])
+            if length <= longest:
+                rank = (-int(differing[place]), -len(data.over_segmented[word]), length)
+                candidates.append((rank, int(place), seed))
+    return sorted(candidates)
+
+
+def _side_by_side(data: ReportData, occurrences: _Occurrences, place: int, seed: int) -> SideBySide:
+    sentence, word = occurrences.places[place]
+    results = [system for system in data.systems if system.seed == seed]
+    results.sort(key=lambda system: system.name != data.baseline)
+    outputs = tuple(
+        Output(system.name, system.hypotheses[sentence], bool(occurrences.hits[system.name, seed][place]))
+        for system in results
+    )
+    reference = data.references[sentence]
+    return SideBySide(word, data.over_segmented[word], seed, data.sources[sentence], reference, outputs)

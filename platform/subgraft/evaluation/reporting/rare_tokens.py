@@ -1,0 +1,149 @@
+"""The section of a report on bits of the test references, by how often the new tokens in them occur in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from subgraft.evaluation.metrics.token_classes import CLASSES, NEW_CLASSES, SEEN, UNSPELLED, Bits, Likelihood
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.document import Block, Figure, Section
+from subgraft.evaluation.reporting.drawing import Label, drawing, label_ends, png
+from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
+from subgraft.evaluation.reporting.palette import BASELINE_COLOUR
+from subgraft.evaluation.reporting.plots import system_looks
+from subgraft.evaluation.reporting.summary import SystemSummary, summarise
+from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HEIGHT = 4.0  # inches
+
+
+def rare_tokens(data: ReportData) -> list[Section]:
+    """Bits per character by class, and bits of each system's own tokens; nothing where they were not measured."""
+    systems = [system for system in summarise(data) if system.likelihood is not None]
+    if not systems:
+        return []
+    blocks: list[Block] = [_stretch_table(systems)]
+    if data.baseline in {system.name for system in systems} and len(systems) > 1:
+        caption = (
+            "Bits per character less the baseline's, by the rarest new token of a stretch; below the line is better. "
+            "Means over seeds."
+        )
+        blocks.append(Figure("rare_tokens", _plot(data, systems), caption))
+    if any(_new(system) for system in systems):
+        blocks.append(_token_table(systems))
+    return [Section("Rare tokens", tuple(blocks))]
+
+
+def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
+    found = [_likelihood(system) for system in systems]
+    shown = [name for name in CLASSES if any(name in each.stretches for each in found)]
+    first = found[0]
+    shares = [percent(_stretches(first, name).characters / first.characters) for name in shown]
+    numbers = [count(_stretches(first, name).units) for name in shown]
+    columns = [Column("system", "left"), Column("all text"), *(Column(_heading(name)) for name in shown)]
+    body: list[list[str | Text]] = [
+        [text(Span("share of the characters", "faint")), "100.0 %", *shares],
+        [text(Span("stretches", "faint")), count(sum(each.units for each in first.stretches.values())), *numbers],
+    ]
+    body += [[system.name, *_stretch_cells(_likelihood(system), shown)] for system in systems]
+    notes = [
+        "A stretch is a smallest piece of a reference at whose ends the upstream and the downstream segmentation meet. "
+        "It is classed by its rarest new token: how often the task's training text has it. Seen: it has no new token.",
+        "All text counts the ends of sentences as well.",
+    ]
+    if UNSPELLED in shown:
+        notes.append(
+            "Not spelled: one of the two vocabularies has an unknown token there, which is cheap to predict and says "
+            "nothing. It also makes the bits of all text too low for a system with that vocabulary."
+        )
+    notes += _left_out(systems)
+    caption = "Bits per character of the test references, by how often new tokens occur in the training text"
+    return table(columns, body, caption, *notes)
+
+
+def _left_out(systems: Sequence[SystemSummary]) -> list[str]:
+    cut = {system.name: _likelihood(system).left_out for system in systems if _likelihood(system).left_out}
+    told = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
+    return [f"References longer than the model takes, which are left out: {told}."] if cut else []
+
+
+def _heading(name: str) -> str:
+    return name if name in (SEEN, UNSPELLED) else f"{name}\ntimes"
+
+
+def _stretch_cells(found: Likelihood, shown: Sequence[str]) -> list[str]:
+    rates = [_rate(found, name) for name in shown]
+    return [fixed(found.bits_per_character, 3), *(fixed(rate, 3) for rate in rates)]
+
+
+def _rate(found: Likelihood, name: str) -> float | None:
+    """Bits per character of a class of stretches."""
+    stretches = _stretches(found, name)
+    return stretches.bits / stretches.characters if stretches.characters else None
+
+
+def _stretches(found: Likelihood, name: str) -> Bits:
+    return found.stretches.get(name, Bits(0, 0, 0, 0.0))
+
+
+def _token_table(systems: Sequence[SystemSummary]) -> Table:
+    own = [system for system in systems if _new(system)]
+    shown = [name for name in (SEEN, *NEW_CLASSES) if any(name in _likelihood(system).tokens for system in own)]
+    columns = [Column("system", "left"), *(Column(_heading(name)) for name in shown)]
+    body = [[system.name, *(_token_cell(_likelihood(system), name) for name in shown)] for system in own]
+    about = (
+        "Each system's own tokens that the upstream vocabulary lacks, by how often the training text has them under "
+        "the system's vocabulary; below, how many there are in the references. Systems of one vocabulary compare."
+    )
+    return table(columns, body, "Bits per token, of systems with new tokens", about)
+
+
+def _token_cell(found: Likelihood, name: str) -> str | Text:
+    tokens = found.tokens.get(name)
+    if tokens is None:
+        return MISSING
+    return text(fixed(tokens.bits / tokens.units), "\n", Span(f"{count(tokens.units)} tokens", "faint"))
+
+
+def _new(system: SystemSummary) -> list[str]:
+    return [name for name in NEW_CLASSES if name in _likelihood(system).tokens]
+
+
+def _likelihood(system: SystemSummary) -> Likelihood:
+    assert system.likelihood is not None
+    return system.likelihood
+
+
+def _plot(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    baseline = next(_likelihood(system) for system in systems if system.name == data.baseline)
+    shown = [name for name in (SEEN, *NEW_CLASSES) if name in baseline.stretches]
+    with drawing(10, _HEIGHT) as figure:
+        panel = figure.subplots()
+        panel.axhline(0, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
+        _draw(panel, data, systems, baseline, shown)
+        panel.set_xticks(range(len(shown)), shown)
+        panel.set(title="Bits per character less the baseline's", xlabel="occurrences of the rarest new token")
+        return png(figure)
+
+
+def _draw(
+    panel: Axes, data: ReportData, systems: Sequence[SystemSummary], baseline: Likelihood, shown: Sequence[str]
+) -> None:
+    ends = [Label(len(shown) - 1, 0.0, data.baseline or "", BASELINE_COLOUR, True)]
+    looks = system_looks(data)
+    for system in systems:
+        if system.name == data.baseline:
+            continue
+        rates = [(_rate(_likelihood(system), name) or 0.0) - (_rate(baseline, name) or 0.0) for name in shown]
+        look = looks[system.name]
+        style = {"color": look.colour, "marker": look.marker, "linewidth": 1.9 if look.stands_out else 1.0}
+        panel.plot(range(len(shown)), rates, zorder=2 + look.stands_out, **style)  # type: ignore[arg-type]
+        if look.stands_out:
+            ends.append(Label(len(shown) - 1, rates[-1], system.name, look.colour))
+    panel.margins(x=0.04)
+    panel.set_ylim(panel.get_ylim())
+    label_ends(panel, ends, 0.75 * _HEIGHT)

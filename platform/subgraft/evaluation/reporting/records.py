@@ -1,0 +1,326 @@
+"""Everything a report is made of, as plain records. Renderers read these and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import SelectName
+from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.scores import METRICS, Score
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.subwords.vocabulary.spelling import Spelling
+
+Role = Literal["upstream", "downstream"]
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One evaluation on dev during finetuning; step 0 is the model as it starts.
+
+    `seconds` are spent since the finetuning started. The training loss is per token of the system's own vocabulary, so
+    it is not comparable across systems; bits per character are. `references_left_out` are longer than the model takes.
+    `drift` is that of a language model's feed-forward weights since step 0.
+    """
+
+    step: int
+    epoch: float
+    seconds: float
+    dev_bits_per_character: float
+    dev_bleu: float | None = None
+    dev_chrf: float | None = None
+    train_loss: float | None = None
+    references_left_out: int = 0
+    drift: float | None = None
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Seconds spent so that one model of a system exists, by what they were spent on.
+
+    generator: on whatever its new rows were made with: a generator, static embeddings, or distillation; and on text
+    that was translated for it, with the training of the model that did.
+    """
+
+    upstream: float
+    generator: float
+    finetuning: float
+
+
+@dataclass(frozen=True)
+class TransferSummary:
+    """How a system got its vocabulary. `fallback` counts new tokens without similar ones, by what they fell back to."""
+
+    initialiser: str
+    sides: tuple[str, ...]
+    seen: int
+    unseen: int
+    fallback: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """BLEU on the upstream test set, by the finetuned model and by the one that it began with, where that is one.
+
+    statistics: of BLEU's sentences, as `evaluation.metrics.sentence_statistics` gives them [sentences, counts].
+    """
+
+    after: Score
+    after_statistics: FloatArray = field(compare=False, repr=False)
+    before: Score | None = None
+    before_statistics: FloatArray | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """How near the rows made for held-out tokens are to the true ones: cosines, and the rank of the true row.
+
+    reciprocal_rank: the mean of 1 / rank among all upstream rows.  hits_at_1, hits_at_10: shares, 0 to 1.
+    """
+
+    tokens: int
+    cosine: float
+    median_cosine: float
+    reciprocal_rank: float
+    hits_at_1: float
+    hits_at_10: float
+
+
+@dataclass(frozen=True)
+class SystemResult:
+    """One system of the comparison under one seed: its test outputs, scores, and what it took.
+
+    hypotheses: outputs for the report's sources, in order.
+    scores: by metric name ("BLEU", "TER"), as `evaluation.metrics.scores.corpus_scores` gives them for these hypotheses.
+    statistics: by metric name, as `evaluation.metrics.sentence_statistics` gives them [sentences, counts]; taking them takes long.
+    curve: dev evaluations by rising step.  kept_step: that of the weights that were kept, which all else is of.
+    tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
+    characters_per_token: mean length of those tokens, the end of sentence left out.
+    inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
+    sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
+    cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
+    trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None where no record tells.
+    transfer: None for a system that keeps the upstream vocabulary.
+    family: what the system shares with others of a sweep, in words; they differ by the two fields after it alone.
+    variant: that part of it which is not its initialiser's.
+    vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
+        which is what every generator begins as; None without one.
+    bins: tokens by confidence, where calibration was measured.
+    forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
+    line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
+        hypotheses, and scores and statistics only where it writes for a source.  continuations: what it wrote after the
+        first halves of test lines, or for sources.
+    load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None where no record tells.
+    spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
+    """
+
+    name: str
+    seed: int
+    hypotheses: tuple[str, ...]
+    scores: Mapping[str, Score]
+    statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
+    curve: tuple[CurvePoint, ...]
+    kept_step: int
+    tokens_per_sentence: float
+    characters_per_token: float
+    sentences_per_second: float
+    parameters: int
+    bill: Bill
+    inference_ece: float | None = None
+    cut_outputs: int = 0
+    trained_parameters: int | None = None
+    peak_memory: int | None = None
+    transfer: TransferSummary | None = None
+    family: str = ""
+    variant: str = ""
+    vocabulary_size: int | None = None
+    generator_steps: int | None = None
+    bins: tuple[Bin, ...] = ()
+    forgetting: Forgetting | None = None
+    intrinsic: Mapping[str, Intrinsic] = field(default_factory=dict)
+    likelihood: Likelihood | None = None
+    spelled: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+    line_bits: FloatArray | None = field(default=None, compare=False, repr=False)
+    continuations: tuple[str, ...] = ()
+    load: float | None = None
+    cores: int | None = None
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """A corpus: where it is from, segments per split after cleaning, and training segments dropped by reason.
+
+    near_copies: dev and test segments that the training text has near copies of.
+    """
+
+    role: Role
+    name: str
+    generated: bool
+    segments: Mapping[str, int]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    near_copies: int = 0
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """Text of one side beside the task's pairs. Lines read and kept, characters kept, lines dropped by reason.
+
+    near_copies: dev and test segments that the text has near copies of.
+    """
+
+    side: str
+    language: str
+    read: int
+    kept: int
+    characters: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    near_copies: int = 0
+
+
+@dataclass(frozen=True)
+class VocabularyFacts:
+    """A vocabulary of one side; `fingerprint` is the sha256 of what it is."""
+
+    role: Role
+    kind: str
+    size: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class SegmentationExample:
+    """A frequent word as either vocabulary cuts it, and how often it occurs in the text that was measured."""
+
+    word: str
+    count: int
+    upstream: tuple[str, ...]
+    downstream: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SpelledText:
+    """A vocabulary on one side of a split. scores: of decode(encode(text)) against the text; of the test set alone."""
+
+    role: Role
+    side: SideName
+    split: str
+    counts: Spelling
+    scores: Mapping[str, Score] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SubwordGap:
+    """How badly the upstream vocabulary fits the downstream target text.
+
+    seen, unseen: subwords of the downstream vocabulary that the upstream one has and lacks.
+    text: what the tokens per sentence were measured on, in words ("dev, French side").
+    spelling: what each vocabulary can spell.  unspelled: the characters of that text, the most frequent first, that the
+        upstream vocabulary cannot.
+    """
+
+    seen: int
+    unseen: int
+    text: str
+    upstream_tokens_per_sentence: float
+    downstream_tokens_per_sentence: float
+    examples: tuple[SegmentationExample, ...] = ()
+    spelling: tuple[SpelledText, ...] = ()
+    unspelled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageSeconds:
+    """One executed step: its stage, the system and seed it belongs to (None where it serves several)."""
+
+    stage: str
+    seconds: float
+    system: str | None = None
+    seed: int | None = None
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What it takes to do it again. `settings` are flat ("finetune.batch_size": "4000")."""
+
+    settings: Mapping[str, str]
+    versions: Mapping[str, str]
+    git_commit: str | None
+    device: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that looks further, and what it shows."""
+
+    purpose: str
+    line: str
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """A whole comparison. Compared by identity: `summary.summarise` remembers its result per object.
+
+    languages: source and target.
+    model: the model in words ("Transformer, 6 + 6 layers of width 512").
+    sources, references: the test set, n segments each.
+    over_segmented: words of the references that the upstream vocabulary cuts into three pieces or more, with the
+        pieces (see `words.over_segmented_words`).
+    baseline: name of the system that the others are compared with, or None.
+    rows: every system under every seed, in the order in which they are to be shown.
+    select: what decided which weights of a finetuning were kept.
+    text: what was beside the task's pairs, by side.
+    prompts: what models that continue text wrote behind.
+    """
+
+    title: str
+    languages: tuple[str, str]
+    corpora: tuple[CorpusFacts, ...]
+    vocabularies: tuple[VocabularyFacts, ...]
+    gap: SubwordGap
+    model: str
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+    over_segmented: Mapping[str, tuple[str, ...]]
+    baseline: str | None
+    systems: tuple[SystemResult, ...]
+    stages: tuple[StageSeconds, ...]
+    provenance: Provenance
+    commands: tuple[Command, ...] = ()
+    speed_batch_size: int = 32
+    bootstrap_samples: int = 1000
+    bootstrap_seed: int = 1
+    select: SelectName = "bleu"
+    text: tuple[TextFacts, ...] = ()
+    prompts: str = "the first halves of test lines"
+
+    @property
+    def generated(self) -> bool:
+        """Whether any corpus is the built-in one."""
+        return any(corpus.generated for corpus in self.corpora)
+
+    @property
+    def own_metrics(self) -> tuple[str, ...]:
+        """Names of metrics of a user's own, by which all systems were scored."""
+        found = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
+        return tuple(name for name in found[0] if all(name in names for names in found)) if found else ()
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        """System names in order of first appearance."""
+        return tuple(dict.fromkeys(system.name for system in self.systems))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds, rising."""
+        return tuple(sorted({system.seed for system in self.systems}))
+
+    def results(self, name: str) -> tuple[SystemResult, ...]:
+        """The results of one system, by rising seed."""
+        return tuple(sorted((system for system in self.systems if system.name == name), key=lambda system: system.seed))

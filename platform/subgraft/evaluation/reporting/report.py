@@ -1,0 +1,67 @@
+"""Writing the report of a comparison: report.html, report.md and plots/*.png."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.document import PLOTS, Document, Notice, Section, render_html, render_markdown
+from subgraft.evaluation.reporting.findings import in_short
+from subgraft.evaluation.reporting.additional_sections import calibration, forgetting, intrinsic_quality, quality_and_speed, sweeps
+from subgraft.evaluation.reporting.numbers import count
+from subgraft.evaluation.reporting.rare_tokens import rare_tokens
+from subgraft.evaluation.reporting.results import learning, results
+from subgraft.evaluation.reporting.side_by_side import translations
+
+GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
+
+
+def write_report(data: ReportData, out: Path) -> None:
+    """Write report.html (self-contained), report.md and its plots/*.png into the existing directory `out`.
+
+    Raises:
+        UserError: there are no results, or a system has not one output per reference.
+    """
+    write_document(build_document(data), out)
+
+
+def write_document(document: Document, out: Path) -> None:
+    """Its renderings and its plots, into the existing directory `out`."""
+    (out / PLOTS).mkdir(exist_ok=True)
+    for figure in document.figures:
+        (out / PLOTS / f"{figure.name}.png").write_bytes(figure.png)
+    (out / "report.md").write_text(render_markdown(document), encoding="utf-8")
+    (out / "report.html").write_text(render_html(document), encoding="utf-8")
+
+
+def build_document(data: ReportData) -> Document:
+    """The whole report, in the order in which it is read."""
+    notice = [Notice(GENERATED_NOTICE)] if data.generated else []
+    sections = [
+        Section("In short", (*notice, in_short(data))),
+        results(data),
+        *quality_and_speed(data),
+        *sweeps(data),
+        learning(data),
+        *calibration(data),
+        *forgetting(data),
+        *intrinsic_quality(data),
+        *rare_tokens(data),
+        subword_gap(data),
+        translations(data),
+        what_was_done(data),
+        time_spent(data),
+    ]
+    if data.commands:
+        sections.append(look_further(data))
+    sections.append(do_it_again(data))
+    return Document(data.title, _subtitle(data), tuple(sections))
+
+
+def _subtitle(data: ReportData) -> str:
+    seeds = len(data.seeds)
+    return (
+        f"{data.languages[0]} → {data.languages[1]} · {len(data.system_names)} systems · "
+        f"{seeds} seed{'s' * (seeds > 1)} · {count(len(data.references))} test sentences"
+    )

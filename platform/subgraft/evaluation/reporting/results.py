@@ -1,0 +1,242 @@
+"""The sections of a report on scores, costs and learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from subgraft.config.settings_base import MetricName
+from subgraft.config.training import SelectName
+from subgraft.evaluation.metrics.calibration import BINS
+from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
+from subgraft.evaluation.reporting.contended_timings import busy_mark, busy_notes
+from subgraft.evaluation.reporting.curves import learning_panels
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.document import Figure, Section
+from subgraft.evaluation.reporting.selected_checkpoints import kept_steps, marked, untrained_notice
+from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, gibibytes, interval, millions, probability, signed
+from subgraft.evaluation.reporting.palette import MOST_COLOURED
+from subgraft.evaluation.reporting.plots import dev_score, plot_costs, plot_learning_curves, plot_scores
+from subgraft.evaluation.reporting.remarks import few_seeds
+from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
+from subgraft.evaluation.reporting.summary import SystemSummary, summarise, summarise_spelled
+from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+
+# The scores in a comparison's main table; the others have a table of their own.
+MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
+# What a finetuning chose its weights by, in words.
+_CHOSEN: Mapping[SelectName, str] = {
+    "bleu": "with the best dev BLEU",
+    "chrf": "with the best dev chrF",
+    "likelihood": "with the least dev bits per character",
+    "last": "of the last step",
+}
+
+
+def results(data: ReportData) -> Section:
+    """Scores with intervals, differences from the baseline, and what each system costs."""
+    systems = summarise(data)
+    caption = (
+        "Test scores: dots are means over seeds, bars their 95 % intervals, small dots single seeds, the dotted line "
+        "the baseline. Of TER lower is better, of the others higher."
+    )
+    costs = f"Speed of generation (batches of {data.speed_batch_size}) and seconds billed for one model of each system."
+    return Section(
+        "Results",
+        (
+            *untrained_notice(data),
+            _score_table(data, systems),
+            *_spelled_scores(data),
+            _other_scores(data, systems),
+            Figure("scores", plot_scores(data, systems), caption),
+            _cost_table(data, systems),
+            Figure("costs", plot_costs(data, systems), costs),
+        ),
+    )
+
+
+def _score_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
+    columns = [Column("system", "left")]
+    for metric in MAIN_METRICS:
+        columns += [Column(f"{metric}\nby seed"), *_score_columns(metric)]
+    body = [
+        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric))]
+        for system in systems
+    ]
+    return table(columns, body, "Scores on the test set", *_score_notes(data), *_signatures(data, MAIN_METRICS))
+
+
+def _spelled_scores(data: ReportData) -> list[Table]:
+    """The main scores without the sentences that some system's vocabularies cannot spell, where there are any."""
+    mask = spelled_by_all(data)
+    if mask is None or mask.all():
+        return []
+    systems = summarise_spelled(data, MAIN_METRICS)
+    columns = [Column("system", "left"), *(column for metric in MAIN_METRICS for column in _score_columns(metric))]
+    body = [
+        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric)[1:])]
+        for system in systems
+    ]
+    caption = f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test sentences that every system can spell"
+    about = "Neither source nor reference has an unknown token, whatever the system: here no gain is spelling alone."
+    return [table(columns, body, caption, about)]
+
+
+def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
+    """The other metrics, and those of a user's own, without a column for the seeds."""
+    metrics = [*(metric for metric in METRICS if metric not in MAIN_METRICS), *data.own_metrics]
+    columns = [Column("system", "left"), *(column for metric in metrics for column in _score_columns(metric))]
+    body = [
+        [_name(system, data), *(cell for metric in metrics for cell in _score_cells(system, metric)[1:])]
+        for system in systems
+    ]
+    about = "TER counts edits: lower is better, and a negative difference is a gain."
+    return table(columns, body, "Other scores on the test set", about, *_signatures(data, metrics))
+
+
+def _score_columns(metric: str) -> list[Column]:
+    better = "\n(lower is better)" if metric in LOWER_IS_BETTER else ""
+    return [Column(f"{metric}\nmean [95 %]{better}"), Column(f"Δ {metric}\n[95 %]{better}"), Column("p\n(Holm)")]
+
+
+def _score_cells(system: SystemSummary, metric: str) -> list[str | Text]:
+    summary = system.metrics[metric]
+    seeds = " · ".join(fixed(value) for value in summary.by_seed.values())
+    mean = text(Span(fixed(summary.mean), "strong"), "\n", Span(interval(summary.interval), "faint"))
+    comparison = summary.comparison
+    if comparison is None:
+        return [seeds, mean, MISSING, MISSING]
+    difference = text(signed(comparison.difference), "\n", Span(interval(comparison.interval), "faint"))
+    return [seeds, mean, difference, probability(comparison.p_value)]
+
+
+def _score_notes(data: ReportData) -> list[str | Text]:
+    seeds = ", ".join(map(str, data.seeds))
+    against = (
+        f" p is two-sided, against {data.baseline}, with Holm's correction over the systems of each metric."
+        if data.baseline
+        else " There is no baseline, so that there are no differences."
+    )
+    of_seeds = ", with the luck of the seeds by Student's t" if len(data.seeds) > 1 else ""
+    return [
+        f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
+        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
+        f"{of_seeds}.{against}",
+        *few_seeds(data),
+    ]
+
+
+def _signatures(data: ReportData, metrics: Sequence[str]) -> list[Text]:
+    found = {system.scores[metric].signature: metric for system in data.systems for metric in metrics}
+    return [text(f"{name}: ", Span(signature, "code")) for signature, name in found.items()]
+
+
+def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
+    columns = [
+        Column("system", "left"),
+        Column("bits/char\nstep 0"),
+        Column("bits/char\n1st epoch"),
+        Column("bits/char\nkept"),
+        Column("tokens per\nsentence"),
+        Column("characters\nper token"),
+        Column("inference\nECE"),
+        Column("sentences\nper second"),
+        Column("parameters"),
+        Column("upstream"),
+        Column("generator"),
+        Column("finetuning"),
+    ]
+    baseline = next((system for system in systems if system.name == data.baseline), None)
+    multiples = f"× is how many times the figure of {data.baseline}. " if baseline else ""
+    return table(
+        columns,
+        [[_name(system, data), *_cost_cells(system, baseline or system, data)] for system in systems],
+        "Fit, length, calibration, speed and cost; means over seeds",
+        "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
+        f"Kept: of the weights {_CHOSEN[data.select]}, which the other figures and the test scores are of.",
+        "Tokens per sentence and characters per token: test references in the system's vocabulary. "
+        "Inference ECE: how far the probability of output tokens is from how often they are right, by TER alignment "
+        f"with the reference in the system's own tokens; {BINS} equally wide bins (Wang et al. 2020); lower is better.",
+        f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
+        f"{multiples}Systems were timed one after another.",
+        *busy_notes(data),
+        "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
+        *_trained(data),
+        *_left_out(data),
+        *_cut_outputs(data),
+    )
+
+
+def _trained(data: ReportData) -> list[str]:
+    """What each finetuning trained, and the memory it took, where not all systems train as much of their model."""
+    firsts = {name: data.results(name)[0] for name in data.system_names}
+    shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
+    if len(shares) < 2 or not all(first.trained_parameters for first in firsts.values()):
+        return []
+    told = ", ".join(
+        f"{name} {millions(first.trained_parameters or 0)} ({gibibytes(first.peak_memory or 0)})"
+        for name, first in firsts.items()
+    )
+    return [f"Parameters that finetuning trained (peak memory of one worker): {told}."]
+
+
+def _left_out(data: ReportData) -> list[str]:
+    """How many dev references of each system were longer than its model takes, if any were."""
+    most = {
+        name: max((point.references_left_out for result in data.results(name) for point in result.curve), default=0)
+        for name in data.system_names
+    }
+    told = ", ".join(f"{name} {count(number)}" for name, number in most.items() if number)
+    return [f"Dev references longer than the model takes, left out of bits per character: {told}."] if told else []
+
+
+def _cut_outputs(data: ReportData) -> list[str]:
+    """How many outputs of each system ran into the length limit, if any did: they hold up their batches."""
+    cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.system_names}
+    if not any(cut.values()):
+        return []
+    told = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
+    return [f"Outputs that were cut at the length limit, all seeds: {told}."]
+
+
+def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData) -> list[str | Text]:
+    rate, theirs = system.sentences_per_second, baseline.sentences_per_second
+    speed = _against(fixed(rate, 1), rate, theirs)
+    return [
+        fixed(system.bits.start, 3),
+        fixed(system.bits.first_epoch, 3),
+        fixed(system.bits.kept, 3),
+        _against(fixed(system.tokens_per_sentence, 1), system.tokens_per_sentence, baseline.tokens_per_sentence),
+        fixed(system.characters_per_token),
+        fixed(system.inference_ece, 3),
+        text(*([speed] if isinstance(speed, str) else speed), *busy_mark(system.name, data)),
+        _against(millions(system.parameters), system.parameters, baseline.parameters),
+        duration(system.bill.upstream) if system.bill.upstream else MISSING,
+        duration(system.bill.generator) if system.bill.generator else MISSING,
+        duration(system.bill.finetuning),
+    ]
+
+
+def _against(written: str, value: float, baseline: float) -> str | Text:
+    """A figure, and under it, unless it is the baseline's own, its ratio to the baseline's."""
+    if value == baseline or not baseline:
+        return written
+    return text(written, "\n", Span(f"×{fixed(value / baseline)}", "faint"))
+
+
+def _name(system: SystemSummary, data: ReportData) -> Text:
+    shown = (
+        text(Span(system.name, "strong"), Span("\nbaseline", "faint"))
+        if system.name == data.baseline
+        else text(system.name)
+    )
+    return (*shown, *marked(system.name, data))
+
+
+def learning(data: ReportData) -> Section:
+    """Dev curves during finetuning."""
+    caption = "Means over seeds, bands from the least seed to the greatest. Every system sees the same batches."
+    if len(data.system_names) - (data.baseline in data.system_names) > MOST_COLOURED:
+        best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
+        caption += f" In colour, here and elsewhere, are {best}; others are grey."
+    curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
+    return Section("Learning curves", (kept_steps(data), curves))

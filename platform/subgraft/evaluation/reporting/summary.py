@@ -1,0 +1,205 @@
+"""Systems summed up over their seeds: means, bootstrap intervals, differences from the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.config.settings_base import MetricName
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.scores import METRICS, check_parallel
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score
+from subgraft.evaluation.metrics.significance import Comparison, Interval, compare, estimate, holm
+from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.evaluation.reporting.auxiliary_metrics import ForgettingSummary, mean_intrinsic, mean_likelihood, pooled_bins, summarise_forgetting
+from subgraft.evaluation.reporting.records import Bill, CurvePoint, Intrinsic, ReportData, SystemResult
+from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """One metric of one system. `comparison` is None for the baseline, or where no seed is shared with it.
+
+    The comparison's p-value is Holm's, over all systems compared by this metric.
+    """
+
+    by_seed: Mapping[int, float]
+    mean: float
+    interval: Interval
+    comparison: Comparison | None
+
+
+@dataclass(frozen=True)
+class BitsSummary:
+    """Bits per character on dev, averaged over seeds: at step 0, after the first epoch, of the kept weights."""
+
+    start: float | None
+    first_epoch: float | None
+    kept: float | None
+
+
+@dataclass(frozen=True)
+class SystemSummary:
+    """A system over all of its seeds; figures without seeds are means over them.
+
+    bins: tokens of all seeds by confidence.  forgetting, intrinsic, likelihood: where they were measured; intrinsic
+    by side.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    metrics: Mapping[str, MetricSummary]
+    bits: BitsSummary
+    tokens_per_sentence: float
+    characters_per_token: float
+    inference_ece: float | None
+    sentences_per_second: float
+    parameters: int
+    bill: Bill
+    family: str
+    variant: str
+    vocabulary_size: int | None
+    generator_steps: int | None
+    bins: tuple[Bin, ...]
+    forgetting: ForgettingSummary | None
+    intrinsic: Mapping[str, Intrinsic]
+    likelihood: Likelihood | None
+
+    @property
+    def compared_seeds(self) -> int:
+        """How many seeds its comparison is over; of the baseline, all it has."""
+        comparison = self.metrics["BLEU"].comparison
+        return comparison.seeds if comparison else len(self.seeds)
+
+
+@lru_cache(maxsize=4)
+def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
+    """One summary per system, in order; computed once per `ReportData` object.
+
+    Raises:
+        UserError: there are no systems, or a system has not one output per reference.
+    """
+    if not data.systems:
+        raise UserError("there are no results to report")
+    for system in data.systems:
+        check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
+    by_metric = {metric: _summarise_metric(data, metric) for metric in (*METRICS, *data.own_metrics)}
+    return tuple(
+        _summarise_system(data, data.results(name), {metric: by_metric[metric][name] for metric in by_metric})
+        for name in data.system_names
+    )
+
+
+def _summarise_system(
+    data: ReportData, results: tuple[SystemResult, ...], metrics: Mapping[str, MetricSummary]
+) -> SystemSummary:
+    return SystemSummary(
+        name=results[0].name,
+        seeds=tuple(result.seed for result in results),
+        metrics=metrics,
+        bits=_summarise_bits(results),
+        tokens_per_sentence=fmean(result.tokens_per_sentence for result in results),
+        characters_per_token=fmean(result.characters_per_token for result in results),
+        inference_ece=_mean_of_all([result.inference_ece for result in results]),
+        sentences_per_second=fmean(result.sentences_per_second for result in results),
+        parameters=results[0].parameters,
+        bill=Bill(
+            upstream=fmean(result.bill.upstream for result in results),
+            generator=fmean(result.bill.generator for result in results),
+            finetuning=fmean(result.bill.finetuning for result in results),
+        ),
+        family=results[0].family,
+        variant=results[0].variant,
+        vocabulary_size=results[0].vocabulary_size,
+        generator_steps=results[0].generator_steps,
+        bins=pooled_bins(results),
+        forgetting=summarise_forgetting(results, data.bootstrap_samples, data.bootstrap_seed),
+        intrinsic=mean_intrinsic(results),
+        likelihood=mean_likelihood(results),
+    )
+
+
+@lru_cache(maxsize=4)
+def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tuple[SystemSummary, ...]:
+    """The systems with these metrics over the test sentences that all can spell; empty where that is all or none."""
+    mask = spelled_by_all(data)
+    if mask is None or mask.all() or not mask.any():
+        return ()
+    chosen = replace(
+        data, systems=tuple(_on_sentences(system, mask, metrics, data.languages[1]) for system in data.systems)
+    )
+    by_metric = {metric: _summarise_metric(chosen, metric) for metric in metrics}
+    return tuple(
+        replace(system, metrics={metric: by_metric[metric][system.name] for metric in metrics})
+        for system in summarise(data)
+    )
+
+
+def _on_sentences(
+    system: SystemResult, mask: NDArray[np.bool_], metrics: Sequence[MetricName], language: str
+) -> SystemResult:
+    statistics = {str(metric): system.statistics[metric][mask] for metric in metrics}
+    scores = {str(metric): corpus_score(metric, statistics[metric], language) for metric in metrics}
+    return replace(system, statistics=statistics, scores=scores)
+
+
+def _summarise_metric(data: ReportData, metric: str) -> dict[str, MetricSummary]:
+    statistics = {(system.name, system.seed): system.statistics[metric] for system in data.systems}
+    comparisons = _compare_all(data, metric, statistics)
+    summaries = {}
+    for name in data.system_names:
+        results = data.results(name)
+        stacked = np.stack([statistics[name, result.seed] for result in results])
+        whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+        by_seed = {result.seed: result.scores[metric].value for result in results}
+        summaries[name] = MetricSummary(by_seed, fmean(by_seed.values()), whole.interval, comparisons.get(name))
+    return summaries
+
+
+def _compare_all(
+    data: ReportData, metric: str, statistics: Mapping[tuple[str, int], FloatArray]
+) -> dict[str, Comparison]:
+    """Every other system against the baseline, on the seeds that both have, with Holm's p-values."""
+    if data.baseline is None:
+        return {}
+    compared: dict[str, Comparison] = {}
+    for name in data.system_names:
+        seeds = [seed for seed in data.seeds if (name, seed) in statistics and (data.baseline, seed) in statistics]
+        if name == data.baseline or not seeds:
+            continue
+        system, baseline = (np.stack([statistics[side, seed] for seed in seeds]) for side in (name, data.baseline))
+        compared[name] = compare(metric, system, baseline, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+    adjusted = holm([comparison.p_value for comparison in compared.values()])
+    return {
+        name: replace(comparison, p_value=p_value)
+        for (name, comparison), p_value in zip(compared.items(), adjusted, strict=True)
+    }
+
+
+def _mean_of_all(values: Sequence[float | None]) -> float | None:
+    """The mean; None unless every seed has the figure."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _summarise_bits(results: tuple[SystemResult, ...]) -> BitsSummary:
+    return BitsSummary(
+        start=_mean_bits(results, lambda point, result: point.step == 0),
+        first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
+        kept=_mean_bits(results, lambda point, result: point.step == result.kept_step),
+    )
+
+
+def _mean_bits(results: tuple[SystemResult, ...], wanted: Callable[[CurvePoint, SystemResult], bool]) -> float | None:
+    """The mean over seeds of the first wanted point; None unless every seed has one."""
+    found = (
+        next((point.dev_bits_per_character for point in result.curve if wanted(point, result)), None)
+        for result in results
+    )
+    return _mean_of_all(list(found))

@@ -1,0 +1,163 @@
+"""Plots of one thing against another: quality against speed, and what the settings of a sweep change.
+
+The sweeps are those of Liu et al. (ACL 2021): figure 3, granularity, and figure 4, the generator's training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from subgraft.evaluation.metrics.significance import Interval
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.drawing import Label, drawing, for_narrow_screens, label_ends, label_points, png, side_by_side
+from subgraft.evaluation.reporting.palette import BASELINE_COLOUR, looks
+from subgraft.evaluation.reporting.plots import system_looks
+from subgraft.evaluation.reporting.summary import SystemSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HEIGHT = 3.6  # inches
+_BEHIND = "#8a919c"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Systems that differ in one setting alone, by its rising value."""
+
+    name: str
+    points: tuple[tuple[int, SystemSummary], ...]
+
+
+def size_series(systems: Sequence[SystemSummary]) -> list[Series]:
+    """Systems that differ in their vocabulary's size alone; none where no two do."""
+    return _series(systems, lambda system: system.vocabulary_size, lambda system: system.generator_steps)
+
+
+def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
+    """Systems that differ only in how long their generator was trained; the like `avg` begins each such line."""
+    trained = _series(
+        [system for system in systems if system.generator_steps], lambda system: system.generator_steps, _size
+    )
+    begun = {_alike(system): system for system in systems if system.generator_steps == 0}
+    return [
+        Series(series.name, ((0, first), *series.points))
+        if (first := begun.get(_alike(series.points[0][1]))) is not None
+        else series
+        for series in trained
+    ]
+
+
+def _alike(system: SystemSummary) -> Hashable:
+    """What a system with a generator shares with the `avg` that it began as."""
+    return system.vocabulary_size, system.variant
+
+
+def _size(system: SystemSummary) -> int | None:
+    return system.vocabulary_size
+
+
+def _series(
+    systems: Sequence[SystemSummary],
+    swept: Callable[[SystemSummary], int | None],
+    fixed: Callable[[SystemSummary], Hashable],
+) -> list[Series]:
+    found: dict[tuple[str, Hashable], dict[int, SystemSummary]] = {}
+    for system in systems:
+        value = swept(system)
+        if value is not None and system.family:
+            found.setdefault((system.family, fixed(system)), {}).setdefault(value, system)
+    return [Series(key[0], tuple(sorted(by.items()))) for key, by in found.items() if len(by) > 1]
+
+
+@for_narrow_screens
+def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    """Speed, inference ECE and BLEU against the vocabulary's size; the baseline as a dashed line."""
+    panels: list[tuple[str, Callable[[SystemSummary], float | None], bool]] = [
+        ("Sentences per second", lambda system: system.sentences_per_second, False),
+        ("Inference ECE (low is good)", lambda system: system.inference_ece, False),
+        ("BLEU", lambda system: system.metrics["BLEU"].mean, True),
+    ]
+    baseline = next((system for system in systems if system.name == data.baseline), None)
+    with drawing(10, _HEIGHT) as figure:
+        drawn = side_by_side(figure, len(panels))
+        for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
+            _draw_series(panel, size_series(systems), value, has_interval, baseline)
+            panel.set(title=title, xlabel="tokens of the vocabulary")
+            panel.set_xscale("log", base=2)
+            sizes = sorted({size for series in size_series(systems) for size, _ in series.points})
+            panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
+            panel.minorticks_off()
+        return png(figure)
+
+
+@for_narrow_screens
+def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
+    baseline = next((system for system in systems if system.name == data.baseline), None)
+    with drawing(10, _HEIGHT) as figure:
+        bleu, bits = side_by_side(figure, 2)
+        _draw_series(bleu, step_series(systems), lambda system: system.metrics["BLEU"].mean, True, baseline)
+        _draw_series(bits, step_series(systems), lambda system: system.bits.start, False, None)
+        bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
+        bits.set(title="Bits per character on dev, before (low is good)", xlabel="steps of the generator's training")
+        return png(figure)
+
+
+def _draw_series(
+    panel: Axes,
+    found: Sequence[Series],
+    value: Callable[[SystemSummary], float | None],
+    has_interval: bool,
+    baseline: SystemSummary | None,
+) -> None:
+    ends: list[Label] = []
+    for name, look in looks([series.name for series in found], None, [s.name for s in found][:6]).items():
+        for series in (series for series in found if series.name == name):
+            points = [(x, y, system) for x, system in series.points if (y := value(system)) is not None]
+            if not points:
+                continue
+            xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+            panel.plot(xs, ys, color=look.colour, marker=look.marker, markersize=6, linewidth=1.9)
+            for x, _, system in points if has_interval else ():
+                interval: Interval = system.metrics["BLEU"].interval
+                panel.vlines(x, interval.low, interval.high, color=look.colour, linewidth=1.2, alpha=0.6)
+            ends.append(Label(xs[-1], ys[-1], name, look.colour))
+    if baseline is not None and (level := value(baseline)) is not None:
+        panel.axhline(level, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
+        ends.append(Label(panel.get_xlim()[1], level, baseline.name, BASELINE_COLOUR, True))
+    panel.margins(x=0.06)
+    panel.set_ylim(panel.get_ylim())
+    label_ends(panel, ends, 0.72 * _HEIGHT)
+
+
+@for_narrow_screens
+def plot_front(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    """BLEU against speed; a line through the systems that no other system beats in both."""
+    shown = system_looks(data)
+    best = front(systems)
+    with drawing(10, 5.2) as figure:
+        panel = figure.subplots()
+        edge = [(system.sentences_per_second, system.metrics["BLEU"].mean) for system in best]
+        panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
+        labels = []
+        for system in systems:
+            look, (x, y) = shown[system.name], (system.sentences_per_second, system.metrics["BLEU"].mean)
+            seen = {"color": look.colour, "marker": look.marker, "markersize": 8 if look.stands_out else 6}
+            panel.plot(x, y, zorder=3 + look.stands_out, markeredgecolor="white", **seen)  # type: ignore[arg-type]
+            labels.append(Label(x, y, system.name, look.colour if look.stands_out else _BEHIND, system in best))
+        panel.set(xlabel="sentences generated per second", ylabel="BLEU on the test set")
+        panel.margins(x=0.08, y=0.12)
+        label_points(panel, labels)
+        return png(figure)
+
+
+def front(systems: Sequence[SystemSummary]) -> list[SystemSummary]:
+    """The systems that no other system beats in speed and BLEU both, by rising speed."""
+    best: list[SystemSummary] = []
+    for system in sorted(systems, key=lambda system: (-system.sentences_per_second, -system.metrics["BLEU"].mean)):
+        if not best or system.metrics["BLEU"].mean > best[-1].metrics["BLEU"].mean:
+            best.append(system)
+    return best[::-1]

@@ -1,0 +1,106 @@
+"""The part of the task's text that vocabularies cannot spell, and how much of a gain that may explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.evaluation.reporting.records import ReportData, Role, SpelledText
+from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
+from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+
+_NAMES = {"encoder": "sources", "decoder": "references"}
+
+
+def spelled_by_all(data: ReportData) -> NDArray[np.bool_] | None:
+    """Of each test sentence, whether every system can spell its source and reference; None where that is not known."""
+    found = [system.spelled for system in data.systems if system.spelled is not None]
+    return np.logical_and.reduce(found) if found and len(found) == len(data.systems) else None
+
+
+def spelling_in_short(data: ReportData) -> list[Text]:
+    """How many points of a gain spelling alone may explain; empty if it was not measured."""
+    tested = [spelled for spelled in data.gap.spelling if spelled.split == "test"]
+    if not tested:
+        return []
+    mask = spelled_by_all(data)
+    told = [_about(data, side, tested) for side in ("decoder", "encoder")]
+    found = [each for each in told if each is not None]
+    if found:
+        return found
+    if mask is not None and not mask.all():
+        missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
+        some = f"Some systems' vocabularies cannot spell {missed}."
+        return [text(some)]
+    return [text("Every vocabulary here spells all of the test set: nothing of a gain is spelling.")]
+
+
+def _about(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text | None:
+    """None where the upstream vocabulary spells all that the side reads or writes."""
+    by_role = {spelled.role: spelled for spelled in tested if spelled.side == side}
+    upstream, downstream = by_role.get("upstream"), by_role.get("downstream")
+    if upstream is None or not upstream.counts.unknown:
+        return None
+    lost = (
+        f"{percent(upstream.counts.unknown_share)} of the tokens of the {_NAMES[side]}, in "
+        f"{percent(upstream.counts.with_unknown_share)} of the sentences, cannot be spelled by the upstream vocabulary"
+    )
+    if side == "encoder":
+        who = "Systems that keep it" if downstream else "Systems that begin with the upstream model"
+        return text(Span(lost, "strong"), f". {who} do not see them.")
+    ceiling = upstream.scores["BLEU"].value
+    reached = downstream.scores["BLEU"].value if downstream else 100.0
+    characters = f", which lacks {' '.join(data.gap.unspelled)}" if data.gap.unspelled else ""
+    return text(
+        Span(lost, "strong"),
+        f"{characters}. A perfect model with it would reach BLEU {fixed(ceiling)}, one with the downstream vocabulary "
+        f"{fixed(reached)}: up to {fixed(max(0.0, reached - ceiling))} points of a gain may be spelling.",
+    )
+
+
+def spelling_table(data: ReportData) -> list[Table]:
+    """Counts by text and vocabulary; nothing where they were not taken."""
+    if not data.gap.spelling:
+        return []
+    columns = [
+        Column("text", "left"),
+        Column("vocabulary", "left"),
+        Column("unknown\ntokens"),
+        Column("sentences\nwith one"),
+        Column("tokens\nof one byte"),
+        Column("sentences\ngiven back"),
+        Column("BLEU"),
+        Column("chrF"),
+    ]
+    about = (
+        "Given back: unchanged by decode(encode(sentence)); vocabularies normalise text, so that some sentences change "
+        "though all is spelled. BLEU and chrF: of decode(encode(text)) against the text, which no model can exceed."
+    )
+    rows = [_cells(spelled) for spelled in data.gap.spelling]
+    return [table(columns, rows, "What each vocabulary can spell", about)]
+
+
+def _cells(spelled: SpelledText) -> list[str]:
+    counts = spelled.counts
+    scores = [fixed(spelled.scores[name].value) if name in spelled.scores else MISSING for name in ("BLEU", "chrF")]
+    return [
+        f"{spelled.split}, {_NAMES[spelled.side]}",
+        spelled.role,
+        f"{count(counts.unknown)} ({percent(counts.unknown_share)})",
+        percent(counts.with_unknown_share),
+        percent(counts.byte_share),
+        percent(counts.given_back_share),
+        *scores,
+    ]
+
+
+def unspelled_caption(data: ReportData) -> str:
+    """For a terminal, where a table stands alone; empty where the upstream vocabulary spells every reference."""
+    role: Role = "upstream"
+    for spelled in data.gap.spelling:
+        if (spelled.role, spelled.side, spelled.split) == (role, "decoder", "test") and spelled.counts.unknown:
+            share = percent(spelled.counts.unknown_share)
+            return f"\nthe upstream vocabulary cannot spell {share} of the reference tokens: see the report"
+    return ""

@@ -1,0 +1,203 @@
+"""An allocation as steps, and in one store: planned, run, recorded, and reported to the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.pipeline import stages
+from subgraft.config.allocation import Allocation
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.orchestration.execution.plan import Plan, make_plan
+from subgraft.orchestration.execution.progress import display_for
+from subgraft.orchestration.execution.runner import run
+from subgraft.experiments.imported_vocabulary import vocabulary_digest
+from subgraft.experiments.preflight import require_corpus
+from subgraft.pipeline.recipes.allocation import AllocationRecipe
+from subgraft.pipeline.recipes.allocation_report import AllocationReportRecipe
+from subgraft.pipeline.recipes.capacity import CapacityRecipe
+from subgraft.pipeline.recipes.corpus import CorpusRecipe
+from subgraft.pipeline.recipes.curve import CurveRecipe
+from subgraft.pipeline.recipes.joint_vocabulary import JointVocabularyRecipe
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.data.sources.registry import resolve
+from subgraft.pipeline.stages.allocation_report import table_folder
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store, default_home
+from subgraft.data.text.languages import code_token
+from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from subgraft.base.terminal import Terminal
+
+ALLOCATED, JOINT = "allocated", "joint"
+
+
+class AllocationPipeline:
+    """Builds the steps. base: the configuration's folder, where relative paths begin."""
+
+    def __init__(self, settings: Allocation, base: Path) -> None:
+        self.settings = settings
+        self._base = base.absolute()
+
+    @cached_property
+    def corpora(self) -> dict[str, Step[CorpusRecipe]]:
+        """The text of each language. Raises UserError for one without."""
+        self._require_codes()
+        found = {}
+        for language, source in self.settings.sources.items():
+            alone = Languages(source=language, target=language)
+            try:
+                resolved = resolve(source, alone, self._base)
+                require_corpus(resolved, ("train",), language, pairs=False, one_text=True)
+            except UserError as error:
+                raise UserError(error.what, where=f"texts: {language}: {error.where}", hint=error.hint) from error
+            recipe = CorpusRecipe(
+                identity=dict(resolved.identity()),
+                languages=alone,
+                cleaning=self.settings.cleaning,
+                source=source,
+                base=self._base,
+            )
+            found[language] = Step(stages.CORPUS, f"corpus {language}", recipe)
+        return found
+
+    @cached_property
+    def curves(self) -> dict[str, Step[CurveRecipe]]:
+        curves = self.settings.curves
+        recipe = CurveRecipe(kind=curves.kind, sizes=curves.grid, exact=curves.exact)
+        return {
+            language: Step(stages.CURVE, f"curve {language}", recipe, {"corpus": corpus}, {"language": language})
+            for language, corpus in self.corpora.items()
+        }
+
+    @cached_property
+    def allocations(self) -> dict[int, Step[AllocationRecipe]]:
+        settings = self.settings
+        return {
+            total: Step(
+                stages.ALLOCATION,
+                f"allocation {total}",
+                AllocationRecipe(
+                    total=total,
+                    language_exponent=settings.language_exponent,
+                    capacity_exponent=settings.capacity_exponent,
+                    byte_fallback=settings.byte_fallback,
+                    mask=settings.mask,
+                    codes=self._codes,
+                ),
+                self.curves,
+            )
+            for total in settings.totals
+        }
+
+    @cached_property
+    def report(self) -> Step[AllocationReportRecipe]:
+        """What everything leads to."""
+        measured = {
+            total: {name: self._capacity(name, step) for name, step in self.vocabularies(total).items()}
+            for total in self.settings.totals
+        }
+        inputs: dict[str, Step] = {f"curve/{language}": step for language, step in self.curves.items()}
+        inputs |= {f"allocation/{total}": step for total, step in self.allocations.items()}
+        inputs |= {f"capacity/{name}": step for each in measured.values() for name, step in each.items()}
+        recipe = AllocationReportRecipe(
+            name=self.settings.name,
+            languages=tuple(self.curves),
+            totals=self.settings.totals,
+            compared={str(total): tuple(each) for total, each in measured.items()},
+        )
+        return Step(stages.ALLOCATION_REPORT, "report", recipe, inputs)
+
+    def _require_codes(self) -> None:
+        wrong = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
+        if wrong and self.settings.language_codes:
+            hint = "Name languages as in en, swh or zho_Hans, or say language_codes: false."
+            raise UserError(f"'{wrong[0]}' makes no language code", where="texts", hint=hint)
+
+    @property
+    def _codes(self) -> tuple[str, ...]:
+        languages = sorted(self.settings.sources) if self.settings.language_codes else ()
+        return tuple(dict.fromkeys(map(code_token, languages)))
+
+    def vocabularies(self, total: int) -> dict[str, Step | str]:
+        """What is compared at a total, by name: steps that make a vocabulary, or where a given one lies."""
+        found: dict[str, Step | str] = {f"{ALLOCATED}/{total}": self.allocations[total]}
+        if self.settings.baselines.joint:
+            found[f"{JOINT}/{total}"] = self._joint(total)
+        return found | dict(self.settings.baselines.given)
+
+    def _joint(self, total: int) -> Step:
+        settings = self.settings
+        recipe = JointVocabularyRecipe(
+            kind=settings.curves.kind,
+            size=total,
+            lines=settings.baselines.joint_lines,
+            language_exponent=settings.language_exponent,
+            byte_fallback=settings.byte_fallback,
+            mask=settings.mask,
+            codes=self._codes,
+        )
+        return Step(stages.JOINT_VOCABULARY, f"joint vocabulary {total}", recipe, self.corpora)
+
+    def _capacity(self, name: str, vocabulary: Step | str) -> Step:
+        told = f"capacity of {name.replace('/', ' ')}"
+        if isinstance(vocabulary, Step):
+            return Step(stages.CAPACITY, told, CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
+        place = self._base / vocabulary
+        if not place.is_dir():
+            hint = "Give the directory of a vocabulary or a model."
+            raise UserError("no such directory", where=f"baselines.given.{name}: {place}", hint=hint)
+        recipe = CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
+        return Step(stages.CAPACITY, told, recipe, self.corpora)
+
+
+@dataclass(frozen=True)
+class FinishedAllocation:
+    """tables: of each total.  report: its page.  vocabularies: where they are, by total."""
+
+    tables: tuple[Table, ...]
+    report: Path
+    vocabularies: dict[int, Path]
+
+
+class AllocationSession:
+    """An allocation in the store of this place (SUBGRAFT_HOME, or .subgraft)."""
+
+    def __init__(self, settings: Allocation, base: Path) -> None:
+        self.settings = settings
+        self.pipeline = AllocationPipeline(settings, base)
+        self._home = default_home().absolute()
+
+    def plan(self) -> Plan:
+        """What a run would do now."""
+        return make_plan(Store(self._home), [self.pipeline.report])
+
+    def run(self, console: Terminal, address: str | None = None) -> FinishedAllocation:
+        """Make everything that is not there yet, and record it."""
+        report = self.pipeline.report  # a mistake that planning finds comes before anything is written
+        display = display_for(console)
+        store, runtime = Store(self._home, display.say), self.settings.runtime
+        params = self.settings.model_dump(mode="json")
+        tracker = Tracker(store, self.settings.name, display.say, uri=runtime.tracking_uri, params=params)
+        status = "FAILED"
+        try:
+            run(store, [report], runtime, [display, tracker], address=address)
+            status = "FINISHED"
+        except (KeyboardInterrupt, SystemExit):
+            status = "KILLED"
+            raise
+        finally:
+            display.close()
+            tracker.close(status)
+        place = store.path(report)
+        tables = [MainTable.read(table_folder(place, total)).rich() for total in self.settings.totals]
+        made = {total: store.path(step) for total, step in self.pipeline.allocations.items()}
+        return FinishedAllocation(tuple(tables), place / "report.html", made)

@@ -1,0 +1,84 @@
+"""The step that gives a system's language model a source to write for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.pipeline import stages
+from subgraft.config.corpora import Languages
+from subgraft.config.systems import System
+from subgraft.config.tasks import TASKS
+from subgraft.base.errors import UserError
+from subgraft.experiments.upstream_steps import Beginnings, taken_over
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.source_settings import pretrained_source
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
+from subgraft.pipeline.recipes.condition import ConditionRecipe
+from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.orchestration.store.step import Step
+
+
+def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: Step) -> Step:
+    """The model with the task's source; the model itself where the system has no conditioning.
+
+    It comes behind a transfer, so that what is new is the same whatever the vocabulary.
+    """
+    if system.conditioning is None:
+        return model
+    experiment = beginnings.experiment
+    source = TASKS[experiment.task].source
+    assert source is not None  # config.conditioning_agreement has seen to it
+    # Where a pretrained encoder lies is no part of what it is.
+    settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
+    inputs, language = {"model": model, "corpus": beginnings.downstream_corpus}, None
+    if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:
+        named = experiment.conditioning.pretrained_encoder
+        if named:
+            inputs["reader"], language = reader(beginnings, named)
+        else:
+            inputs["encoder"] = source_vocabulary(beginnings)
+    recipe = ConditionRecipe(
+        variant=system.conditioning,
+        settings=settings,
+        seed=seed,
+        source=source,
+        copying=system.copying,
+        language=language,
+    )
+    labels = {"system": system.name, "seed": str(seed)}
+    return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, inputs, labels)
+
+
+def reader(beginnings: Beginnings, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
+    """The model whose encoder reads the task's sources, and their language if it marks languages.
+
+    Raises UserError for a model that has no encoder to lend, or does not know the language.
+    """
+    experiment, model = beginnings.experiment, beginnings.model_named(named)
+    directory = require_model(model)
+    try:
+        pretrained_source(read_config(directory), experiment.conditioning.max_length)
+        language = _language_marked(directory, experiment.languages.source)
+    except UserError as error:
+        raise UserError(error.what, where=f"conditioning.pretrained_encoder: {named}", hint=error.hint) from None
+    return taken_over(f"checkpoint {named}", model, directory), language
+
+
+def _language_marked(directory: Path, language: str) -> str | None:
+    """The language, where the model marks what it reads with it. Raises UserError for one that it does not know."""
+    config, tokenizer = read_config(directory), load_tokenizers(directory)["encoder"]
+    family, pair = family_of(config), Languages(source=language, target=language)
+    marked = family.sequence_format(config, tokenizer, tokenizer, pair)
+    try:
+        return None if family.sequence_format(config, tokenizer, tokenizer, None) == marked else language
+    except UserError:
+        return language
+
+
+def source_vocabulary(beginnings: Beginnings) -> Step[VocabularyRecipe]:
+    """The one that all systems read the task's sources in."""
+    recipe = VocabularyRecipe(side="source", settings=beginnings.experiment.conditioning.vocabulary)
+    corpus = beginnings.downstream_corpus
+    return Step(stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", recipe, {"corpus": corpus})

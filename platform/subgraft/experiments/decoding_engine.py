@@ -1,0 +1,89 @@
+"""What writes the texts of a step: CTranslate2 where that is asked for and has such models, else transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, assert_never
+
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.parameter_count import as_both_sides, described, with_source
+from subgraft.modeling.source_settings import conditioning_settings
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.recipe import Made, OnBothSides, Recipe, TakenOver, Unchanged, WithSource, WithVocabularies
+from subgraft.pipeline.stages.stage import R
+from subgraft.orchestration.store.step import Step
+
+# What does not change a family; a new model's configuration is asked for with any.
+_ANY_SIZE = 100
+
+
+def with_engine(step: Step[R]) -> Step[R]:
+    """The step, left to transformers where it asks CTranslate2 for what that has not.
+
+    So what a recipe names is what its texts are written by.
+    """
+    recipe: Recipe = step.recipe
+    if isinstance(recipe, EvaluateRecipe):
+        drawn = recipe.objective.source is not None  # by transformers, also from a model without a source
+        if recipe.evaluation.engine == "ctranslate2" and (drawn or not _has(step.inputs["model"])):
+            evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
+            return _changed(step, evaluation=evaluation)
+    elif (
+        isinstance(recipe, FinetuneRecipe | PretrainRecipe)
+        and recipe.training.dev_engine == "ctranslate2"
+        and not (_translates_on_dev(recipe) and _has(step))
+    ):
+        return _changed(step, training=recipe.training.model_copy(update={"dev_engine": "transformers"}))
+    return step
+
+
+def left_to_transformers(asked: bool, steps: Sequence[Step]) -> list[str]:
+    """A line where CTranslate2 is asked for and some of the evaluations are not its."""
+    names = [
+        step.name
+        for step in steps
+        if asked and isinstance(step.recipe, EvaluateRecipe) and step.recipe.evaluation.engine == "transformers"
+    ]
+    if not names:
+        return []
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return [f"evaluation.engine: CTranslate2 has no such models, so transformers does: {shown}"]
+
+
+def _changed(step: Step[R], **changes: Any) -> Step[R]:
+    return replace(step, recipe=step.recipe.model_copy(update=changes))
+
+
+def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
+    """Whether its dev scores are of translations that the model alone writes: adapters stand beside its weights."""
+    if isinstance(recipe, FinetuneRecipe):
+        return recipe.objective.needs_pairs and recipe.training.train != "adapters"
+    return any(objective.needs_pairs for objective in recipe.objectives)
+
+
+def _has(step: Step) -> bool:
+    """Whether CTranslate2 has models such as the step makes."""
+    config = _config(step)
+    return family_of(config).runs_in_ctranslate2(config)
+
+
+def _config(step: Step) -> Mapping[str, Any]:
+    """config.json of the model that a step makes, but for the sizes of its vocabularies."""
+    match step.recipe.model_change:
+        case TakenOver(checkpoint):
+            return read_config(require_model(checkpoint))
+        case Made(settings):
+            return described(settings, _ANY_SIZE, _ANY_SIZE)
+        case OnBothSides():
+            return as_both_sides(_config(step.inputs["model"]))
+        case WithSource(variant, source, settings, copying):
+            conditioning = conditioning_settings(variant, source, settings, None, _ANY_SIZE, copying=copying)
+            return with_source(_config(step.inputs["model"]), conditioning)
+        case WithVocabularies() | Unchanged():
+            return _config(step.inputs["model"])
+        case change:
+            assert_never(change)

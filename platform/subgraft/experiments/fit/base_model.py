@@ -1,0 +1,77 @@
+"""The model that is to be fitted: where it lies, what it is, and what its languages are. No weights are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.subwords.vocabulary.entry import Mark
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """named: as the user gave it.  checkpoint: as a configuration names it, a directory or a hub id."""
+
+    named: str
+    checkpoint: str
+    directory: Path
+    config: dict[str, Any]
+    tokenizers: dict[SideName, Tokenizer]
+
+    @classmethod
+    def find(cls, named: str, local: str) -> GivenModel:
+        """local: where it is, or its hub id. Raises UserError for a model that cannot be fitted with pairs."""
+        directory = require_model(local)
+        config = read_config(directory)
+        if "encoder" not in family_of(config).sides:
+            hint = "Text that it continues is fitted with `task: continuation` in a configuration: docs/guide.md."
+            raise UserError("this model has no encoder, so pairs cannot fit it", where=named, hint=hint)
+        checkpoint = str(directory.absolute()) if Path(local).is_dir() else local
+        return cls(named, checkpoint, directory, config, dict(load_tokenizers(directory)))
+
+    @property
+    def objective(self) -> str:
+        """What it was pretrained on, as far as that matters to a finetuning on pairs."""
+        known = family_of(self.config).objectives
+        return "translation" if "translation" in known else min(known)
+
+    @property
+    def one_table(self) -> bool:
+        """Whether both sides must get one vocabulary."""
+        return family_of(self.config).one_table
+
+    @property
+    def sides(self) -> tuple[SideName, ...]:
+        """Whose vocabulary changes: the decoder's alone was measured; both where they cannot be told apart."""
+        return ("encoder", "decoder") if self.one_table else ("decoder",)
+
+    @property
+    def vocabulary_kind(self) -> VocabularyKind:
+        return "wordpiece" if self.tokenizers["decoder"].mark is Mark.WORDPIECE else "unigram"
+
+    @property
+    def parameters(self) -> int:
+        family = family_of(self.config)
+        return family.parameters(self.config).total
+
+    @property
+    def longest(self) -> int | None:
+        """The longest sequence that it takes, in tokens."""
+        return family_of(self.config).position_limit(self.config)
+
+    def languages(self, given: Languages | None) -> Languages:
+        """Those that were given, else those that the model's files name. Raises UserError where neither says."""
+        found = given or told_languages(self.directory)
+        if found is None:
+            hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."
+            raise UserError("the model does not say what languages it is for", where=self.named, hint=hint)
+        return found

@@ -1,0 +1,138 @@
+"""A fit as a configuration: the YAML that `subgraft run` takes, with a comment for what was chosen and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from subgraft.config.corpora import Languages
+from subgraft.config.tasks import TaskName
+from subgraft.experiments.fit.choices import SELECT, Choice
+from subgraft.experiments.fit.base_model import GivenModel
+
+# The systems' names. The first is what the other is compared with.
+OLD, OWN = "old", "own"
+# Tokens of a training's sequences, where the model takes so many.
+USUAL_LENGTH = 256
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What steps may use of this one: cores in all, and whether there is a GPU."""
+
+    cores: int
+    gpu: bool
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Everything that a fit's configuration says."""
+
+    name: str
+    model: GivenModel
+    languages: Languages
+    vocabulary_size: int
+    choice: Choice
+    machine: Machine
+    quick: bool
+    text: tuple[Path, ...] = ()
+
+    @property
+    def corpus(self) -> str:
+        """The name of the corpus, and of the folder beside the configuration."""
+        return "text"
+
+    def yaml(self) -> str:
+        """The file's text."""
+        parts = (self._head(), self._domains(), self._systems(), self._training(), self._evaluation())
+        return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+    def _head(self) -> str:
+        task = f"task: {task_of(self.languages)}\n"
+        return f"""
+# Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
+# Where the figures come from: subgraft/fit/choices.py and docs/results.md.
+name: {self.name}
+preset: small
+{task}languages: {{source: {self.languages.source}, target: {self.languages.target}}}
+seeds: [{", ".join(map(str, self.choice.seeds))}]
+{self._sides}
+corpora:
+  {self.corpus}: {{folder: {self.corpus}}}   # train, dev and test, as the fit has split your files
+"""
+
+    @property
+    def _sides(self) -> str:
+        if self.model.one_table:
+            return "sides: [encoder, decoder]   # this model has one table for both\n"
+        return "sides: [decoder]   # only what is written gets a vocabulary of its own\n"
+
+    def _domains(self) -> str:
+        kind = self.model.vocabulary_kind
+        shared = "\n  shared: true" if self.model.one_table else ""
+        files = ", ".join(_quoted(str(path.absolute())) for path in self.text)
+        text = f"\n  text: {{target: [{files}]}}   # vocabularies are learnt on it too" if files else ""
+        return f"""
+# {self.model.named}
+upstream:
+  checkpoint: {_quoted(self.model.checkpoint)}
+  objectives: [{{kind: {self.model.objective}}}]   # what it was pretrained on
+downstream:
+  corpus: {self.corpus}
+  vocabulary: {{kind: {kind}, size: {self.vocabulary_size}}}{shared}{text}
+"""
+
+    def _systems(self) -> str:
+        text = f", text: {self.choice.text}" if self.choice.text else ""
+        first = f", rows_first: {self.choice.rows_first}" if self.choice.rows_first else ""
+        return f"""
+# Each vocabulary with the learning rate that suits it: under the other's rate either would look worse than it is.
+systems:
+  - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}{text}}}
+  - {{name: {OWN}, initialiser: {self.choice.initialiser}{first}{text}}}
+"""
+
+    def _training(self) -> str:
+        choice, longest = self.choice, self.model.longest or USUAL_LENGTH
+        length = "" if longest >= USUAL_LENGTH else f"\n  max_length: {longest}"
+        sentences = "" if choice.sentences is None else f"\n  dev_sentences: {choice.sentences}"
+        return f"""
+finetune:
+  epochs: null
+  max_steps: {choice.steps}
+  evaluate_at: [{", ".join(map(str, choice.evaluate_at))}]
+  batch_size: {choice.batch_size}   # target characters, the same sentences for every vocabulary
+  learning_rate: {_rate(choice.learning_rate)}
+  embedding_learning_rate: {_rate(choice.embedding_learning_rate)}   # of the tables, where new rows have far to go
+  warmup_steps: {choice.warmup_steps}{length}{sentences}
+  select: {SELECT}   # the dev score that picks the weights
+"""
+
+    def _evaluation(self) -> str:
+        tested = "" if self.choice.sentences is None else f"\n  test_sentences: {self.choice.sentences}"
+        quick = "\n  calibration: false\n  by_token_count: false\n  speed_sentences: 32\n  speed_repeats: 1"
+        machine, trainings = self.machine, 2 * len(self.choice.seeds)
+        each = max(1, machine.cores // trainings)
+        runtime = "gpus_per_worker: 1" if machine.gpu else f"cpus_per_step: {each}, evaluate_cpus: {machine.cores}"
+        return f"""
+evaluation:
+  max_length_ratio: 2.0   # outputs of young models run on: longer ones cost time and are wrong anyway{tested}\
+{quick if self.quick else ""}
+runtime: {{{runtime}}}   # of this machine; no result depends on it
+"""
+
+
+def task_of(languages: Languages) -> TaskName:
+    """Within one language nothing is translated."""
+    return "text-to-text" if languages.source == languages.target else "translation"
+
+
+def _rate(value: float) -> str:
+    """As configurations write it: 5.0e-4."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def _quoted(text: str) -> str:
+    """As YAML reads back whatever a path may hold."""
+    return "'" + text.replace("'", "''") + "'"

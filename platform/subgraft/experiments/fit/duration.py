@@ -1,0 +1,147 @@
+"""How long a fit's trainings will take: as this machine took for such trainings before, or for one update just now."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from subgraft.config.runtime import Runtime
+from subgraft.config.training import TrainingSettings
+from subgraft.orchestration.estimates.estimate import Estimate
+from subgraft.experiments.fit.choices import QUICK_SEEDS, QUICK_STEPS, SEEDS
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config
+from subgraft.modeling.parameter_count import vocabulary_sizes
+from subgraft.evaluation.reporting.numbers import duration, fixed
+
+# Tokens of one sentence of the update that is timed.
+LENGTH = 32
+# A machine is busy where an update takes so many times the time that its thread computes. On an idle one it is 1.
+BUSY = 1.5
+# Seconds from which on less work is offered.
+LONG = 3600.0
+# Seconds of the updates that are timed.
+_LONG_ENOUGH = 1.0
+
+
+class Duration(NamedTuple):
+    """seconds: of all trainings together.  slowed: how many times as long other processes make them; 1 if unknown."""
+
+    seconds: float
+    slowed: float = 1.0
+
+    def told(self, trainings: int, cores: int, *, quick: bool) -> list[str]:
+        """How long the trainings take, and, where that is long or others want the machine, how to have it shorter."""
+        lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then translations of the test set"]
+        if self.slowed >= BUSY:
+            load = fixed(os.getloadavg()[0], 1)
+            lines.append(
+                f"the machine is busy (load {load} on {cores} cores): the pace just measured is "
+                f"{fixed(self.slowed, 1)} times slower than without other processes, where the trainings would take "
+                f"about {duration(self.seconds / self.slowed)}"
+            )
+        if self.slowed >= BUSY or self.seconds >= LONG:
+            lines.append(self._smaller_budget(quick=quick))
+        return lines
+
+    def _smaller_budget(self, *, quick: bool) -> str:
+        if quick:
+            return "for less: copy fit.yaml, lower finetune.max_steps and evaluate_at, and give it to `subgraft run`"
+        share = QUICK_STEPS * len(QUICK_SEEDS) / len(SEEDS)
+        return f"for less: --quick, with one seed and half the updates, takes about {duration(share * self.seconds)}"
+
+
+class Timed(NamedTuple):
+    """Seconds of an update, and how many times as long as it computes."""
+
+    seconds: float
+    slowed: float
+
+
+class Stopwatch:
+    """Runs from when it is made. On a busy machine more time passes than this thread has computed."""
+
+    def __init__(self) -> None:
+        self._begun, self._computed = time.perf_counter(), time.thread_time()
+
+    def read(self) -> Timed:
+        seconds = time.perf_counter() - self._begun
+        return Timed(seconds, max(1.0, seconds / max(1e-6, time.thread_time() - self._computed)))
+
+
+def training_time(
+    found: Sequence[Estimate], runtime: Runtime, cores: int, model: Path, tokens_per_character: float
+) -> Duration | None:
+    """Of all trainings together, side by side as far as cores and GPUs go; None where nothing is known.
+
+    model: one to time an update of.  tokens_per_character: of the target text, under its vocabulary.
+    """
+    if not found:
+        return Duration(0.0)
+    settings = found[0].step.recipe.training
+    unknown = any(each.pace is None for each in found)
+    timed = _timed_update(model, settings, runtime, tokens_per_character) if unknown else None
+    total = 0.0
+    for each in found:
+        if each.workload.updates is None or (each.pace is None and timed is None):
+            return None
+        total += each.workload.updates * (each.pace.seconds if each.pace else timed.seconds if timed else 0.0)
+    at_once = 1 if runtime.gpus_per_worker else max(1, cores // runtime.cpus_per_step)
+    return Duration(total / min(at_once, len(found)), timed.slowed if timed else 1.0)
+
+
+def _repeated(update: Callable[[], None]) -> Timed:
+    """One of as many as take so long that other processes have had their turns too."""
+    watch, count = Stopwatch(), 0
+    while not count or watch.read().seconds < _LONG_ENOUGH:
+        update()
+        count += 1
+    whole = watch.read()
+    return Timed(whole.seconds / count, whole.slowed)
+
+
+def _timed_update(
+    model: Path, settings: TrainingSettings, runtime: Runtime, tokens_per_character: float
+) -> Timed | None:
+    """One update on invented sentences, after a first one; None for a model that must be made first."""
+    if not family_of(read_config(model)).generates:
+        return None
+    import torch
+
+    from subgraft.modeling.bundle import Bundle
+    from subgraft.modeling.precision import LayerShape, autocast, faster_precision, fuses_attention
+    from subgraft.modeling.matmul_backend import faster_products
+
+    device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
+    network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.0)
+    sentences = max(1, round(settings.batch_size * tokens_per_character / LENGTH))
+    drawn = torch.Generator().manual_seed(1)
+    known = min(vocabulary_sizes(read_config(model)).values())
+    ids = torch.randint(known, (sentences, LENGTH), generator=drawn).to(device)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(runtime.cpus_per_step)
+    try:
+        precision = settings.precision
+        if precision == "auto":
+            precision = faster_precision(LayerShape.of(network), device).precision
+        if not fuses_attention(device, precision):
+            network.set_attn_implementation("eager")
+
+        def update() -> None:
+            with faster_products(device, precision, LENGTH):
+                with autocast(device, precision):
+                    loss = network(input_ids=ids, labels=ids).loss
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            float(loss.detach())  # waits for a GPU
+
+        update()
+        timed = _repeated(update)
+        return timed if device.type == "cpu" else Timed(timed.seconds, 1.0)  # a thread waits for a GPU
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,93 @@
+"""The folder of a fit: what is in it, whose it is, and how each thing appears there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from subgraft.base.errors import UserError
+from subgraft.experiments.fit.parallel_files import Pair
+from subgraft.base.json_values import object_in
+from subgraft.orchestration.store.disk import space_needed
+from subgraft.base.unfinished import PREFIX
+
+IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "model", "report"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """out: absent, empty, or of the same fit, finished or not."""
+
+    out: Path
+
+    @property
+    def configuration(self) -> Path:
+        return self.out / CONFIGURATION
+
+    @property
+    def model(self) -> Path:
+        return self.out / MODEL
+
+    @property
+    def report(self) -> Path:
+        return self.out / REPORT
+
+    def require(self, identity: Mapping[str, object]) -> None:
+        """Raises UserError where something else is there: another fit, or no fit at all. Writes nothing."""
+        if self.out.exists() and not self.out.is_dir():
+            raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another --out.")
+        if not self.out.exists() or all(path.name.startswith(PREFIX) for path in self.out.iterdir()):
+            return
+        found = object_in(self.out / IDENTITY)
+        if not found:
+            hint = "Give another --out: an absent or empty folder, or that of the same fit."
+            raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)
+        if differing := [name for name, value in identity.items() if found.get(name) != value]:
+            what = f"holds another fit, with another {' and '.join(differing)}"
+            raise UserError(what, where=str(self.out), hint="Give another --out, or what that fit was begun with.")
+
+    def claim(self, identity: Mapping[str, object]) -> None:
+        """Make the folder this fit's."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        for left in self.out.glob(f"{PREFIX}*"):  # by a run that was killed
+            shutil.rmtree(left)
+        told = json.dumps(identity, indent=1, ensure_ascii=False) + "\n"
+        self._write(IDENTITY, lambda place: place.write_text(told, encoding="utf-8"))
+
+    def write_configuration(self, text: str) -> None:
+        self._write(CONFIGURATION, lambda place: place.write_text(text, encoding="utf-8"))
+
+    def write_text(self, splits: Mapping[str, Iterable[Pair]], sides: tuple[str, str]) -> None:
+        """Write {split}.{side} for every split. sides: the endings of the two files."""
+
+        def write(place: Path) -> None:
+            place.mkdir()
+            for split, pairs in splits.items():
+                for side, lines in zip(sides, zip(*pairs, strict=True), strict=True):
+                    text = "".join(f"{line}\n" for line in lines)
+                    (place / f"{split}.{side}").write_text(text, encoding="utf-8")
+
+        self._write(TEXT, write)
+
+    def copy(self, source: Path, name: str) -> None:
+        """A folder of the store, in place of what an earlier run left under that name."""
+        self._write(name, lambda place: shutil.copytree(source, place))
+
+    def _write(self, name: str, write: Callable[[Path], object]) -> None:
+        with self._beside(name) as place:
+            write(place)
+
+    @contextmanager
+    def _beside(self, name: str) -> Iterator[Path]:
+        """A place in the folder that takes this name at the end; what had it goes only then."""
+        with space_needed(self.out), tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.out) as beside:
+            place, final = Path(beside) / name, self.out / name
+            yield place
+            if final.is_dir():
+                final.rename(Path(beside) / "before")
+            place.rename(final)

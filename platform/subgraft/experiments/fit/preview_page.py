@@ -1,0 +1,120 @@
+"""An outlook as tables for a terminal, and as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from subgraft.experiments.fit.evidence import recommended
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, Outlook
+from subgraft.experiments.fit.sentence_cost import SentenceCost
+from subgraft.evaluation.reporting.drawing import drawing, png
+from subgraft.evaluation.reporting.palette import looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import RenderableType
+
+_WAYS = ("as it is", "trimmed", "extended", "replaced")
+
+
+def render(outlook: Outlook, cost: SentenceCost | None, continues: bool) -> RenderableType:
+    """Everything that is known before a training; costs where the model could be timed."""
+    from rich.console import Group
+    from rich.text import Text
+
+    unknown, with_unknown = outlook.old.spelling.unknown_share, outlook.old.spelling.with_unknown_share
+    lost = " ".join(outlook.unspelled) or "none"
+    told = (
+        f"{outlook.lines:,} lines; every tenth is held out, and figures are of these. Of their tokens {unknown:.2%} "
+        f"are unknown to the model, in {with_unknown:.1%} of the lines, and {outlook.old.spelling.byte_share:.2%} are "
+        f"single bytes. Characters that it cannot spell: {lost}."
+    )
+    dropped = (
+        f"Worth dropping: {outlook.unused:,} of {outlook.old.size:,} ({outlook.unused / outlook.old.size:.0%}), which "
+        f"the text never uses, such as {' '.join(outlook.common_unused) or 'none'}."
+    )
+    sizes = (
+        f"Extensions hold subwords that the text has {EXAMPLES} times or more, as a new embedding wants so many "
+        f"examples: all of them, half and a quarter. `subgraft vocab extend` makes one of them with --min-count "
+        f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
+        "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
+    )
+    advice = Text(recommended(outlook.lines, continues))
+    return Group(Text(told), _options(outlook, cost), Text(sizes), _worth(outlook), Text(dropped), advice)
+
+
+def _options(outlook: Outlook, cost: SentenceCost | None) -> RenderableType:
+    from rich.box import SIMPLE_HEAD
+
+    from subgraft.base.terminal import Sheet
+
+    headings = ["vocabulary", "subwords", "change", "tokens/\nline", "of the\nold"]
+    headings += ["seconds/\nline", "memory/\nline", "a table"] if cost else []
+    narrow: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}  # fits 80 columns
+    table = Sheet(*headings, title="What the text would take", names=2, **narrow)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for option in outlook.options:
+        table.add_row(*_cells(option, outlook.old, cost))
+    return table
+
+
+def _cells(option: Option, old: Option, cost: SentenceCost | None) -> list[str]:
+    tokens = option.spelling.tokens_per_sentence
+    ratio = tokens / max(1e-9, old.spelling.tokens_per_sentence)
+    change = "" if option is old else f"{option.changed:+,}" if option.way != "replaced" else "new"
+    cells = [option.way, f"{option.size:,}", change, f"{tokens:.1f}", f"×{ratio:.2f}"]
+    if cost:
+        seconds = f"{cost.seconds(tokens, option.size):.3f}"
+        cells += [seconds, _megabytes(cost.bytes(tokens, option.size)), _megabytes(cost.table_bytes(option.size))]
+    return cells
+
+
+def _worth(outlook: Outlook) -> RenderableType:
+    from rich.text import Text
+
+    from subgraft.base.terminal import Sheet
+
+    if not outlook.worth:
+        return Text("Worth adding: nothing, as the text has none a hundred times.")
+    table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
+    for each in outlook.worth:
+        table.add_row(Text(each.piece), f"{each.count:,}", Text(" ".join(each.cut)), f"{each.saved:,}")
+    return table
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 2**20:.2f} MiB"
+
+
+def _plain_numbers(panel: Axes) -> None:
+    """Sizes along the axis as they are read; between powers of ten only where there is room."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    low, high = panel.get_xlim()
+    plain = StrMethodFormatter("{x:,.0f}")
+    panel.xaxis.set_major_formatter(plain)
+    panel.xaxis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
+
+
+def picture(outlook: Outlook) -> bytes:
+    """A PNG: tokens of a line over the size of the vocabulary, each way by itself."""
+    with drawing(7.0, 4.2) as figure:
+        panel = figure.add_subplot()
+        drawn = looks(_WAYS, baseline=_WAYS[0])
+        for way in _WAYS:
+            points = sorted(
+                (each.size, each.spelling.tokens_per_sentence) for each in outlook.options if each.way == way
+            )
+            if points:
+                look = drawn[way]
+                sizes, tokens = zip(*points, strict=True)
+                panel.plot(sizes, tokens, marker=look.marker, color=look.colour, label=way)
+        panel.set_xscale("log")
+        _plain_numbers(panel)
+        panel.set_ylim(bottom=0)
+        panel.set_xlabel("subwords of the vocabulary")
+        panel.set_ylabel("tokens of a held-out line")
+        panel.set_title("What vocabularies would make of the text")
+        panel.legend()
+        return png(figure)

@@ -1,0 +1,100 @@
+"""What a sentence takes of a model under vocabularies of other sizes: seconds on this machine, and memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import torch
+
+from subgraft.config.settings_base import SideName
+from subgraft.orchestration.estimates.memory_estimate import FP32, Dimensions
+from subgraft.modeling.inference.search import searched
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
+from subgraft.modeling.sides import side
+
+REPEATS = 3
+# Tokens of the two outputs that are timed, and of their source.
+SHORT, LONG, SOURCE = 4, 28, 24
+
+
+@dataclass(frozen=True)
+class SentenceCost:
+    """A model's greedy output, one sentence at a time.
+
+    fixed: seconds before the first token.  body: seconds a token without the projection.  numbers: a token's keys and
+    values, over all layers.
+    """
+
+    fixed: float
+    body: float
+    numbers: int
+    width: int
+
+    def seconds(self, tokens: float, vocabulary: int) -> float:
+        """Of a sentence of so many tokens, with a projection onto so many."""
+        return self.fixed + tokens * (self.body + _projection_seconds(vocabulary, self.width))
+
+    def bytes(self, tokens: float, vocabulary: int) -> int:
+        """Keys and values of the sentence, at most, and the logits of a step; in fp32, one beam."""
+        return FP32 * round(tokens * self.numbers + vocabulary)
+
+    def table_bytes(self, vocabulary: int) -> int:
+        """One table of the model, in fp32."""
+        return FP32 * vocabulary * self.width
+
+
+def measure_cost(bundle: Bundle, name: SideName) -> SentenceCost | None:
+    """Times outputs of two lengths; None for a model that writes nothing."""
+    model, config = bundle.model, bundle.model.config.to_dict()
+    if not family_of(config).generates:
+        return None
+    width = side(model, name).input.weight.shape[1]
+    rows = side(model, "decoder").input.weight.shape[0]
+    model.train(False)
+    ids = torch.full((1, SOURCE if len(bundle.tokenizers) == 2 else 2), len(bundle.tokenizers["decoder"]) // 2)
+    short, long = (_seconds(partial(_write, bundle, ids, length)) for length in (SHORT, LONG))
+    token = max(0.0, (long - short) / (LONG - SHORT))
+    sizes = Dimensions.of(config)
+    layers = sizes.decoder_layers or sizes.encoder_layers
+    return SentenceCost(
+        fixed=max(0.0, short - SHORT * token),
+        body=max(0.0, token - _projection_seconds(rows, width)),
+        numbers=2 * layers * sizes.width,
+        width=width,
+    )
+
+
+def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
+    ids = ids.clamp(max=len(bundle.encoder) - 1)
+    before = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]  # counted in with what is written
+    with torch.inference_mode():
+        searched(
+            bundle.model,
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            min_length=before + length,
+            max_length=before + length,
+            num_beams=1,
+            do_sample=False,
+        )
+
+
+def _projection_seconds(vocabulary: int, width: int) -> float:
+    hidden, table = torch.zeros(1, width), torch.zeros(vocabulary, width)
+    return _seconds(lambda: hidden @ table.T)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The median of some times, the first not counted."""
+    work()
+    taken = []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begun)
+    return median(taken)

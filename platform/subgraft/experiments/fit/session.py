@@ -1,0 +1,211 @@
+"""A fit from its files to its model: measured, planned, run as any experiment is, and summed up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.config.loading import load
+from subgraft.config.corpora import Cleaning, Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.tasks import TASKS
+from subgraft.base.errors import UserError
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import Plan
+from subgraft.experiments.upstream_steps import checkpoint_digest
+from subgraft.experiments.session import Session
+from subgraft.base.files import file_digest
+from subgraft.experiments.fit.choices import Choice, choose
+from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
+from subgraft.experiments.fit.duration import training_time
+from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
+from subgraft.experiments.fit.tokenization_report import Measured, measure
+from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.outcome import Outcome
+from subgraft.experiments.fit.parallel_files import read_documents
+from subgraft.experiments.fit.split import Split, split
+from subgraft.experiments.fit.monolingual_files import TargetText, read_text
+
+if TYPE_CHECKING:
+    from subgraft.base.terminal import Terminal
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asked for. languages: None where the model is to tell."""
+
+    model: GivenModel
+    pairs: tuple[Path, Path]
+    languages: Languages | None
+    out: Path
+    quick: bool
+    text: tuple[Path, ...] = ()
+
+
+class Fit:
+    """One fit, whose folder is begun, or carried on with.
+
+    Raises UserError, before anything is written, for files that cannot be used and for a folder of something else.
+    """
+
+    def __init__(self, asked: Asked, console: Terminal) -> None:
+        self._asked = asked
+        self._console = console
+        self._folder = Folder(asked.out)
+        self._languages = asked.model.languages(asked.languages)
+        self._folder.require(self._identity)
+
+    def run(self, *, plan_only: bool) -> None:
+        """Show what there is and what will be done, and, unless only that was asked for, do it."""
+        text = self._read()
+        measured = self._measure(text, read_text(self._asked.text, text, self._cleaning))
+        session = self._prepare(text, measured)
+        planned = self._show_plan(session, measured)
+        if plan_only:
+            self._lines([("configuration", str(self._folder.configuration))])
+            return
+        if planned.to_run:
+            self._heading("Training")
+        session.run(self._console, register=False)
+        self._finish(session)
+
+    @cached_property
+    def _identity(self) -> dict[str, object]:
+        """What makes two fits the same one."""
+        asked = self._asked
+        return {
+            "model": checkpoint_digest(asked.model.directory),
+            "pairs": [_digest(path) for path in asked.pairs],
+            "text": [_digest(path) for path in asked.text],
+            "languages": f"{self._languages.source}-{self._languages.target}",
+            "quick": asked.quick,
+        }
+
+    @property
+    def _cleaning(self) -> Cleaning:
+        """The rules that the experiment will have: what it leaves out must not be measured."""
+        return Cleaning(**TASKS[task_of(self._languages)].defaults.get("cleaning", {}))
+
+    def _read(self) -> Split:
+        self._heading("Text")
+        documents = read_documents(*self._asked.pairs)
+        found = split(documents, self._cleaning)
+        empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
+        self._say(
+            f"{len(documents.pairs):,} pairs, {self._languages.source} to {self._languages.target}: "
+            f"{len(found.train):,} to train on, {len(found.dev):,} dev, {len(found.test):,} test{empty}"
+        )
+        self._say(found.told)
+        return found
+
+    def _measure(self, text: Split, beside: TargetText) -> Measured:
+        if beside.lines:
+            self._say(beside.told)
+        self._heading("Gap")
+        measured = measure(self._asked.model, text.train, beside.lines)
+        for line in measured.lines():
+            self._say(line)
+        return measured
+
+    def _prepare(self, text: Split, measured: Measured) -> Session:
+        """The folder with its text and configuration, and the experiment that this is."""
+        asked = self._asked
+        choice = choose(len(text.train), asked.model.parameters, quick=asked.quick, text=bool(asked.text))
+        name = "".join(letter if letter.isalnum() else "-" for letter in asked.out.absolute().name).strip("-")
+        configuration = Configuration(
+            name=name.encode("ascii", "ignore").decode() or "fit",
+            model=asked.model,
+            languages=self._languages,
+            vocabulary_size=measured.size,
+            choice=choice,
+            machine=machine(),
+            quick=asked.quick,
+            text=asked.text,
+        )
+        sides = (self._languages.source, self._languages.target)
+        self._folder.claim(self._identity)
+        splits = {"train": text.train, "dev": text.dev, "test": text.test}
+        self._folder.write_text(splits, sides if sides[0] != sides[1] else ("source", "target"))
+        self._folder.write_configuration(configuration.yaml())
+        session = Session(load(self._folder.configuration, Experiment), self._folder.out)
+        for line in session.unspelled():
+            self._say(line)
+        self._show_choice(choice, measured)
+        return session
+
+    def _show_choice(self, choice: Choice, measured: Measured) -> None:
+        self._heading("Plan")
+        self._say(
+            f"{OLD}: the model's own vocabulary, finetuned at {choice.old_rate:g}. {OWN}: {measured.size:,} subwords "
+            f"of your text, new embeddings begun as {choice.initialiser}, at {choice.learning_rate:g} (embeddings "
+            f"{choice.embedding_learning_rate:g}). Each for {choice.steps:,} updates of {choice.batch_size:,} "
+            f"characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}"
+            f"{', with the text beside the pairs ' + choice.text if choice.text else ''}."
+        )
+
+    def _show_plan(self, session: Session, measured: Measured) -> Plan:
+        planned = session.plan()
+        found = estimates(session.store, planned, session.experiment.runtime)
+        known = training_time(
+            found,
+            session.experiment.runtime,
+            machine().cores,
+            self._asked.model.directory,
+            measured.tokens_per_character,
+        )
+        done = len(planned.entries) - len(planned.to_run)
+        self._say(f"{len(planned.entries)} steps, {done} of them done" if planned.to_run else "all of it is done")
+        if found:
+            unknown = [f"{len(found)} trainings for a time that is not known, and then translations of the test set"]
+            told = known.told(len(found), machine().cores, quick=self._asked.quick) if known else unknown
+            for line in told:
+                self._say(line)
+        return planned
+
+    def _finish(self, session: Session) -> None:
+        """The table, the advice, and in the folder the advised model and the report."""
+        outcome = Outcome.read(session.pipeline, session.store)
+        self._folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
+        self._folder.copy(session.report_directory(), REPORT)
+        self._heading("Result")
+        self._console.print(outcome.table())
+        self._say(outcome.advice.sentence)
+        folder = self._folder
+        pair = f"{self._languages.source}-{self._languages.target}"
+        self._lines(
+            [
+                ("model", f"{folder.model} ({outcome.advised})"),
+                ("report", str(folder.report / "report.html")),
+                ("configuration", str(folder.configuration)),
+                ("translate", f"subgraft generate --model {folder.model} --input FILE --languages {pair}"),
+            ]
+        )
+
+    def _lines(self, told: Sequence[tuple[str, str]]) -> None:
+        self._say("")
+        for what, line in told:
+            self._say(f"{what:14} {line}")
+
+    def _heading(self, text: str) -> None:
+        self._console.print(f"\n{text}", style="bold")
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, soft_wrap=not self._console.is_terminal)
+
+
+def _digest(path: Path) -> str:
+    """Raises UserError where it is no file."""
+    if not path.is_file():
+        raise UserError("no such file", where=str(path))
+    return file_digest(path)
+
+
+def machine() -> Machine:
+    """This one."""
+    import torch
+
+    return Machine(os.cpu_count() or 1, torch.cuda.is_available())

@@ -1,0 +1,83 @@
+"""How badly the model's vocabulary fits the text, beside one that is learnt on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from subgraft.config.settings_base import VocabularyKind
+from subgraft.base.errors import UserError
+from subgraft.experiments.fit.choices import SIZES, vocabulary_size
+from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.parallel_files import Pair
+from subgraft.evaluation.reporting.numbers import fixed, percent
+from subgraft.subwords.vocabulary.compare import Gap, compare
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# The most lines that a trial vocabulary is learnt from, and that the two are compared on.
+LEARNT_FROM, COMPARED_ON = 100_000, 10_000
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """vocabulary: learnt for this measurement alone; the experiment learns its own, of the same size."""
+
+    vocabulary: Tokenizer
+    gap: Gap
+    tokens_per_character: float
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def lines(self) -> Iterator[str]:
+        """What it says, for people."""
+        assert self.gap.text is not None
+        old, own = (text.tokens_per_sentence for text in (self.gap.text.upstream, self.gap.text.downstream))
+        yield (
+            f"a target sentence takes {fixed(old, 1)} tokens of the model's vocabulary, and {fixed(own, 1)} "
+            f"(×{fixed(own / max(old, 1e-9))}) of one of its own with {self.size:,} subwords"
+        )
+        yield f"the model's vocabulary lacks {percent(self.gap.unseen_share)} of these"
+        words = (f"{word.word} ({' '.join(word.upstream)})" for word in self.gap.text.oversegmented[:EXAMPLES])
+        if examples := ", ".join(words):
+            yield f"it cuts the most of {examples}"
+
+
+def measure(model: GivenModel, pairs: Sequence[Pair], beside: Sequence[str] = ()) -> Measured:
+    """Learn a vocabulary of the size that suits the training text, and compare it with the model's on the pairs.
+
+    beside: more text of the target language, which vocabularies are learnt on too.
+    """
+    sides: list[Sequence[str]] = list(zip(*pairs, strict=True))
+    target, old = sides[1], model.tokenizers["decoder"]
+    text = [*(chain.from_iterable(sides) if model.one_table else target), *beside]
+    size = vocabulary_size(sum(map(len, text)))
+    own = _learn(text, size, model.vocabulary_kind, old)
+    sample = target[:: max(1, len(target) // COMPARED_ON)]
+    gap = compare(old, own, sample, EXAMPLES)
+    assert gap.text is not None
+    return Measured(own, gap, gap.text.upstream.tokens / max(1, sum(map(len, sample))))
+
+
+def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
+    """Of the wanted size; of the largest that the text bears, where it bears less; of more, where letters need more."""
+    sizes = [size, *(each.size for each in SIZES if each.size > size)]
+    for wanted in sizes:
+        try:
+            return _of_size(text, wanted, kind, like)
+        except TooLargeError as error:
+            return _of_size(text, error.possible, kind, like)
+        except UserError:
+            if wanted == sizes[-1]:
+                raise
+    raise AssertionError("the last size has returned or raised")
+
+
+def _of_size(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
+    bytes_too = kind != "wordpiece"
+    return learn(text, kind=kind, size=size, byte_fallback=bytes_too, like=like, max_lines=LEARNT_FROM)

@@ -1,0 +1,155 @@
+"""What other vocabularies would make of a text, before anything is trained: replaced, extended and trimmed ones.
+
+Vocabularies are learnt on nine tenths of the text and judged on every tenth line. How many subwords are worth adding
+follows from how often the text has them: a class of a softmax wants a hundred examples (Gowda and May 2020, *Finding
+the Optimal Vocabulary Size for Neural Machine Translation*, section 5). Sizes of replaced ones are those of `choices`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from subgraft.config.settings_base import VocabularyKind
+from subgraft.base.errors import UserError
+from subgraft.experiments.fit.choices import vocabulary_size
+from subgraft.subwords.vocabulary.entry import Entry, Mark
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.spelling import Spelling, spelling, unspelled_characters
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.trim import trim
+
+HELD_OUT = 10  # every tenth line
+EXAMPLES = 100  # that a new subword should have
+MOST_ADDED = 10_000
+SHARES = (0.25, 0.5, 1.0)  # of what is worth adding, or of the size that suits the text
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Option:
+    """A vocabulary that the model could have, and how it spells the lines that were held out."""
+
+    way: str
+    size: int
+    changed: int
+    spelling: Spelling
+
+
+@dataclass(frozen=True)
+class Worth:
+    """A subword worth adding: how often the text has it, how it is cut now, and how many tokens it saves."""
+
+    piece: str
+    count: int
+    cut: tuple[str, ...]
+
+    @property
+    def saved(self) -> int:
+        return self.count * (len(self.cut) - 1)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """lines: all of the text.  options: the vocabulary as it is comes first.  worth: what saves the most tokens, first.
+
+    unused: how many subwords the text never uses; common_unused: those of them that the vocabulary thinks most common.
+    unspelled: characters that cannot be written.
+    """
+
+    lines: int
+    options: tuple[Option, ...]
+    worth: tuple[Worth, ...]
+    unused: int
+    common_unused: tuple[str, ...]
+    unspelled: tuple[str, ...]
+
+    @property
+    def old(self) -> Option:
+        return self.options[0]
+
+
+def look_ahead(old: Tokenizer, lines: Sequence[str]) -> Outlook:
+    """What vocabularies of several sizes would do. Raises UserError for less text than can be divided."""
+    if len(lines) < 2 * HELD_OUT:
+        raise UserError(f"{len(lines)} lines are too few to advise on", hint=f"Give {2 * HELD_OUT} or more.")
+    held_out, text = list(lines[::HELD_OUT]), [line for at, line in enumerate(lines) if at % HELD_OUT]
+    trimmed = trim(old, text)
+    extended = _extended(old, text)
+    options = [
+        Option("as it is", len(old), 0, spelling(old, held_out)),
+        Option("trimmed", len(trimmed), len(trimmed) - len(old), spelling(trimmed, held_out)),
+        *(Option("extended", len(each), len(each) - len(old), spelling(each, held_out)) for each in extended),
+        *(Option("replaced", len(each), len(each), spelling(each, held_out)) for each in _replaced(old, text)),
+    ]
+    kept = frozenset(trimmed.pieces)
+    unused = sorted((i for i in old.ordinary_ids.tolist() if old.pieces[i] not in kept), key=old.commonness.__getitem__)
+    words = Counter(word for line in lines for word in line.split())
+    return Outlook(
+        lines=len(lines),
+        options=tuple(options),
+        worth=_worth(old, extended[-1], text) if extended else (),
+        unused=len(old) - len(trimmed),
+        common_unused=tuple(_readable(old, i) for i in unused[:SHOWN]),
+        unspelled=unspelled_characters(old, words, SHOWN),
+    )
+
+
+def _extended(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
+    """With as many subwords as are worth adding, and fewer; none where none is."""
+
+    def build(added: int) -> Tokenizer:
+        return extend(old, text, added, EXAMPLES)
+
+    return _by_shares(build, MOST_ADDED)
+
+
+def _replaced(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
+    kind: VocabularyKind = "unigram"
+    if old.mark is not Mark.SENTENCEPIECE:
+        kind = "wordpiece" if old.mark is Mark.WORDPIECE else "byte-level-bpe"
+
+    def build(size: int) -> Tokenizer:
+        return learn(text, kind=kind, size=size, byte_fallback=kind == "unigram", like=old)
+
+    return _by_shares(build, vocabulary_size(sum(map(len, text))))
+
+
+def _by_shares(build: Callable[[int], Tokenizer], most: int) -> list[Tokenizer]:
+    """Vocabularies of shares of a size, or of the largest that the text gives; those that there are."""
+    try:
+        whole = build(most)
+    except TooLargeError as error:
+        if not error.possible:
+            return []
+        most, whole = error.possible, build(error.possible)
+    except UserError:  # no room for the text's characters
+        return []
+    found: list[Tokenizer] = []
+    for share in SHARES[:-1]:
+        with suppress(UserError):
+            found.append(build(max(1, round(most * share))))
+    return [*found, whole]
+
+
+def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[Worth, ...]:
+    uses = Counter(token for ids in extended.encode_batch(text) for token in ids if token >= len(old))
+    entries: dict[int, Entry] = {token: entry for token in uses if (entry := extended.entries[token]) is not None}
+    cuts = old.segment_batch(list(entries.values()))
+    found = [
+        Worth(_readable(extended, token), uses[token], tuple(_readable(old, part) for part in cut))
+        for token, cut in zip(entries, cuts, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.saved, each.piece))[:SHOWN])
+
+
+def _readable(tokenizer: Tokenizer, token: int) -> str:
+    """A piece with its mark, byte-level ones as text where they are text."""
+    entry = tokenizer.entries[token]
+    if entry is None or tokenizer.mark is not Mark.BYTELEVEL:
+        return tokenizer.pieces[token]
+    return ("Ġ" if entry.word_initial else "") + entry.surface

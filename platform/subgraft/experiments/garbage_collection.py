@@ -1,0 +1,208 @@
+"""Removing from a store what nobody needs any more: artifacts, work directories of steps that are done, encoded text.
+
+Kept is what the caller names, what a run that is going on or a record not yet delivered names, and what was finished
+since the oldest run that is going on began: its next steps may read it. A step that a living process is at is left
+alone. An artifact is renamed away in one piece before it is deleted, so that nobody ever finds half of one.
+
+A run that begins meanwhile names what it has found before it relies on it, and looks again whether it is still there
+(orchestration/execution/runner.py). So a collection asks for names once more before it renames, and after that, when it can put back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from subgraft.base import json_lines
+from subgraft.base.errors import OperationalError
+from subgraft.experiments.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
+from subgraft.base.locks import Lock
+from subgraft.base.digest_cache import NotedDigests
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.store import Store
+from subgraft.data.text.encoded import Entry, entries
+from subgraft.orchestration.tracking.tracker import PARENT
+
+# Clocks of the machines that share a store may differ by this much.
+CLOCKS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """What the runs of a home need: fingerprints, and since when the oldest living one has been going on, if any."""
+
+    fingerprints: Set[str]
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """What may go, and what stays only because a living process is at it."""
+
+    artifacts: tuple[StoredArtifact, ...]
+    work: tuple[WorkDirectory, ...]
+    claimed: tuple[str, ...]
+    encoded: tuple[Entry, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return (
+            sum(one.size for one in self.artifacts)
+            + sum(one.size for one in self.work)
+            + sum(one.size for one in self.encoded)
+        )
+
+
+def needed_by(*targets: Step) -> set[str]:
+    """The fingerprints of steps and of all that they are made from."""
+    return {step.fingerprint for step in in_order(targets)}
+
+
+def in_use(home: Path) -> InUse:
+    """What the outboxes under a home name, of living runs and of dead ones whose record has not been delivered.
+
+    Raises OperationalError while a run is so new that it has not named anything yet.
+    """
+    fingerprints: set[str] = set()
+    begun = []
+    for outbox in sorted((home / "tracking").glob("*.jsonl")):
+        claim = outbox.with_suffix(".claim")
+        living = _is_claimed(claim)
+        named = set(_named_in(outbox))
+        if living and named <= {PARENT, ""}:
+            raise OperationalError("a run is just beginning here", where=str(home), hint="Try again in a minute.")
+        fingerprints |= named
+        if living:
+            begun.append(_born(claim))
+    return InUse(fingerprints, datetime.fromtimestamp(min(begun) - CLOCKS, UTC) if begun else None)
+
+
+def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surplus:
+    """What may be removed. keep: fingerprints; before: only what was finished earlier than this."""
+    used = in_use(home)
+    limits = [limit for limit in (before, used.since) if limit is not None]
+
+    def is_surplus(artifact: StoredArtifact) -> bool:
+        kept = artifact.fingerprint in keep or artifact.fingerprint in used.fingerprints
+        return not kept and all(artifact.finished < limit for limit in limits)
+
+    candidates = [artifact for artifact in artifacts(home) if is_surplus(artifact)]
+    gone = {artifact.fingerprint for artifact in candidates}
+    work = [one for one in work_directories(home) if one.finished and one.fingerprint in gone]
+    claimed = {one for one in gone if _is_claimed(_claim_file(home, one))}
+    return Surplus(
+        tuple(artifact for artifact in candidates if artifact.fingerprint not in claimed),
+        tuple(one for one in work if one.fingerprint not in claimed),
+        tuple(artifact.name for artifact in candidates if artifact.fingerprint in claimed),
+        tuple(_unused(home, gone - claimed, limits)),
+    )
+
+
+def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[Entry]:
+    """What was made of a text, of which that or the vocabulary is in no artifact that stays."""
+    cached = [
+        entry
+        for entry in entries(Store(home).encoded)
+        if all(datetime.fromtimestamp(entry.used, UTC) < limit for limit in limits)
+    ]
+    staying = (one for one in artifacts(home) if one.fingerprint not in gone) if cached else ()
+    known = {digest for one in staying for digest in one.digests}
+    return (entry for entry in cached if not {entry.text, entry.tokenizer or entry.text} <= known)
+
+
+def remove(home: Path, found: Surplus) -> int:
+    """Remove it, each step's work directory before its artifact; how many bytes that frees.
+
+    A step that a process has claimed since is passed over, and so is what a run wants that has begun since. After a
+    kill, what was renamed away is swept by the next run, and the rest is found again.
+    """
+    freed = 0
+    for artifact in found.artifacts:
+        with _claimed_by_us(home, artifact.fingerprint) as free:
+            if free and not _wanted(home, artifact):
+                work = [one for one in found.work if one.fingerprint == artifact.fingerprint]
+                freed += sum(_remove(home, one.directory, one.size) for one in work)
+                freed += _remove(home, artifact.directory, artifact.size, partial(_wanted, home, artifact))
+    freed += sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
+    NotedDigests(home).prune()
+    return freed
+
+
+def _wanted(home: Path, artifact: StoredArtifact) -> bool:
+    """Whether a run that is going on now may need it; so it is while one is just beginning."""
+    try:
+        used = in_use(home)
+    except OperationalError:
+        return True
+    return artifact.fingerprint in used.fingerprints or (used.since is not None and artifact.finished >= used.since)
+
+
+def _remove(home: Path, directory: Path, size: int, wanted: Callable[[], bool] = lambda: False) -> int:
+    """The bytes that are free now. wanted: asked once it is out of the way, from where it can be put back."""
+    away = home / "store" / ".partial" / f"removed-{directory.name[:12]}-{secrets.token_hex(6)}"
+    away.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.rename(away)
+    except FileNotFoundError:
+        return 0
+    if wanted():
+        with suppress(OSError):  # another has been made meanwhile
+            away.rename(directory)
+            return 0
+    shutil.rmtree(away, ignore_errors=True)
+    return size
+
+
+@contextmanager
+def _claimed_by_us(home: Path, fingerprint: str) -> Iterator[bool]:
+    """Whether the step is ours while the block lasts."""
+    path = _claim_file(home, fingerprint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    claim = Lock.take(path)
+    try:
+        yield claim is not None
+    finally:
+        if claim is not None:
+            claim.release()
+
+
+def _claim_file(home: Path, fingerprint: str) -> Path:
+    return home / "work" / f"{fingerprint}.claim"
+
+
+def _is_claimed(path: Path) -> bool:
+    """Whether a living process holds it; a claim that nobody holds is cleared away."""
+    if not path.exists():
+        return False
+    claim = Lock.take(path)
+    if claim is None:
+        return True
+    claim.release()
+    return False
+
+
+def _born(claim: Path) -> float:
+    """When a claim was taken, in seconds since the epoch; now, where it has just been given back.
+
+    One from the future was taken before the clock went back, and nothing can be said of what came since: long ago.
+    """
+    now = time.time()
+    try:
+        born = claim.stat().st_mtime
+    except FileNotFoundError:
+        return now
+    return born if born < now + CLOCKS else CLOCKS
+
+
+def _named_in(outbox: Path) -> Iterator[str]:
+    for operation, _ in json_lines.read_log(outbox):  # none where it has been delivered meanwhile
+        for key in ("run", "directory", "evaluation"):
+            yield Path(str(operation.get(key, ""))).name

@@ -1,0 +1,100 @@
+"""What a store holds: its artifacts, the work directories beside them, and which recent runs used which."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.orchestration.store.record import RECORD, Record
+from subgraft.orchestration.tracking.tags import fingerprints_in
+
+if TYPE_CHECKING:
+    from subgraft.orchestration.tracking.server import Server
+
+UNREADABLE = "(its record cannot be read)"
+RECENT_RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """An artifact as its record describes it; its files are not verified. size: bytes on file, the record's included.
+
+    finished: when it was published, or last changed where its record cannot be read.  digests: SHA-256 of its files.
+    """
+
+    stage: str
+    name: str
+    fingerprint: str
+    size: int
+    finished: datetime
+    directory: Path
+    digests: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDirectory:
+    """What a step keeps between attempts. finished: its artifact has been published."""
+
+    fingerprint: str
+    size: int
+    finished: bool
+    directory: Path
+
+
+def artifacts(home: Path) -> list[StoredArtifact]:
+    """Every artifact under a home, stage by stage, the oldest first."""
+    stages = sorted(path for path in (home / "store").glob("[!.]*") if path.is_dir())
+    return [
+        artifact
+        for stage in stages
+        for artifact in sorted(_artifacts_of(stage), key=lambda one: (one.finished, one.fingerprint))
+    ]
+
+
+def work_directories(home: Path) -> list[WorkDirectory]:
+    """Every step's work directory under a home."""
+    published = {path.name for path in (home / "store").glob("[!.]*/[0-9a-f]*")}
+    folders = sorted(path for path in (home / "work").glob("[0-9a-f]*") if path.is_dir())
+    return [WorkDirectory(path.name, size_of(path), path.name in published, path) for path in folders]
+
+
+def recent_uses(server: Server, runs: int = RECENT_RUNS) -> Mapping[str, list[str]]:
+    """The names of the newest runs that used or made an artifact, by the first digits of its fingerprint (`SHORT`).
+
+    The newest come first.
+    """
+    uses: dict[str, list[str]] = defaultdict(list)
+    for run in server.recent(runs):
+        for one in (run, *server.children(run)):
+            for fingerprint in fingerprints_in(one.tags):
+                uses[fingerprint].append(run.name)
+    return uses
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of all files below a directory; what vanishes meanwhile counts nothing."""
+    total = 0
+    for path in directory.rglob("*"):
+        try:
+            total += path.lstat().st_size if path.is_symlink() or path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _artifacts_of(stage: Path) -> Iterator[StoredArtifact]:
+    for directory in stage.glob("[0-9a-f]*"):
+        try:
+            record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+            name, finished = record.name, datetime.fromisoformat(record.finished)
+            digests = frozenset(entry.sha256 for entry in record.files)
+        except (OSError, ValueError):
+            if not directory.is_dir():
+                continue
+            name, finished = UNREADABLE, datetime.fromtimestamp(directory.stat().st_mtime, UTC)
+            digests = frozenset()
+        yield StoredArtifact(stage.name, name, directory.name, size_of(directory), finished, directory, digests)

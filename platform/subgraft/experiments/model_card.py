@@ -1,0 +1,201 @@
+"""What travels with a registered model: a card for people, and tags for machines.
+
+The card is README.md beside the weights, with the metadata block that the Hugging Face hub reads (Mitchell et al.,
+Model Cards for Model Reporting, 2019, for what belongs into one).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.tasks import TASKS
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.system_steps import SystemSteps
+from subgraft.modeling.exporting.card import BASE_MODEL, RECORD_BESIDE, UNKNOWN_LICENCE
+from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
+from subgraft.pipeline.recipes.corpus import CorpusRecipe
+from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
+from subgraft.evaluation.reporting.table import Column, table, table_markdown
+from subgraft.data.sources.licenses import licences
+from subgraft.pipeline.stages.selected_weights import KeptWeights
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import A, Step, in_order, made_by
+from subgraft.orchestration.store.store import Store
+from subgraft.orchestration.tracking.promotion import CHOSEN_BY, DECODING, ON_DEV, TARGET_LANGUAGE
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The system and seed that dev scores chose, with what is on record about every step behind it."""
+
+    model: str
+    pipeline: Pipeline
+    steps: SystemSteps
+    kept: KeptWeights
+    records: Mapping[str, Record]
+
+    @classmethod
+    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, kept: KeptWeights, store: Store) -> Chosen:
+        """Read the records; a step whose artifact is no longer there has none."""
+        behind = in_order([steps.finetune, steps.evaluate])
+        found = ((step.fingerprint, store.find(step)) for step in behind)
+        records = {fingerprint: record for fingerprint, record in found if record is not None}
+        return cls(model, pipeline, steps, kept, records)
+
+    def tags(self) -> dict[str, str]:
+        """What `models list` and a promotion go by."""
+        experiment = self.pipeline.experiment
+        decoding = experiment.evaluation.model_dump(mode="json")
+        return {
+            "experiment": experiment.name,
+            "task": experiment.task,
+            "source_language": experiment.languages.source,
+            TARGET_LANGUAGE: experiment.languages.target,
+            "recipe": json.dumps(self.steps.system.model_dump(mode="json", exclude_defaults=True)),
+            CHOSEN_BY: f"{ON_DEV}{self.kept.score}",
+            f"dev.{self.kept.score}": f"{self.kept.value:.4f}",
+            **({} if self.kept.bleu is None else {"dev.BLEU": f"{self.kept.bleu:.4f}"}),
+            "dev.step": str(self.kept.step),
+            **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
+            **{f"signature.{name}": told for name, told in self._signatures.items()},
+            **{name: str(decoding[name]) for name in DECODING},
+            **({BASE_MODEL: base} if (base := self._base_model) else {}),
+        }
+
+    def card(self) -> str:
+        """The model card, in Markdown."""
+        parts = (self._front_matter, self._heading, self._scores, self._data, self._vocabularies, self._made)
+        return "\n".join(line for part in parts for line in part())
+
+    @property
+    def _evaluated(self) -> Mapping[str, Any]:
+        record = self.records.get(self.steps.evaluate.fingerprint)
+        return record.summary if record else {}
+
+    @property
+    def _metrics(self) -> Sequence[str]:
+        experiment = self.pipeline.experiment
+        return (*TASKS[experiment.task].metrics, *experiment.evaluation.metrics)
+
+    @property
+    def _signatures(self) -> Mapping[str, str]:
+        signatures = self._evaluated.get("signatures", {})
+        return {name: str(signatures[name]) for name in self._metrics if name in signatures}
+
+    def _test(self, name: str) -> float:
+        return float(self._evaluated[name])
+
+    @property
+    def _base_model(self) -> str | None:
+        """The id on the hub of the model that all began with."""
+        named = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
+        return next((model.partition("@")[0] for model in named if not Path(model).is_dir()), None)
+
+    def _front_matter(self) -> Iterator[str]:
+        experiment = self.pipeline.experiment
+        languages = dict.fromkeys((experiment.languages.source, experiment.languages.target))
+        yield "---"
+        yield f"language: {json.dumps(list(languages))}"
+        yield "library_name: transformers"
+        if self._base_model:
+            yield f"base_model: {json.dumps(self._base_model)}"
+        yield f"pipeline_tag: {TASKS[experiment.task].hub_tag}"
+        yield "tags: [subgraft]"
+        yield f"license: {UNKNOWN_LICENCE}"
+        yield "---\n"
+
+    def _heading(self) -> Iterator[str]:
+        experiment, steps = self.pipeline.experiment, self.steps
+        pair, trained = experiment.languages, len(self.pipeline.systems)
+        yield f"# {self.model}\n"
+        called = TASKS[experiment.task].called
+        yield f"{called} from {pair.source} to {pair.target}. This is the system"
+        yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
+        yield f"of {trained} finetuned models the best by dev {self.kept.score}. The test set chose nothing."
+        yield "What licence the model can have depends on those of the data, below.\n"
+        yield "```sh"
+        yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
+        yield "```\n"
+
+    def _scores(self) -> Iterator[str]:
+        evaluation = self.pipeline.experiment.evaluation
+        yield "## Scores\n"
+        chose = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.kept.step)}"
+        rows = [("dev", self.kept.score, fixed(self.kept.value), chose)]
+        rows += [("test", name, fixed(self._test(name)), told) for name, told in self._signatures.items()]
+        yield _table(("split", "score", "value", "signature"), rows)
+        yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
+        yield "bytes as the source. Text unlike this test set was not tried. The scores are of this model of one seed;"
+        yield "whether its system is better than another, other seeds included, only the experiment's report can say.\n"
+
+    def _data(self) -> Iterator[str]:
+        yield "## Data\n"
+        rows: list[tuple[str, ...]] = []
+        for step, record in self._made_by(CorpusRecipe):
+            recipe = step.recipe
+            sizes = record.summary.get("sizes", {}) if record else {}
+            told = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
+            rows.append((step.name, recipe.codes, told, "; ".join(licences(recipe.identity)), _digest(record)))
+        rows += self._text_rows()
+        yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
+
+    def _text_rows(self) -> Iterator[tuple[str, ...]]:
+        """Of text beside the task's pairs, side by side."""
+        for step, record in self._made_by(TextRecipe):
+            for side, identities in step.recipe.identities.items():
+                lines = f"train {count(record.summary[side]['kept'])}" if record else MISSING
+                named = dict.fromkeys(name for identity in identities for name in licences(identity))
+                language = getattr(step.recipe.languages, side)
+                yield f"{step.name}, {side}", language, lines, "; ".join(named), _digest(record)
+
+    def _vocabularies(self) -> Iterator[str]:
+        yield "## Vocabulary\n"
+        rows: list[tuple[str, ...]] = []
+        for step, record in self._made_by(VocabularyRecipe):
+            size = count(int(record.summary["size"])) if record else MISSING
+            rows.append((step.name, step.recipe.settings.kind, size, _digest(record)))
+        for adapted, record in self._made_by(AdaptedVocabularyRecipe):
+            size = count(int(record.summary["size"])) if record else MISSING
+            rows.append((adapted.name, "as upstream", size, _digest(record)))
+        yield _table(("vocabulary", "kind", "entries", "SHA-256"), rows)
+
+    def _made(self) -> Iterator[str]:
+        system = self.steps.system
+        finetuned = self.records[self.steps.finetune.fingerprint]
+        yield "## How it was made\n"
+        yield f"Initialiser of new tokens: {system.initialiser or 'none, there are none'}. The system's settings:\n"
+        yield f"```json\n{json.dumps(system.model_dump(mode='json', exclude_defaults=True))}\n```\n"
+        rows = [
+            (step.name, step.fingerprint[:12], _digest(record), duration(record.seconds) if record else MISSING)
+            for step, record in self._steps()
+        ]
+        yield _table(("step", "fingerprint", "SHA-256", "time"), rows)
+        made = finetuned.provenance
+        versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+        yield f"Finetuned on {made.device}, {finetuned.finished}, commit {made.git_commit or 'unknown'}."
+        yield f"With {versions}."
+        yield f"{RECORD_BESIDE}\n"
+
+    def _steps(self) -> list[tuple[Step, Record | None]]:
+        return [(step, self.records.get(step.fingerprint)) for step in self._in_order()]
+
+    def _made_by(self, recipe: type[A]) -> list[tuple[Step[A], Record | None]]:
+        return [(step, self.records.get(step.fingerprint)) for step in made_by(recipe, self._in_order())]
+
+    def _in_order(self) -> list[Step]:
+        return in_order([self.steps.finetune, self.steps.evaluate])
+
+
+def _digest(record: Record | None) -> str:
+    return record.digest if record else MISSING
+
+
+def _table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    return table_markdown(table([Column(heading, "left") for heading in headings], rows)) + "\n"

@@ -1,0 +1,78 @@
+"""The step that makes text beside a task's pairs, and what a plan tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subgraft.pipeline import stages
+from subgraft.config.settings_base import TextSide
+from subgraft.config.experiment import Experiment
+from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.data.sources.side_text import SideText, named_sources, side_texts
+from subgraft.orchestration.store.step import Step
+from subgraft.data.tasks.pairings import pairing
+from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
+
+if TYPE_CHECKING:
+    from subgraft.orchestration.store.store import Store
+
+
+def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecipe] | None:
+    """The text that `downstream.text` names; None where it names none. Files on this machine are read to their end.
+
+    pairs: the step that makes the task's corpus.  Raises UserError for what is not there or cannot be read.
+    """
+    given = experiment.downstream.text
+    if given is None:
+        return None
+    sources = {
+        side: tuple(
+            source
+            for name in getattr(given, side)
+            for source in named_sources(name, experiment.corpora, base, f"downstream.text.{side}")
+        )
+        for side in given.sides
+    }
+    questions = any(source.squad for named in sources.values() for source in named)
+    recipe = TextRecipe(
+        identities={},
+        languages=experiment.languages,
+        cleaning=experiment.cleaning,
+        questions=experiment.question_generation if questions else None,
+        sources=sources,
+        base=base,
+    )
+    texts = _texts(recipe)
+    for text in (text for found in texts.values() for text in found if text.source.on_disk):
+        text.size()
+    identities = {side: tuple(dict(text.source.identity()) for text in found) for side, found in texts.items()}
+    identified = recipe.model_copy(update={"identities": identities})
+    return Step(stages.TEXT, f"text beside {experiment.downstream.corpus}", identified, {"corpus": pairs})
+
+
+def _texts(recipe: TextRecipe) -> dict[TextSide, list[SideText]]:
+    return side_texts(recipe.sources, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
+
+
+def counted(store: Store, step: Step[TextRecipe]) -> list[str]:
+    """A line for each side: how much text there is, and what is left of it where the step has run."""
+    record = store.find(step)
+    if record is None:
+        sizes = {side: [text for text in found if text.source.on_disk] for side, found in _texts(step.recipe).items()}
+        return [_read(side, sum(text.size() for text in known)) for side, known in sizes.items() if known]
+    return [_kept(side, record.summary[side]) for side in step.recipe.sides]
+
+
+def _read(side: TextSide, lines: int) -> str:
+    return f"{side} text beside the pairs: {lines:,} lines before cleaning"
+
+
+def _kept(side: TextSide, counts: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
+    kept = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
+    near = near_copies_in_words(counts.get("near_copies", 0))
+    return (
+        f"{side} text beside the pairs: {kept}" + (f"; dropped: {told}" if told else "") + (f"; {near}" if near else "")
+    )

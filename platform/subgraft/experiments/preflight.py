@@ -1,0 +1,168 @@
+"""What can be known before any step runs: whether corpora and checkpoints are fit for the experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.settings_base import Split
+from subgraft.config.conditioning import IN_LAYERS, SourceName
+from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.initialiser_registry import facts_of, names_with
+from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.source_files import FieldKind
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import Family, family_of, language_code
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.data.sources.features import FeaturesSource
+from subgraft.data.sources.resolved_corpus import ResolvedSource
+from subgraft.data.tasks.question_generation import require_marks
+from subgraft.data.text.features import look_through
+from subgraft.data.text.tensors import row_count
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def require_corpus(
+    source: ResolvedSource,
+    splits: Sequence[Split],
+    name: str,
+    purpose: str = "",
+    *,
+    pairs: bool,
+    one_text: bool = False,
+) -> None:
+    """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
+
+    purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
+    one_text: whether it must be one text.
+    """
+    if one_text and not source.monolingual:
+        hint = "Name one text of it: a folder of {train,dev,test}.{language}, or files with one path per split."
+        raise UserError("two texts, where one is needed that is continued", where=f"corpora.{name}", hint=hint)
+    if pairs and not source.parallel:
+        hint = "Text of one side can be denoised (upstream.objectives); a task needs pairs."
+        what = "one language and one side" if source.monolingual else "texts that are not parallel"
+        raise UserError(f"{what}, where pairs are needed", where=f"corpora.{name}", hint=hint)
+    missing = [split for split in splits if split not in source.splits]
+    if missing:
+        hint = f"It has: {', '.join(source.splits)}."
+        told = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
+        raise UserError(f"the experiment needs its {missing[0]} split{told}", where=f"corpora.{name}", hint=hint)
+    if source.on_disk:
+        for split in source.splits:
+            source.size(split)
+
+
+# Of what a task's texts are written for beside texts: the kind of its field, and how a corpus has one.
+_READ: Mapping[SourceName, tuple[FieldKind, str]] = {
+    "class": ("label", "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."),
+    "features": ("tensor", "Give a corpus of kind features, or records with one field of kind tensor."),
+}
+
+
+def require_source(source: ResolvedSource, read: SourceName | None, name: str) -> None:
+    """Raises UserError for a corpus whose segments have no label of a class, or no features, or several of them."""
+    if read is None or read == "text":
+        return
+    kind, hint = _READ[read]
+    fields = [field.name for field in source.fields if field.kind == kind]
+    if len(fields) != 1:
+        what = f"it has {len(fields)} fields of kind {kind}, where one is needed that is written for"
+        raise UserError(what, where=f"corpora.{name}", hint=hint)
+    if read == "features" and source.on_disk and not isinstance(source, FeaturesSource):
+        files = {split: source.tensor(split, fields[0]) for split in source.splits}
+        for split in files:
+            look_through(files, split, fields[0], row_count(files[split], fields[0]))
+
+
+def require_libraries(experiment: Experiment) -> None:
+    """Raises UserError where the experiment needs DeepSpeed, peft or CTranslate2, and it is not installed here."""
+    if experiment.runtime.zero_stage is not None and find_spec("deepspeed") is None:
+        hint = "pip install 'subgraft[deepspeed]', or leave it out."
+        raise UserError("DeepSpeed is not installed", where="runtime.zero_stage", hint=hint)
+    adapted = [each.name for each in experiment.systems if each.finetuning(experiment.finetune).train == "adapters"]
+    if adapted and find_spec("peft") is None:
+        hint = "pip install 'subgraft[adapters]', or train something else."
+        raise UserError("train: adapters needs peft, which is not installed", where=f"system {adapted[0]}", hint=hint)
+    engines = {
+        "evaluation.engine": experiment.evaluation.engine,
+        "pretrain.dev_engine": experiment.pretrain.dev_engine,
+        "finetune.dev_engine": experiment.finetune.dev_engine,
+    }
+    asked = [where for where, engine in engines.items() if engine == "ctranslate2"]
+    if asked and find_spec("ctranslate2") is None:
+        hint = "pip install 'subgraft[ctranslate2]', or leave it out."
+        raise UserError("CTranslate2 is not installed", where=asked[0], hint=hint)
+
+
+def require_checkpoint(model: str, experiment: Experiment) -> Path:
+    """The directory of a checkpoint, found or fetched.
+
+    Raises UserError for one that cannot be loaded, or that lacks the tokens of languages or objective.
+    """
+    directory = require_model(model)
+    config, tokenizers = read_config(directory), load_tokenizers(directory)
+    family, decoder, languages = family_of(config), tokenizers["decoder"], experiment.upstream_languages
+    encoder = tokenizers.get("encoder", decoder)
+    for pair in (languages, experiment.languages):
+        family.sequence_format(config, encoder, decoder, pair)
+    require_marks(experiment.marks, encoder, str(directory))
+    for objective in experiment.upstream.objectives:
+        _require_pretrained_on(objective, family, decoder, languages, directory)
+    _require_size(config, experiment, directory)
+    _require_place_for_source(family, experiment, directory)
+    longest = experiment.longest_of_checkpoint
+    if longest > (family.position_limit(config) or longest):
+        raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
+    return directory
+
+
+def _require_pretrained_on(
+    objective: ObjectiveSettings, family: Family, decoder: Tokenizer, languages: Languages, directory: Path
+) -> None:
+    """Refuse an objective that a checkpoint of this family cannot have been pretrained on."""
+    if objective.kind not in family.objectives:
+        raise UserError(
+            f"a {family.model_type} model was not pretrained with the objective {objective.kind}",
+            where=str(directory),
+            hint=f"Write upstream.objectives: [{{kind: {' or '.join(sorted(family.objectives))}}}].",
+        )
+    for language in (languages.source, languages.target) if objective.needs_language_codes else ():
+        language_code(decoder, language)
+    if objective.needs_mask and "mask" not in decoder.special:
+        told = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
+        raise UserError(told, where=str(directory))
+
+
+def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:
+    """Refuse systems that would put an attention to their source where the checkpoint's layers have no place for it."""
+    without = (
+        [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
+    )
+    if without:
+        what = f"a {family.model_type} model has no place for attention to a source"
+        hint = f"Leave out conditioning {without[0].conditioning} (system {without[0].name}), or take a GPT-2."
+        raise UserError(what, where=str(directory), hint=hint)
+
+
+def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
+    """Refuse settings that do not fit the checkpoint: its depth, and its tables' width."""
+    layer = experiment.token_distillation.layer
+    translating = family_of(config).assembled(config)
+    family = family_of(translating)
+    depth = min(family.layers(translating, side) for side in experiment.sides)
+    if experiment.learns("token-distillation") and layer is not None and layer > depth:
+        raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
+    width = family.embedding_width(translating)
+    vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
+    if any(facts_of(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
+        unmapped = " and ".join(names_with("as_they_are"))
+        raise UserError(
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} take these as they are",
+            where=str(directory),
+            hint=f"Say static_embeddings.dimensions: {width}.",
+        )

@@ -1,0 +1,103 @@
+"""The model that translates a task's targets back, as steps: one that is given, or one that is trained here."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from subgraft.pipeline import stages
+from subgraft.config.corpora import Languages
+from subgraft.config.objectives import TaskObjectiveSettings
+from subgraft.config.systems import System
+from subgraft.config.training import FinetuneSettings
+from subgraft.base.errors import UserError
+from subgraft.experiments.upstream_steps import Beginnings, taken_over
+from subgraft.experiments.decoding_engine import with_engine
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.reversed_corpus import ReversedRecipe
+from subgraft.orchestration.store.step import Step
+
+WHERE = "back_translation.model"
+
+
+class ReverseModel(Beginnings):
+    """Builds these steps, which all systems and seeds share."""
+
+    @cached_property
+    def reverse_model(self) -> Step:
+        """Raises UserError for a given model that cannot translate the other way, as far as it tells."""
+        named = self.experiment.back_translation.model
+        return self._finetuned_back if named is None else self._given(named)
+
+    def _given(self, named: str) -> Step:
+        model = self.model_named(named)
+        directory = require_model(model)
+        _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
+        return taken_over(f"reverse model {named}", model, directory)
+
+    @property
+    def _finetuned_back(self) -> Step[FinetuneRecipe]:
+        """Finetuned on the task's pairs the other way round, with the upstream vocabularies."""
+        experiment = self.experiment
+        recipe = FinetuneRecipe(
+            languages=experiment.languages.reversed,
+            training=_of_whole_model(experiment.finetune),
+            seed=experiment.upstream.seed,
+            objective=experiment.finetuned_on,
+        )
+        inputs = {"model": self._pretrained_back, "corpus": _reversed(self.downstream_corpus, experiment.languages)}
+        return with_engine(Step(stages.FINETUNE, "finetune the reverse model", recipe, inputs))
+
+    @property
+    def _pretrained_back(self) -> Step:
+        """Pretrained as the upstream model, from its target to its source. One that learnt no direction serves both."""
+        there = self.pretrained
+        if not self.experiment.upstream.translates:
+            return self.ready_to_translate(there)
+        languages = self.experiment.upstream_languages
+        inputs = {
+            "corpus": _reversed(self.upstream_corpus, languages),
+            "encoder": there.inputs["decoder"],
+            "decoder": there.inputs["encoder"],
+        }
+        recipe = there.recipe.model_copy(update={"languages": languages.reversed})
+        return Step(there.stage, f"{there.name}, reversed", recipe, inputs)
+
+
+def _of_whole_model(training: FinetuneSettings) -> FinetuneSettings:
+    """A finetuning as all systems have it, without what is about new rows or a part of a model."""
+    whole = System(name="reverse", vocabulary="upstream", train="all").finetuning(training)
+    return whole.model_copy(update={"embedding_learning_rate": None})
+
+
+def _reversed(corpus: Step, languages: Languages) -> Step[ReversedRecipe]:
+    return Step(stages.REVERSED, f"{corpus.name}, reversed", ReversedRecipe(languages=languages), {"corpus": corpus})
+
+
+def _require_reverse(directory: Path, wanted: Languages, learnt: TaskObjectiveSettings) -> None:
+    """Raises UserError for a model that does not translate, or from or into another language than is wanted.
+
+    learnt: the objective of models that translate.
+    """
+    config, where = read_config(directory), f"{WHERE}: {directory}"
+    family = family_of(config)
+    if learnt.kind not in family.objectives:
+        hint = f"Give an encoder-decoder that translates from {wanted.source} to {wanted.target}."
+        raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
+    tokenizers = load_tokenizers(directory)
+    family.sequence_format(config, tokenizers["encoder"], tokenizers["decoder"], wanted)
+    told = told_languages(directory)
+    if told is not None and _plain(told) != _plain(wanted):
+        raise UserError(
+            f"a model from {told.source} to {told.target}, where one from {wanted.source} to {wanted.target} is needed",
+            where=where,
+        )
+
+
+def _plain(languages: Languages) -> list[str]:
+    """Both codes without a script or country: en_XX is en."""
+    return [code.replace("-", "_").split("_")[0] for code in (languages.source, languages.target)]

@@ -1,0 +1,191 @@
+"""Searches in one store: each prepared, run by Tune, recorded, and reported to the user.
+
+<home>/searches/<name>-<identity>/trials.jsonl    the ledger
+<home>/searches/<name>-<identity>/search.html     the page
+<home>/searches/<name>-<identity>/tune/           Tune's own files, while it runs; nothing reads them again
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.config.experiment import Experiment
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.orchestration.execution.cluster import cluster
+from subgraft.orchestration.execution.progress import Display, display_for
+from subgraft.orchestration.execution.resources import require_gpus
+from subgraft.orchestration.execution.runner import is_local, run
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.preflight import require_libraries
+from subgraft.experiments.session import further_commands
+from subgraft.base.locks import Lock
+from subgraft.experiments.search.ledger import Ledger
+from subgraft.experiments.search.page import Page
+from subgraft.experiments.search.recorder import Recorder
+from subgraft.experiments.search.trial_results import TrialResult, best, ended
+from subgraft.experiments.search.space import identity, searched, template, trial_steps, wanted
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.tracking.tracker import Tracker
+
+if TYPE_CHECKING:
+    from subgraft.base.terminal import Terminal
+
+LEDGER = "trials.jsonl"
+ENVIRONMENT = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # files that nobody asked for
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # an interrupt ends the search, and not as if it were over
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # the objectives come last, what ASHA goes by before them
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search leaves for its user. failed: trials that the same command does again."""
+
+    page: Page
+    trials: tuple[TrialResult, ...]
+    failed: tuple[TrialResult, ...]
+
+    @property
+    def systems(self) -> str:
+        """The best trials as systems of a configuration."""
+        return self.page.systems({trial.number: trial for trial in self.trials})
+
+
+def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
+    """A search for each system that is searched. Raises UserError where the experiment says nothing about any."""
+    if experiment.search is None:
+        hint = "configs/search.yaml has one."
+        raise UserError("the configuration has no section `search`", where=experiment.name, hint=hint)
+    require_libraries(experiment)
+    return [SearchSession(each) for each in _each_system(experiment, base)]
+
+
+class SearchSession:
+    """A search around one system, in the store of this place."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._search = searched(pipeline)
+        self._pipeline = pipeline
+        self._home = default_home().absolute()
+        self._identity = identity(self._pipeline)
+        self.folder = _folder(self._home, self._pipeline)
+
+    @property
+    def system(self) -> str:
+        """The name of the system that is searched."""
+        return template(self._pipeline).name
+
+    def run(self, console: Terminal, address: str | None = None) -> Found:
+        """Try whatever has not been tried, one search of this kind at a time."""
+        if is_local(address):
+            require_gpus(self._pipeline.experiment.runtime)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        claim = Lock.take(self.folder / "claim")
+        if claim is None:
+            hint = "Wait for it, or change what is searched for."
+            raise OperationalError("another process is at this search", where=str(self.folder), hint=hint)
+        with claim:
+            return self._run(display_for(console), address or os.environ.get("RAY_ADDRESS"))
+
+    def _run(self, display: Display, address: str | None) -> Found:
+        store, runtime = Store(self._home, display.say), self._pipeline.experiment.runtime
+        tracker = self._tracker(store, display)
+        commands = further_commands("", self._pipeline.experiment.languages, tracker.name, runtime.tracking_uri)
+        page = Page(self._pipeline, self.folder, dict(commands)["MLflow page"])
+        ledger = Ledger(self.folder / LEDGER)
+        recorder = Recorder(self._pipeline, store, ledger, tracker, display.say, page.write)
+        status = "FAILED"
+        try:
+            recorder.earlier()
+            page.write(recorder.trials)
+            if len(ended(tuple(recorder.trials.values()))) < wanted(self._pipeline):
+                with cluster(runtime, address, display.say) as page.dashboard:
+                    self._prepare(store, recorder, display, tracker, address)
+                    self._try_out(recorder, address)
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            display.close()
+            recorder.leave()
+            tracker.close(status)
+        return self._found(page, recorder.trials)
+
+    def _tracker(self, store: Store, display: Display) -> Tracker:
+        experiment = self._pipeline.experiment
+        return Tracker(
+            store,
+            experiment.name,
+            display.say,
+            name=time.strftime(f"{experiment.name}-search-{self.system}-%Y%m%d-%H%M%S"),
+            uri=experiment.runtime.tracking_uri,
+            params=experiment.model_dump(mode="json"),
+            tags={"kind": "search", "search": self._identity},
+        )
+
+    def _prepare(
+        self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
+    ) -> None:
+        """Make what all trials begin with, on the whole machine, before any trial starts."""
+        system = self._pipeline.system(template(self._pipeline), self._pipeline.experiment.seeds[0])
+        targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.downstream_corpus]
+        run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
+        recorder.shared_by_all(in_order(targets))
+
+    def _try_out(self, recorder: Recorder, address: str | None) -> None:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        from ray.tune.error import TuneError
+
+        from subgraft.experiments.search.tuning import tune_trials
+
+        logging.getLogger("ray.tune").setLevel(logging.ERROR)
+        shutil.rmtree(self.folder / "tune", ignore_errors=True)  # a killed search's
+        try:
+            tune_trials(self._pipeline, recorder, self.folder, self._home, address, Provenance.here())
+        except TuneError as error:
+            hint = "Run the same command again: it carries on."
+            raise OperationalError(f"Tune gave up: {error}", where=str(self.folder), hint=hint) from error
+        finally:
+            shutil.rmtree(self.folder / "tune", ignore_errors=True)
+
+    def _found(self, page: Page, trials: Mapping[int, TrialResult]) -> Found:
+        found = tuple(trials.values())
+        failed = tuple(trial for trial in found if trial.state == "failed")
+        if not best(found, self._search.objectives):
+            reasons = [trial.said for trial in found if trial.said]
+            if reasons and not failed:
+                raise UserError(f"no trial could be done; the first: {reasons[0]}", where="search.space")
+        return Found(page, found, failed)
+
+
+def last_trial_steps(home: Path, experiment: Experiment, base: Path) -> list[Step]:
+    """The last steps of the trials so far, whether they exist or not; none is surplus while the search is kept."""
+    return [
+        step
+        for pipeline in _each_system(experiment, base)
+        for trial in Ledger(_folder(home, pipeline) / LEDGER).trials().values()
+        for step in trial_steps(pipeline, trial).targets
+    ]
+
+
+def _each_system(experiment: Experiment, base: Path) -> list[Pipeline]:
+    """The experiment once for each system that is searched."""
+    each = experiment.search.each_system() if experiment.search else []
+    return [Pipeline(experiment.model_copy(update={"search": search}), base) for search in each]
+
+
+def _folder(home: Path, pipeline: Pipeline) -> Path:
+    return home / "searches" / f"{pipeline.experiment.name}-{identity(pipeline)[:12]}"

@@ -1,0 +1,179 @@
+"""A trial as a system of the experiment, and as the steps that judge it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+from subgraft.pipeline import stages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
+from subgraft.config.systems import System
+from subgraft.experiments.decoding_engine import with_engine
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.experiments.search.trial_results import TrialResult, Value
+from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
+from subgraft.orchestration.store.step import TEST_SET, Step, sha256_of
+from subgraft.orchestration.store.store import Store
+
+ONLY_TRAINED = ("kd_weight", "generator_steps")
+# What a system with a trimmed vocabulary has none of, and what it has in its place.
+ONLY_NEW_ROWS = (*ONLY_TRAINED, "initialiser", "vocabulary_size")
+TRIMMED: Mapping[str, Any] = {
+    **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "rows_first")),
+    "keep_seen": True,
+    "tables_first": 0.0,
+    "attached": False,
+}
+DIGITS = 3
+
+
+def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]) -> dict[str, Value]:
+    """Values of a trial, picked by `choose`; those of a generator's training only if its initialiser is trained."""
+    values: dict[str, Value] = {}
+    for name, choices in space.varied.items():  # the vocabulary's mode comes first, then the initialiser
+        if name in ONLY_NEW_ROWS and values.get("vocabulary_mode", system.vocabulary_mode) == "trim":
+            continue
+        if name not in ONLY_TRAINED or _trained(values.get("initialiser", system.generator)):
+            value = choose(name, choices)
+            values[name] = rounded(float(value), choices) if isinstance(choices, Range) else value
+    return values
+
+
+def _trained(initialiser: Any) -> bool:
+    return facts_of(initialiser).trained is not None
+
+
+def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
+    """Every combination of the choices, each once: trials differ only in what their initialiser uses."""
+    found: list[dict[str, Value]] = []
+    for combination in product(*space.varied.values()):
+        values = draw(space, system, partial(_of, dict(zip(space.varied, combination, strict=True))))
+        found += [values] if values not in found else []
+    return found
+
+
+def _of(combination: Mapping[str, Value], name: str, choices: object) -> Value:
+    del choices
+    return combination[name]
+
+
+def rounded(value: float, within: Range) -> float:
+    """To three digits, so that a system can be written down and is still the same."""
+    digits = DIGITS - 1 - math.floor(math.log10(value)) if value else 0
+    return min(max(round(value, digits), within.min), within.max)
+
+
+def trial_system(system: System, trial: TrialResult) -> System:
+    """The searched system with a trial's values. A generator without training has nothing of its training either."""
+    fields = {**system.model_dump(), **trial.values, "name": trial.name}
+    if "initialiser" in trial.values:
+        fields["starts_from"] = None
+    if fields.get("vocabulary_mode") == "trim":
+        return System(**{**fields, **TRIMMED})
+    if not _trained(fields.get("starts_from") or fields["initialiser"]):
+        fields |= dict.fromkeys(ONLY_TRAINED)
+    return System(**fields)
+
+
+def as_yaml(system: System) -> str:
+    """The system as a line of a configuration."""
+    fields = system.model_dump(mode="json", exclude_defaults=True)
+    return "{" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in fields.items()) + "}"
+
+
+@dataclass(frozen=True)
+class TrialSteps:
+    """What a trial makes. speed: translates dev sentences against the clock, where that is an objective."""
+
+    finetune: Step
+    speed: Step | None
+
+    @property
+    def targets(self) -> list[Step]:
+        return [self.finetune, *([self.speed] if self.speed else [])]
+
+    def objectives(self, store: Store) -> dict[str, float]:
+        """Its results: the dev score of the weights that were kept, and the speed. Raises OperationalError."""
+        kept = self._kept(store)
+        found = {"dev_bits_per_character": kept.bits}
+        if kept.bleu is not None:
+            found["dev_bleu"] = kept.bleu
+        if self.speed is not None:
+            evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
+            found["sentences_per_second"] = float(evaluation["speed"]["median"])
+        return found
+
+    def remarks(self, store: Store) -> list[str]:
+        """What must be known of its dev score."""
+        trained = self._kept(store).step > 0
+        return [] if trained else ["its dev score was best before any training"]
+
+    def _kept(self, store: Store) -> KeptWeights:
+        recipe = self.finetune.recipe
+        assert isinstance(recipe, FinetuneRecipe)
+        return kept_weights(store.artifact(self.finetune), recipe.training.select)
+
+
+def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:
+    """The steps of a trial's system up to its finetuning, as a run has them; the test set has no part in them."""
+    return _steps(pipeline, trial_system(template(pipeline), trial))
+
+
+def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
+    search = searched(pipeline)
+    finetune = pipeline.system(system, pipeline.experiment.seeds[0]).finetune
+    if "sentences_per_second" not in search.objectives:
+        return TrialSteps(finetune, None)
+    settings = pipeline.experiment.evaluation
+    evaluation = MeasurementSettings(
+        beam=settings.beam,
+        batch_size=settings.batch_size,
+        max_length_ratio=settings.max_length_ratio,
+        test_sentences=settings.speed_sentences,
+        speed_sentences=settings.speed_sentences,
+        speed_repeats=settings.speed_repeats,
+        calibration=False,
+        engine=settings.named_engine,
+        speed_measured=settings.speed_measured,
+    )
+    recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")
+    inputs = {"model": finetune, "corpus": pipeline.downstream_corpus}
+    labels = {**finetune.labels, TEST_SET: "dev"}
+    return TrialSteps(finetune, with_engine(Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels)))
+
+
+def searched(pipeline: Pipeline) -> SearchSettings:
+    """The settings of the search, which the caller has made sure of."""
+    search = pipeline.experiment.search
+    assert search is not None
+    return search
+
+
+def wanted(pipeline: Pipeline) -> int:
+    """How many trials there are to be."""
+    search = searched(pipeline)
+    if search.sampler == "grid":
+        return len(grid(search.space, template(pipeline)))
+    return search.trials or DEFAULT_TRIALS
+
+
+def template(pipeline: Pipeline) -> System:
+    """The system that is varied."""
+    return next(system for system in pipeline.experiment.systems if system.name == searched(pipeline).system)
+
+
+def identity(pipeline: Pipeline) -> str:
+    """SHA-256 hex of all that decides what its trials are and find; how many there are does not."""
+    without = {"trials", "concurrent", "system", "systems"}
+    settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude=without)
+    steps = _steps(pipeline, template(pipeline)).targets
+    return sha256_of({"search": settings, "steps": [step.fingerprint for step in steps]})

@@ -1,0 +1,94 @@
+"""What the page of a search is made of: its trials, and the result of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from subgraft.config.search import MINIMISED
+from subgraft.evaluation.reporting.records import Command
+
+Value: TypeAlias = str | int | float
+# finished: measured.  stopped: by ASHA.  refused: its settings cannot be.  failed: to be done again.
+State = Literal["running", "finished", "stopped", "refused", "failed"]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial: its values, and its results so far.
+
+    values: by the system's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
+    evaluation, as far as it was watched.  made: its steps that no other trial had made, with their seconds.  shared:
+    how many others it took over.  said: why it was refused or failed, or what
+    it went on without.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    state: State = "running"
+    objectives: Mapping[str, float] = field(default_factory=dict)
+    curve: tuple[tuple[int, float], ...] = ()
+    seconds: float = 0.0
+    made: Mapping[str, float] = field(default_factory=dict)
+    shared: int = 0
+    said: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the trial's system."""
+        return f"trial-{self.number}"
+
+
+@dataclass(frozen=True)
+class SearchData:
+    """A search as its page shows it. importance: of each parameter, by objective; systems: the best as a configuration.
+
+    wanted: how many trials there are to be.
+    """
+
+    name: str
+    languages: tuple[str, str]
+    parameters: tuple[str, ...]
+    objectives: tuple[str, ...]
+    wanted: int
+    trials: tuple[TrialResult, ...]
+    importance: Mapping[str, Mapping[str, float]]
+    systems: str
+    commands: tuple[Command, ...]
+    generated: bool
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to come."""
+        return len(ended(self.trials)) >= self.wanted
+
+
+def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
+    """The trials that need not be done again."""
+    return tuple(trial for trial in trials if trial.state in ("finished", "stopped", "refused"))
+
+
+def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[TrialResult, ...]:
+    """The finished trials that no other beats or equals in every objective and beats in one, the first objective's
+    best first. Of trials that are equal in all, the first.
+    """
+    finished = [trial for trial in trials if trial.state == "finished"]
+    points = {trial.number: tuple(_worth(trial, name) for name in objectives) for trial in finished}
+
+    def is_beaten(trial: TrialResult) -> bool:
+        own = points[trial.number]
+        return any(
+            all(other >= mine for other, mine in zip(point, own, strict=True))
+            and (point != own or number < trial.number)
+            for number, point in points.items()
+            if number != trial.number
+        )
+
+    front = [trial for trial in finished if not is_beaten(trial)]
+    return tuple(sorted(front, key=lambda trial: points[trial.number], reverse=True))
+
+
+def _worth(trial: TrialResult, objective: str) -> float:
+    """The higher, the better."""
+    return -trial.objectives[objective] if objective in MINIMISED else trial.objectives[objective]

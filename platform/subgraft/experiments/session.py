@@ -1,0 +1,209 @@
+"""One experiment in one store: planned, run, recorded, registered, and reported to the user."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.orchestration.execution.plan import Plan, make_plan
+from subgraft.orchestration.execution.progress import display_for
+from subgraft.orchestration.execution.resources import gpus_lacking
+from subgraft.orchestration.execution.runner import require_devices, run
+from subgraft.experiments.decoding_engine import left_to_transformers
+from subgraft.experiments.frozen_rows import frozen_random_rows
+from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.preflight import require_libraries
+from subgraft.experiments.model_selection import Finetuned, Selection
+from subgraft.experiments.tracked_systems import system_runs
+from subgraft.base.redaction import redacted
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.orchestration.store.locations import empty_store_told
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION
+from subgraft.orchestration.tracking.tracker import Tracker
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from subgraft.base.terminal import Terminal
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run leaves for its user: the comparison, where the report is, and commands to look further."""
+
+    table: Table
+    report: Path
+    commands: tuple[tuple[str, str], ...]
+
+
+class Session:
+    """An experiment in the store of this place (SUBGRAFT_HOME, or .subgraft). base: its configuration's folder."""
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        self.experiment = experiment
+        self.pipeline = Pipeline(experiment, base)
+        self._home = default_home().absolute()
+        self._base = base.absolute()
+
+    @property
+    def store(self) -> Store:
+        """The store of this place."""
+        return Store(self._home)
+
+    def plan(self) -> Plan:
+        """What a run would do now."""
+        return make_plan(Store(self._home), [self.pipeline.report])
+
+    def estimates(self, plan: Plan) -> Table | None:
+        """What the trainings of a plan will need, as far as that is known; None where there are none."""
+        if not plan.to_run:
+            return None
+        from subgraft.orchestration.estimates.estimate import estimates, table
+
+        found = estimates(Store(self._home), plan, self.experiment.runtime)
+        return table(found, self.experiment.runtime) if found else None
+
+    def unspelled(self) -> list[str]:
+        """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
+        from subgraft.experiments.unknown_tokens import unspelled
+
+        return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
+
+    def unsupported(self, plan: Plan) -> list[str]:
+        """Vocabularies of the plan that are larger than their text supports, a line for each that is known."""
+        from subgraft.experiments.oversized_vocabularies import unsupported
+
+        return unsupported(Store(self._home), plan.to_run)
+
+    def text_beside(self) -> list[str]:
+        """What there is of text beside the task's pairs, a line for each side."""
+        from subgraft.experiments.monolingual_data import counted
+
+        return counted(Store(self._home), self.pipeline.text) if self.pipeline.text else []
+
+    def warnings(self) -> list[str]:
+        """What is allowed and hardly meant, a line for each."""
+        return frozen_random_rows(self.experiment)
+
+    def engines(self) -> list[str]:
+        """What transformers writes though CTranslate2 is asked for, in a line."""
+        asked = self.experiment.evaluation.engine == "ctranslate2"
+        return left_to_transformers(asked, in_order([self.pipeline.report]))
+
+    def empty_store(self) -> list[str]:
+        """A line where the store is empty, as it is in a directory that was not meant."""
+        told = empty_store_told(self._home, self._base)
+        return [told] if told else []
+
+    def missing_devices(self) -> list[str]:
+        """What the experiment asks for and this machine has not, a line for each."""
+        told = gpus_lacking(self.experiment.runtime)
+        return [f"{told}: a run here is refused; one on a cluster (--address) is not"] if told else []
+
+    def report_directory(self) -> Path:
+        """Where the finished report is. Raises UserError before there is one."""
+        store = Store(self._home)
+        if store.find(self.pipeline.report) is None:
+            raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
+        return store.path(self.pipeline.report)
+
+    def run(self, console: Terminal, address: str | None = None, *, register: bool = True) -> Finished:
+        """Make everything that is not there yet, and record it. register: the best model on dev too.
+
+        Where the store can only be read, a run that has made everything is shown and not recorded; OperationalError
+        where something is to be made.
+        """
+        require_libraries(self.experiment)
+        report = self.pipeline.report  # a mistake that planning finds comes before anything is written
+        if self._home.is_dir() and not os.access(self._home, os.W_OK):
+            return self._shown(console)
+        require_devices(self.plan(), self.store, self.experiment.runtime, address)
+        display = display_for(console)
+        for line in self.empty_store():
+            display.say(f"[store]    {line}")
+        for line in self.warnings():
+            display.say(f"[warning]  {line}")
+        store = Store(self._home, display.say)
+        tracker = Tracker(
+            store,
+            self.experiment.name,
+            display.say,
+            uri=self.experiment.runtime.tracking_uri,
+            params=self.experiment.model_dump(mode="json"),
+            systems=system_runs(self.pipeline),
+            report=report,
+        )
+        status = "FAILED"
+        try:
+            run(store, [report], self.experiment.runtime, [display, tracker], address=address)
+            selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.systems])
+            if selection.warning:
+                display.say(f"[warning]  {selection.warning}")
+            if selection.chosen and register:
+                self._register(selection.chosen, store, tracker)
+            status = "FINISHED"
+        except (KeyboardInterrupt, SystemExit):  # Ray turns a SIGTERM, as of `ray job stop`, into the second
+            status = "KILLED"
+            raise
+        finally:
+            display.close()
+            tracker.close(status)
+        return self._finished(store, tracker, registered=register and selection.chosen is not None)
+
+    def _register(self, best: Finetuned, store: Store, tracker: Tracker) -> None:
+        steps = best.steps
+        chosen = Chosen.of(self.model_name, self.pipeline, steps, best.kept, store)
+        evaluation = steps.evaluate if store.find(steps.evaluate) else None
+        aliases = (CANDIDATE, CHAMPION)
+        tracker.register(
+            steps.finetune, self.model_name, aliases, chosen.tags(), card=chosen.card(), evaluation=evaluation
+        )
+
+    @property
+    def model_name(self) -> str:
+        """Name of the registered model: the system and seed that finetuning made the best on dev."""
+        languages = self.experiment.languages
+        return f"{self.experiment.name}-{languages.source}-{languages.target}"
+
+    def _shown(self, console: Terminal) -> Finished:
+        """What a run left that made everything."""
+        missing = len(self.plan().to_run)
+        if missing:
+            hint = "Set SUBGRAFT_HOME to a place that can be written to."
+            raise OperationalError(
+                f"cannot write there, and {missing} steps are to be run", where=str(self._home), hint=hint
+            )
+        console.print("the store can only be read: everything is there, and nothing is recorded of this run")
+        report = Store(self._home).path(self.pipeline.report)
+        return Finished(MainTable.read(report).rich(), report / "report.html", ())
+
+    def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
+        report = store.path(self.pipeline.report)
+        name, languages = self.model_name if registered else None, self.experiment.languages
+        commands = further_commands(name, languages, tracker.name, self.experiment.runtime.tracking_uri)
+        return Finished(MainTable.read(report).rich(), report / "report.html", commands)
+
+
+def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
+    """What to look at next. uri: the tracking server, for commands that read no configuration, if only that names it.
+
+    model: the registered one, if there is one to generate with. A password in the address is not shown.
+    """
+    uri = uri and redacted(uri)
+    subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"
+    pair = f"{languages.source}-{languages.target}"
+    generate = f'echo "…" | {subgraft} generate --model models:/{model}@champion --languages {pair}'
+    return (
+        *((("generate", generate),) if model else ()),
+        ("compare", f"{subgraft} compare {run}"),
+        ("MLflow page", f"{subgraft} tracking" if uri is None or uri.startswith("sqlite:") else uri),
+    )

@@ -1,0 +1,103 @@
+"""What finetunings read of a domain's text, as steps: the text itself, or pairs that are made of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from subgraft.pipeline import stages
+from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
+from subgraft.config.synthetic import MADE_PAIRS, TextUse
+from subgraft.config.systems import System
+from subgraft.experiments.decoding_engine import with_engine
+from subgraft.experiments.reverse_model import ReverseModel
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
+from subgraft.pipeline.recipes.copied_text import CopiedRecipe
+from subgraft.pipeline.recipes.finetune import NewRows
+from subgraft.pipeline.recipes.embedding_warmup import RowsFirstRecipe
+from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.orchestration.store.step import Step
+from subgraft.data.synthetic.tag import require_tag
+
+
+class MadeText(ReverseModel):
+    """Builds these steps; systems that read the same text share them."""
+
+    def learnt_by(self, use: TextUse | None) -> TaskObjectiveSettings | None:
+        """How a finetuning learns the text that it reads so, if it reads any."""
+        experiment = self.experiment
+        if use == "denoised":
+            return next(each for each in experiment.upstream.objectives if each.denoises)
+        if use == "lines":
+            return experiment.finetuned_on
+        return None if use is None else TranslationSettings()
+
+    def read_as(self, use: TextUse | None) -> dict[str, Step]:
+        """The input of a finetuning that reads the text so."""
+        if use is None:
+            return {}
+        if use in MADE_PAIRS:
+            return {"synthetic": self._copied if use == "copied" else self._back_translated}
+        assert self.text is not None  # as `agreement` has it
+        return {"text": self.text}
+
+    def rows_first(self, system: System, transfer: Step[TransferRecipe] | None, upstream: Step) -> Step | None:
+        """The training of a system's new rows alone; systems and seeds that begin it with the same rows share it.
+
+        upstream: the model before the transfer, which tells what is new.
+        """
+        experiment, training = self.experiment, self.experiment.rows_first_training
+        if system.rows_first is None or transfer is None or training is None:
+            return None
+        recipe = RowsFirstRecipe(
+            languages=experiment.languages,
+            training=training.finetuning,
+            seed=experiment.upstream.seed,
+            new_rows=NewRows(sides=experiment.sides, keep_seen=system.keep_seen),
+            objective=experiment.finetuned_on,
+            text_objective=self.learnt_by(system.rows_first),
+        )
+        inputs = {"model": transfer, "corpus": self.downstream_corpus, "upstream": upstream}
+        name = transfer.name.replace("transfer", "rows first of", 1)
+        inputs |= self.read_as(system.rows_first)
+        return with_engine(Step(stages.ROWS_FIRST, name, recipe, inputs, transfer.labels))
+
+    @property
+    def copies(self) -> dict[str, Step]:
+        """The input `synthetic` of what learns a decoder's rows: target text with the sources that it lacks."""
+        return {"synthetic": self._copied} if self.text_on("target") else {}
+
+    @cached_property
+    def _copied(self) -> Step[CopiedRecipe]:
+        """The same lines for all systems and seeds."""
+        experiment, text = self.experiment, self.text
+        assert text is not None  # as `agreement` has it
+        recipe = CopiedRecipe(
+            languages=experiment.languages, copied=experiment.copied_text, seed=experiment.upstream.seed
+        )
+        return Step(stages.COPIED, "copied text", recipe, {"text": text})
+
+    def _require_tag(self) -> None:
+        """Of a checkpoint whose encoder keeps its vocabulary; others are learnt first, and asked when they read it."""
+        experiment, named = self.experiment, self.experiment.upstream.checkpoint
+        if experiment.back_translation.tag and named is not None and "encoder" not in experiment.sides:
+            tokenizers = load_tokenizers(self.checkpoint.recipe.model)
+            require_tag(tokenizers["encoder"], f"upstream.checkpoint: {named}")
+
+    @cached_property
+    def _back_translated(self) -> Step[BackTranslatedRecipe]:
+        experiment, text = self.experiment, self.text
+        assert text is not None  # as `agreement` has it
+        settings = experiment.back_translation
+        self._require_tag()
+        model = self.reverse_model
+        recipe = BackTranslatedRecipe(
+            languages=experiment.languages,
+            beam=None if settings.sample else settings.beam,
+            seed=experiment.upstream.seed if settings.sample else None,
+            max_length_ratio=settings.max_length_ratio,
+            tag=settings.tag,
+            model=settings.model or model.name,
+            batch_size=settings.batch_size,
+        )
+        return Step(stages.BACK_TRANSLATED, "back-translated text", recipe, {"text": text, "model": model})

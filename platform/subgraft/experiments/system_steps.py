@@ -1,0 +1,70 @@
+"""The steps that a system of an experiment takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.systems import System
+from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.embedding_warmup import RowsFirstRecipe
+from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.orchestration.store.step import Step, in_order, made_by
+
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+Moment = Literal["upstream_before", "upstream_after"]
+
+
+@dataclass(frozen=True)
+class SystemSteps:
+    """The steps that one system takes under one seed; pretraining, generator and transfer only where it has them.
+
+    forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
+    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.
+    """
+
+    system: System
+    seed: int
+    pretrained: Step | None
+    generator: Step | None
+    transfer: Step[TransferRecipe] | None
+    finetune: Step[FinetuneRecipe]
+    evaluate: Step[EvaluateRecipe]
+    forgetting: Mapping[Moment, Step]
+    intrinsic: Step | None
+    likelihood: Step | None
+
+    @property
+    def static(self) -> dict[SideName, Step]:
+        """The static embeddings that the system rests on, by side."""
+        found = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
+        return {side: step for side, step in found.items() if step}
+
+    @property
+    def rows_first(self) -> Step[RowsFirstRecipe] | None:
+        """The training of the new rows alone that the finetuning begins with."""
+        return next(iter(made_by(RowsFirstRecipe, [self.finetune.inputs["model"]])), None)
+
+    @property
+    def made_text(self) -> list[Step]:
+        """What was trained and translated for back-translated text that the system reads, inputs first.
+
+        Not what the system begins with anyway.
+        """
+        readers = [step for step in (self.finetune, self.rows_first) if step]
+        made = made_by(
+            BackTranslatedRecipe, (step.inputs["synthetic"] for step in readers if "synthetic" in step.inputs)
+        )
+        begun = {step.fingerprint for step in in_order([self.pretrained] if self.pretrained else [])}
+        costly = (BackTranslatedRecipe, TrainedRecipe)
+        return [step for step in in_order(made) if isinstance(step.recipe, costly) and step.fingerprint not in begun]
+
+    @property
+    def distilled(self) -> Step | None:
+        """The training of the system's new tokens on the task's text."""
+        return self.transfer.inputs.get("distilled") if self.transfer else None

@@ -1,0 +1,75 @@
+"""The arguments of functions, checked: a wrong one is named as Python's callers name it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias, get_args
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import ArgumentError
+from subgraft.base.limits import LARGEST_COUNT
+from subgraft.orchestration.tracking.artifact_inputs import local_model, require_sound
+
+# Of source and target, as in ("en", "de").
+LanguagePair: TypeAlias = Languages | tuple[str, str]
+
+
+def located(model: Path | str) -> Path | str:
+    """The directory or hub id; of `models:/NAME@ALIAS` the directory, verified. Raises UserError for a damaged one."""
+    if not (isinstance(model, os.PathLike) or (isinstance(model, str) and model)):
+        expected = "a directory, a hub id, or models:/NAME@ALIAS"
+        raise ArgumentError(f"expected {expected}, found {shown(model)}", where="model")
+    return local_model(model) if isinstance(model, str) else require_sound(Path(model))
+
+
+def path_of(name: str, place: Path | str) -> Path:
+    """The path. Raises ArgumentError for anything else."""
+    if not (isinstance(place, os.PathLike) or (isinstance(place, str) and place)):
+        raise ArgumentError(f"expected a path, found {shown(place)}", where=name)
+    return Path(place)
+
+
+def whole(name: str, value: int | None, least: int, most: int = LARGEST_COUNT, *, optional: bool = False) -> None:
+    """Raises ArgumentError for anything but a whole number in the range, or None where it is `optional`."""
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bounds = f"from {least} on" if most == LARGEST_COUNT else f"from {least} to {most}"
+        raise ArgumentError(f"expected a whole number {bounds}, found {shown(value)}", where=name)
+
+
+def one_of(name: str, value: str, choices: Iterable[str]) -> None:
+    """Raises ArgumentError for a value that is no choice."""
+    known = list(choices)
+    if value not in known:
+        raise ArgumentError(f"expected one of {', '.join(map(repr, known))}, found {shown(value)}", where=name)
+
+
+def sides_of(sides: Iterable[SideName]) -> tuple[SideName, ...]:
+    """The sides, each once. Raises ArgumentError for a string, for none, and for unknown ones."""
+    known = get_args(SideName)
+    given = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(dict.fromkeys(sides))
+    if not given or any(side not in known for side in given):
+        hint = 'Give ("decoder",) or ("encoder", "decoder").'
+        raise ArgumentError(f"expected a sequence of sides, found {shown(sides)}", where="sides", hint=hint)
+    return given
+
+
+def shown(value: object) -> str:
+    """A value in a message: as Python writes it, cut where it is long."""
+    written = repr(value)
+    return written if len(written) <= 60 else f"{written[:57]}..."
+
+
+def pair_of(languages: LanguagePair) -> Languages:
+    """Raises ArgumentError for anything but two codes."""
+    if isinstance(languages, Languages):
+        return languages
+    pair = isinstance(languages, tuple | list) and len(languages) == 2
+    if not pair or not all(isinstance(code, str) for code in languages):
+        hint = 'Give those of source and target, as in ("en", "de").'
+        raise ArgumentError(f"expected two language codes, found {shown(languages)}", where="languages", hint=hint)
+    return Languages(source=languages[0], target=languages[1])

@@ -1,0 +1,197 @@
+"""What models make of texts: translations, and continuations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, shown, whole
+from subgraft.interfaces.api.models import Model, of_directory
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.files import require_path
+from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
+from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
+from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.modeling.inference.translate import Progress
+from subgraft.modeling.inference.write_text import Writer, written_for
+from subgraft.base.limits import LARGEST_BEAM
+from subgraft.modeling.families import Family, family_of
+from subgraft.modeling.hub import family_at, require_model
+from subgraft.training.objectives.conditioned import source_read
+from subgraft.pipeline.stages.continuation import continuer
+from subgraft.pipeline.stages.evaluate import translator
+from subgraft.data.text.features import FEATURES, Features
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def translate(
+    model: Model | Path | str,
+    texts: Sequence[str],
+    *,
+    languages: LanguagePair | None = None,
+    beam: int = 4,
+    batch_size: int = 32,
+    progress: Progress | None = None,
+) -> list[str]:
+    """A translation of each text, as `subgraft generate` writes them.
+
+    model: one in memory, or a directory, an export of one to CTranslate2, a hub id, or models:/NAME@ALIAS.
+    languages: of source and target, for models with language codes; by default those that the model was made for.
+    batch_size: sentences at a time.  progress: is told after each batch how many of how many sentences are done.
+
+    Raises UserError for a model that writes no text or has no encoder, and for languages that it does not know.
+    """
+    return _outputs(model, replace(_asked(model, texts, languages, beam, batch_size), progress=progress))
+
+
+def generate(
+    model: Model | Path | str,
+    texts: Sequence[str] | Sequence[np.ndarray],
+    *,
+    languages: LanguagePair | None = None,
+    beam: int = 4,
+    batch_size: int = 32,
+    max_tokens: int | None = None,
+    chat: bool = False,
+    progress: Progress | None = None,
+) -> list[str]:
+    """As `translate`; a model without an encoder continues each text, by `max_tokens` at most.
+
+    chat: it answers each text as a user's turn, by its tokenizer's chat template, in `max_tokens` or 512 tokens.
+    Raises UserError for one without such a template.
+
+    One that writes for classes takes the label of a class in place of each text; one that reads features takes rows of
+    them [n, k], which `features_in` reads from a file.
+    """
+    whole("max_tokens", max_tokens, 1, optional=True)
+    asked = _asked(model, texts, languages, beam, batch_size)
+    return _outputs(model, replace(asked, prompts=True, max_tokens=max_tokens, chat=chat, progress=progress))
+
+
+def features_in(path: Path | str, tensor: str = FEATURES) -> Sequence[np.ndarray]:
+    """The rows of features [n, k] of each example in a safetensors file, in the forms that a corpus of them may have.
+
+    They stay in the file until they are asked for. Raises UserError for a file of anything else.
+    """
+    features = Features.open(require_path(Path(path)), tensor)
+    features.require_finite()
+    return features
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """where: the model, as messages name it.  prompts: whether one without an encoder may continue the texts.
+
+    chat: whether it answers them as turns of a conversation.
+    """
+
+    where: str
+    texts: Sequence[Any]
+    languages: Languages | None
+    settings: MeasurementSettings
+    prompts: bool = False
+    max_tokens: int | None = None
+    chat: bool = False
+    progress: Progress | None = None
+
+    def require_fitting(self, *, translates: bool) -> None:
+        """Raises UserError where a model without an encoder is to translate, or one with one has `max_tokens`."""
+        if not translates and not self.prompts:
+            raise UserError("this model has no encoder, so it cannot translate", where=self.where)
+        if translates and self.max_tokens is not None:
+            hint = "Leave it out: outputs are limited by the length of their sources."
+            raise ArgumentError("this model has an encoder", where="max_tokens", hint=hint)
+        if translates and self.chat:
+            hint = "Leave it out: it has no conversations."
+            raise ArgumentError("this model has an encoder", where="chat", hint=hint)
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate | None:
+        """The tokenizer's, where it is asked for. Raises UserError where there is none."""
+        return ChatTemplate.of(tokenizer, self.where) if self.chat else None
+
+
+def _asked(
+    model: Model | Path | str, texts: Sequence[Any], languages: LanguagePair | None, beam: int, batch_size: int
+) -> _Asked:
+    if isinstance(texts, str):
+        raise ArgumentError("expected a list of texts, found one", where="texts", hint="Give [text].")
+    if not _are_texts(texts):
+        raise ArgumentError(f"expected a list of texts, found {shown(texts)}", where="texts")
+    whole("beam", beam, 1, LARGEST_BEAM)
+    whole("batch_size", batch_size, 1)
+    where = "the model" if isinstance(model, Model) else str(model)
+    pair = None if languages is None else pair_of(languages)
+    return _Asked(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
+
+
+def _are_texts(given: Any) -> bool:
+    """Whether it is a sequence of texts or of arrays; those of a file stay there."""
+    if isinstance(given, Features):
+        return True
+    return isinstance(given, Sequence) and all(isinstance(text, str | np.ndarray) for text in given)
+
+
+def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
+    if isinstance(model, Model):
+        _require_writer(family_of(model.bundle.model), asked.where)
+        return _of_model(model, asked)
+    place = located(model)
+    if is_exported(Path(place)):
+        return _of_export(Path(place), asked)
+    directory = require_model(place)
+    _require_writer(family_at(directory, asked.where), asked.where)  # before weights are read
+    return _of_model(of_directory(directory), asked)
+
+
+def _require_writer(family: Family, where: str) -> None:
+    """Raises UserError for a family whose models write no text."""
+    if not family.generates:
+        hint = "`subgraft assemble` makes an encoder-decoder of it, which is finetuned before it writes anything."
+        raise UserError(f"{family.model_type} models write no text", where=where, hint=hint)
+
+
+def _of_model(model: Model, asked: _Asked) -> list[str]:
+    bundle, languages, settings = model.bundle, asked.languages or model.languages, asked.settings
+    _refuse_codes(asked.texts, bundle.encoder)
+    translates = "encoder" in bundle.tokenizers
+    asked.require_fitting(translates=translates)
+    if translates:
+        return translator(bundle, languages, settings)(asked.texts, settings.batch_size, asked.progress)
+    if family_of(bundle.model).has_source:
+        if asked.chat:
+            raise UserError("this model writes for a source", where="--chat", hint="Leave it out.")
+        write = Writer(bundle, settings, asked.max_tokens or bundle.max_positions)
+        return written_for(write, source_read(bundle), asked.texts, asked.progress)
+    answer = continuer(bundle, languages, settings, asked.max_tokens, asked.template(bundle.decoder))
+    return answer(asked.texts, settings.batch_size, asked.progress)
+
+
+def _of_export(directory: Path, asked: _Asked) -> list[str]:
+    exported, settings = ExportedModel.open(directory), asked.settings
+    beam, ratio, most = settings.beam, settings.max_length_ratio, asked.max_tokens
+    translates = "encoder" in exported.sides
+    asked.require_fitting(translates=translates)
+    write: ExportedTranslator | ExportedContinuer
+    if translates:
+        write = ExportedTranslator(exported, asked.languages, beam=beam, max_length_ratio=ratio)
+    else:
+        chat = asked.template(exported.decoder)
+        write = ExportedContinuer(
+            exported, asked.languages, beam=beam, max_length_ratio=ratio, max_tokens=most, chat=chat
+        )
+    return write(asked.texts, settings.batch_size, asked.progress)
+
+
+def _refuse_codes(texts: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Raises UserError for a text that begins with the code of a language, which would be read as text."""
+    for number, text in enumerate(texts, 1) if not isinstance(texts, Features) else ():
+        code = next((code for code in tokenizer.languages if text.startswith(code)), None)
+        if code is not None:
+            hint = "Leave it out of the text, and name source and target by `languages`."
+            raise UserError(f"the text begins with the language code {code}", where=f"line {number}", hint=hint)

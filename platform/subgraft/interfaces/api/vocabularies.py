@@ -1,0 +1,145 @@
+"""Vocabularies: learnt from text, or those of models."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Union, get_args
+
+from subgraft.interfaces.api.arguments import one_of, shown, whole
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
+from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.limits import LARGEST_VOCABULARY
+from subgraft.data.text import reading
+from subgraft.orchestration.tracking.artifact_inputs import require_sound
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.interfaces.api.models import Model
+
+# Strings are lines, paths are files of lines: UTF-8, plain or gz. Strings that are names of files are refused.
+Text: TypeAlias = Path | Iterable[str | Path]
+VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
+
+# What has white space, or neither an ending nor a folder, does not look like a name.
+_NAME = re.compile(r"(?!\w+://)(\S*[/\\]\S*|\S*[^\s.]\.[A-Za-z][A-Za-z0-9_]{0,9}(\.(gz|bz2|xz|zip|zst))?)")
+_WITH_ENDING = re.compile(r"[/\\]|\.\w")
+_LONGEST_NAME, _MOST_NAMES, _SHOWN = 4096, 1000, 80
+
+
+def learn_vocabulary(
+    text: Text,
+    *,
+    size: int,
+    kind: VocabularyKind = "unigram",
+    like: VocabularyLike | None = None,
+    character_coverage: float = 1.0,
+    byte_fallback: bool | None = None,
+    min_count: int | None = None,
+) -> Tokenizer:
+    """A vocabulary of a task's text, as `subgraft vocab learn` learns it; its `save` writes a directory.
+
+    text: lines (`str`), and files of lines (`Path`); a string that names a file is refused.  size: pieces, special
+    tokens included.  like: whose special tokens and language codes to take over: those of the model that is to be given
+    it.  character_coverage: share of the characters that get pieces of their own.  byte_fallback: spell other
+    characters in bytes; by default what unigram and bpe do, and no other can.  min_count: leave out pieces that the
+    text uses fewer times.
+
+    Raises UserError for text that cannot be read, and for a size that it does not support.
+    """
+    whole("size", size, 1, LARGEST_VOCABULARY)
+    whole("min_count", min_count, 1, optional=True)
+    one_of("kind", kind, get_args(VocabularyKind))
+    if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
+        what = f"expected a number above 0 and at most 1, found {shown(character_coverage)}"
+        raise ArgumentError(what, where="character_coverage")
+    return learn(
+        text_lines(text),
+        kind=kind,
+        size=size,
+        character_coverage=character_coverage,
+        byte_fallback=kind in SENTENCEPIECE_KINDS if byte_fallback is None else byte_fallback,
+        like=None if like is None else vocabulary_of(like),
+        min_count=min_count,
+    )
+
+
+def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenizer:
+    """A vocabulary itself; that of a side of a model; or of a directory of either, or of a hub id, where it is text."""
+    if isinstance(given, Tokenizer):
+        return given
+    if isinstance(given, str | Path):
+        return load_vocabulary(given, side)
+    from subgraft.interfaces.api.models import Model  # takes seconds to load
+
+    if not isinstance(given, Model):
+        what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(given)}"
+        raise ArgumentError(what, where="vocabulary")
+    return given.bundle.tokenizers[side]
+
+
+def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
+    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id.
+
+    A model of a family that is not known has one vocabulary, whatever side is asked for.
+    """
+    directory = require_sound(Path(place))
+    if directory.is_dir() and not (directory / "config.json").is_file():
+        try:
+            return Tokenizer.load(directory)
+        except UserError as error:
+            from subgraft.modeling.other_forms import other_form
+
+            raise (other_form(directory) or error) from error
+    from subgraft.modeling.families import is_known
+    from subgraft.modeling.hub import SMALL_FILES, read_config, resolve_model
+    from subgraft.modeling.tokenizers import load_tokenizers
+
+    directory = resolve_model(place, SMALL_FILES)
+    known = is_known(read_config(directory))
+    return load_tokenizers(directory)[side] if known else Tokenizer.load(directory)
+
+
+def text_lines(text: Text) -> Iterator[str]:
+    """Lines, and those of files.
+
+    Raises UserError for one string, whose every character would be a line; for a string that names a file; and where
+    all strings look like names of files.
+    """
+    if isinstance(text, str):
+        raise UserError("expected lines or files, found one string", where="text", hint="Give a list, or a Path.")
+    names: list[str] = []  # strings that look like names, until one is found that does not
+    lines = False
+    for part in [text] if isinstance(text, Path) else text:
+        if isinstance(part, Path):
+            yield from reading.lines(part)
+            continue
+        if _names_file(part):
+            raise _a_name(part, "names a file")
+        if lines or not _NAME.fullmatch(part):
+            lines = True
+            yield from names
+            yield part
+            names = []
+        else:
+            names.append(part)
+            if len(names) > _MOST_NAMES:
+                break
+    if names:
+        raise _a_name(names[0], "looks like the name of a file, as all strings do")
+
+
+def _names_file(line: str) -> bool:
+    """Whether there is such a file; of words without an ending or a folder, which are text too, none is looked for."""
+    if len(line) > _LONGEST_NAME or not _WITH_ENDING.search(line):
+        return False
+    return os.path.isfile(line)  # noqa: PTH113  (Path.is_file raises for names that no file can have)
+
+
+def _a_name(line: str, why: str) -> UserError:
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    hint = f"Give Path({shown!r}) for the lines of a file."
+    return UserError(f"expected lines of text, but {shown!r} {why}", where="text", hint=hint)

@@ -1,0 +1,86 @@
+"""The command line. Exit codes: 0; 1 a failure outside (disk, network, process), run it again; 2 a user's mistake."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from subgraft import __version__
+from subgraft.interfaces.cli import advise, conversions, corpora, doctor, experiments, exports, fit, generators, transfers, human_evaluation, models, push, model_registry, search, serve, store, vocabularies
+from subgraft.interfaces.cli.arguments import Parser
+from subgraft.base.errors import ArgumentError, SubgraftError, Terminated
+from subgraft.base.terminal_escaping import naming, say
+from subgraft.base.redaction import redacted
+from subgraft.orchestration.store.disk import full_disk, is_full_disk
+
+GROUPS = (
+    experiments,
+    human_evaluation,
+    fit,
+    advise,
+    search,
+    corpora,
+    vocabularies,
+    generators,
+    transfers,
+    models,
+    conversions,
+    exports,
+    push,
+    serve,
+    model_registry,
+    store,
+    doctor,
+)
+
+
+def parser() -> Parser:
+    """All commands; each group of them is a module of this package."""
+    top = Parser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
+    top.add_argument("--version", action="version", version=f"subgraft {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for group in GROUPS:
+        group.add_to(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the console script's exit code."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as for the workers of a run; read when torch is loaded
+    chosen = argparse.Namespace()
+    try:
+        chosen = parser().parse(arguments)
+        code: int | None = chosen.command(chosen)
+        with naming(sys.stdout):
+            sys.stdout.flush()  # here a full disk, or a reader that has gone, can still be told
+        return code or 0
+    except SubgraftError as raised:
+        error = raised
+        if isinstance(raised, ArgumentError) and raised.where in vars(chosen):
+            error = raised.as_option()
+        say(f"subgraft: {error}", to=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt as stop:
+        say("subgraft: stopped; run the same command again and it carries on", to=sys.stderr)
+        return stop.exit_code if isinstance(stop, Terminated) else 130
+    except BrokenPipeError:
+        # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """Tell of what came from outside in one line, of a mistake of ours in full but for secrets; the exit code."""
+    if is_full_disk(error):
+        say(f"subgraft: {full_disk(error)}", to=sys.stderr)
+    elif isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        say(redacted(f"subgraft: {where}{error.strerror or error}"), to=sys.stderr)
+    else:
+        say(redacted("".join(traceback.format_exception(error))), to=sys.stderr)
+    return 1

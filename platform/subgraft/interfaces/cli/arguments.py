@@ -1,0 +1,152 @@
+"""How commands read their arguments: every mistake becomes one message of our own."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn, get_args
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+
+MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
+# "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.
+_CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
+_LANGUAGES = re.compile(rf"({_CODE})(?:-({_CODE}))?")
+_UNBOUNDED = 2**31 - 1
+
+
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+# From this likeness on a name is suggested (difflib's measure, 1 where two are equal).
+_ALIKE = 0.6
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UserError where argparse prints its usage and exits, with the nearest name of what it does not know."""
+
+    @property
+    def _command(self) -> str:
+        return self.prog.removeprefix("subgraft").strip()
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(message, where=self._command, hint=f"`{self.prog} --help` shows its arguments.")
+
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """As parse_args, with a configuration's overrides anywhere behind it. Raises UserError."""
+        chosen: argparse.Namespace = self.parse_known_args(arguments)[0]
+        return chosen
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Of a command: nothing is left over. Unknown options are named before required ones are missed."""
+        given = list(sys.argv[1:] if args is None else args)
+        self._require_known_options(given)
+        if self._subparsers is not None:
+            return super().parse_known_args(given, namespace)
+        chosen, left = super().parse_known_args(given, namespace)
+        # argparse fills positional arguments in one place only, and gives back what stands behind an option.
+        if left and "overrides" in chosen:
+            chosen.overrides = [*chosen.overrides, *left]
+        elif left:
+            self.error(f"unexpected: {' '.join(left)}")
+        return chosen, []
+
+    def _require_known_options(self, given: Sequence[str]) -> None:
+        for word in given:
+            if word == "--" or (self._subparsers is not None and not word.startswith("-")):
+                return  # what follows is not this parser's to read
+            option = word.partition("=")[0]
+            known = self._option_string_actions
+            if _OPTION.fullmatch(option) and not any(name.startswith(option) for name in known):
+                near = nearest(f"--{option.lstrip('-')}", [name for name in known if name != "-h"])
+                self.error_with_nearest(f"unknown option {option}", near, "options")
+
+    def error_with_nearest(self, message: str, near: str, kind: str) -> NoReturn:
+        """As `error`, with the nearest name, if there is one, in the hint."""
+        suggested = f"Did you mean {near}? " if near else ""
+        raise UserError(message, where=self._command, hint=f"{suggested}`{self.prog} --help` shows its {kind}.")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = None if action.choices is None else [str(choice) for choice in action.choices]
+        if choices is None or str(value) in choices:
+            return
+        near = nearest(str(value), choices)
+        if isinstance(action.choices, Mapping):  # a parser by name
+            self.error_with_nearest(f"unknown command '{value}'", near and f"`{self.prog} {near}`", "commands")
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        self.error_with_nearest(f"{name} is one of {', '.join(choices)}, found '{value}'", near, "arguments")
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """The name most like a word; '' where none is alike."""
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=_ALIKE)), "")
+
+
+def whole(least: int, most: int = _UNBOUNDED) -> Callable[[str], int]:
+    """A type of argument: a whole number in a range."""
+    bounds = f"from {least} on" if most == _UNBOUNDED else f"from {least} to {most}"
+
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"expected a whole number {bounds}, found '{text}'")
+        return int(text)
+
+    return convert
+
+
+def languages(text: str) -> Languages:
+    """A type of argument: two languages, as in en-de, or one."""
+    found = _LANGUAGES.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en_XX-de_DE, found '{text}'")
+    return Languages(source=found[1], target=found[2] or found[1])
+
+
+def corpus_languages(text: str) -> Languages | tuple[str, ...]:
+    """A type of argument: as `languages`, or the names of any number of texts with commas, as in en,fr,de."""
+    return tuple(filter(None, text.split(","))) if "," in text else languages(text)
+
+
+def language_pair(text: str) -> Languages:
+    """A type of argument: the languages of source and target, as in en-de, or en-en within one."""
+    pair = languages(text)
+    if text == pair.source:
+        raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en-en, found '{text}'")
+    return pair
+
+
+def sides(text: str) -> tuple[SideName, ...]:
+    """A type of argument: decoder, encoder, or both with a comma."""
+    given = tuple(dict.fromkeys(text.split(",")))
+    known: dict[str, SideName] = {side: side for side in get_args(SideName)}
+    if unknown := [side for side in given if side not in known]:
+        raise argparse.ArgumentTypeError(f"expected decoder or encoder,decoder, found '{unknown[0]}'")
+    return tuple(known[side] for side in given)
+
+
+def fraction(text: str) -> float:
+    """A type of argument: a number above 0 and below 1."""
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, found '{text}'")
+    return value
+
+
+def share(text: str) -> float:
+    """A type of argument: a number above 0 and at most 1."""
+    value = _number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, found '{text}'")
+    return value
+
+
+def _number(text: str) -> float:
+    """What is no number becomes one that no range has."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,89 @@
+"""subgraft doctor: is everything here that a run needs?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.base.terminal_escaping import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "gensim", "ray", "mlflow", "sacrebleu")
+OPTIONAL = ("deepspeed", "mtdata")
+LEAST_FREE_GIGABYTES = 5
+
+
+def add_to(commands: Commands) -> None:
+    doctor = commands.add_parser("doctor", help="check this machine: libraries, devices, disk, corpora")
+    sent = "a runtime environment file: check also what `ray job submit` would send with it"
+    doctor.add_argument("--upload", type=Path, metavar="FILE", help=sent)
+    doctor.set_defaults(command=examine)
+
+
+def examine(arguments: argparse.Namespace) -> int:
+    """Print one line per finding; 1 where something that a run needs is missing. UserError for a large upload."""
+    findings = [*_libraries(), _devices(), _store(), _corpora()]
+    if arguments.upload:
+        findings.append(_upload(arguments.upload))
+    for good, line in findings:
+        console().print(_finding(good, line))
+    return 0 if all(good for good, _ in findings) else 1
+
+
+def _finding(good: bool, line: str) -> Text:
+    from rich.text import Text
+
+    mark = ("ok       ", "green") if good else ("missing  ", "red")
+    return Text.assemble(mark, printable(line))
+
+
+def _libraries() -> list[tuple[bool, str]]:
+    findings = []
+    for name in (*LIBRARIES, *OPTIONAL):
+        try:
+            findings.append((True, f"{name} {metadata.version(name)}"))
+        except metadata.PackageNotFoundError:
+            findings.append((name in OPTIONAL, f"{name} is not installed{' (optional)' if name in OPTIONAL else ''}"))
+    return findings
+
+
+def _devices() -> tuple[bool, str]:
+    import torch
+
+    if torch.cuda.is_available():
+        names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        return True, f"GPU: {names}"
+    return True, f"no GPU; {os.cpu_count()} CPU cores"
+
+
+def _store() -> tuple[bool, str]:
+    from subgraft.orchestration.store.store import default_home
+
+    home = default_home().absolute()
+    existing = next(path for path in (home, *home.parents) if path.exists())
+    free = shutil.disk_usage(existing).free / 1e9
+    writable = os.access(existing, os.W_OK)
+    note = "" if writable else ", not writable"
+    return writable and free >= LEAST_FREE_GIGABYTES, f"store {home}: {free:.0f} GB free{note}"
+
+
+def _corpora() -> tuple[bool, str]:
+    named = os.environ.get("SUBGRAFT_DATA")
+    if named is None:
+        return True, "SUBGRAFT_DATA is not set: only the built-in corpora and files of your own"
+    return Path(named).is_dir(), f"SUBGRAFT_DATA {named}"
+
+
+def _upload(runtime_env: Path) -> tuple[bool, str]:
+    from subgraft.orchestration.execution.upload import pack_working_directory, require_small
+
+    upload = pack_working_directory(runtime_env)
+    require_small(upload, runtime_env)
+    return True, f"upload of a job: {upload.files} files, {upload.bytes / 1e6:.1f} MB"

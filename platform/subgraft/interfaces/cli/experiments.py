@@ -1,0 +1,133 @@
+"""subgraft run, plan, compare, report and tracking: whole experiments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.interfaces.cli.arguments import whole
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.base.terminal_escaping import say
+from subgraft.orchestration.store.outputs import new_directory
+
+if TYPE_CHECKING:
+    from subgraft.config.experiment import Experiment
+
+
+def add_to(commands: Commands) -> None:
+    for name, command, what in (
+        ("run", run, "run an experiment; what is done already is not done again"),
+        ("plan", plan, "show what a run would do, and why"),
+    ):
+        one = commands.add_parser(name, help=what)
+        one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
+        one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in finetune.epochs=5")
+        one.add_argument("--verify", action="store_true", help="read all files again, also those that have not changed")
+        one.set_defaults(command=command)
+        if name == "run":
+            one.add_argument("--plan", action="store_true", help="show the plan only")
+            stop = "end a training after so many updates, or where it has come to, and go on with what it made"
+            one.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
+            one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
+
+    compare = commands.add_parser("compare", help="a table over runs")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write it as comma-separated values; - for output")
+    compare.set_defaults(command=compare_runs)
+
+    report = commands.add_parser("report", help="copy the report of a run or of an experiment")
+    report.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
+    report.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
+    report.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    report.set_defaults(command=copy_report)
+
+    tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine, for you alone")
+    tracking.add_argument("--port", type=whole(1, 65535), default=5000, help="default: 5000")
+    tracking.set_defaults(command=serve_tracking)
+
+
+def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """A configuration file with its overrides. Raises UserError with everything that is wrong."""
+    from subgraft.config.loading import load
+    from subgraft.config.experiment import Experiment
+
+    return load(path, Experiment, overrides)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.stop_after:
+        from subgraft.interfaces.api.experiments import stopped_after
+
+        arguments.overrides = stopped_after(arguments.config, arguments.overrides, arguments.stop_after)
+        say(f"ended early  {arguments.overrides[-1]}", to=sys.stderr)
+    if arguments.plan:
+        plan(arguments)
+        return
+    from subgraft.interfaces.api import experiments
+
+    if arguments.verify:
+        experiments.session_of(arguments.config, arguments.overrides).store.forget_digests()
+    finished = experiments.run(arguments.config, arguments.overrides, address=arguments.address)
+    console().print(finished.table)
+    console().print(f"\nreport       {finished.report}")
+    for purpose, command in finished.commands:
+        console().print(f"{purpose:12} {command}")
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.experiments import session_of
+    from subgraft.orchestration.execution.plan import table
+
+    session = session_of(arguments.config, arguments.overrides)
+    if arguments.verify:
+        session.store.forget_digests()
+    planned = session.plan()
+    console().print(table(planned))
+    if (needed := session.estimates(planned)) is not None:
+        console().print()
+        console().print(needed)
+    warnings = (
+        f"warning: {line}" for line in (*session.missing_devices(), *session.unsupported(planned), *session.warnings())
+    )
+    for line in (*session.empty_store(), *session.text_beside(), *session.unspelled(), *session.engines(), *warnings):
+        console().print(f"\n{line}")
+
+
+def compare_runs(arguments: argparse.Namespace) -> None:
+    from subgraft.orchestration.store.outputs import new_file
+    from subgraft.orchestration.tracking.compare import compare, table, write_csv
+    from subgraft.orchestration.tracking.local_server import recording_server
+
+    with recording_server() as server:
+        systems = compare(server, arguments.runs)
+    if arguments.csv is None:
+        console().print(table(systems))
+    elif str(arguments.csv) == "-":
+        write_csv(systems, sys.stdout)
+    else:
+        with new_file(arguments.csv) as out, out.open("w", encoding="utf-8", newline="") as file:
+            write_csv(systems, file)
+        say(f"{len(systems)} lines written to {arguments.csv}")
+
+
+def copy_report(arguments: argparse.Namespace) -> None:
+    import shutil
+
+    from subgraft.interfaces.api.experiments import report_of
+
+    source = report_of(arguments.run, arguments.overrides)
+    with new_directory(arguments.out) as out:
+        shutil.copytree(source, out, dirs_exist_ok=True)
+    say(f"{arguments.out / 'report.html'}")
+
+
+def serve_tracking(arguments: argparse.Namespace) -> None:
+    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.tracking.page import serve
+    from subgraft.orchestration.tracking.local_server import require_recorded
+
+    require_recorded()
+    serve(default_home(), arguments.port, say)

@@ -1,0 +1,67 @@
+"""subgraft judge make and score: blind sheets for people, and what comes of filled ones."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from subgraft.interfaces.cli.arguments import whole
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.base.terminal_escaping import say
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("judge", help="let people judge texts blindly").add_subparsers(required=True)
+    make = group.add_parser("make", help="sheets of what the systems of a run wrote, without their names")
+    make.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
+    make.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
+    make.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the sheets; absent or empty")
+    make.add_argument("--key", type=Path, required=True, metavar="FILE", help="which system wrote what: for you alone")
+    make.add_argument("--system", action="append", default=[], metavar="NAME", help="one of several; default: all")
+    make.add_argument("--items", type=whole(1), metavar="NUMBER", help="sources; default: 125, or as many as there are")
+    make.add_argument("--judges", type=whole(1, 1000), default=5, metavar="NUMBER", help="default: 5")
+    asked = "one of several; default: grammatical, without repetition, consistent, fits its source"
+    make.add_argument("--question", action="append", default=[], metavar="TEXT", help=asked)
+    make.add_argument("--most", type=whole(1, 1000), default=1, help="the highest answer; the lowest is 0 (default: 1)")
+    make.add_argument("--seed", type=whole(0), default=1, help="of what is drawn, and of all orders (default: 1)")
+    make.set_defaults(command=make_sheets)
+
+    score = group.add_parser("score", help="means, intervals and agreement from filled sheets")
+    score.add_argument("key", type=Path, metavar="KEY", help="as `judge make` wrote it")
+    score.add_argument("sheets", type=Path, nargs="+", metavar="SHEET", help="filled, one of each judge")
+    score.add_argument("--out", type=Path, metavar="FILE", help="write the figures as JSON too")
+    score.set_defaults(command=score_sheets)
+
+
+def make_sheets(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api import human_evaluation
+
+    key = human_evaluation.make_sheets(
+        arguments.run,
+        arguments.overrides,
+        out=arguments.out,
+        key=arguments.key,
+        systems=arguments.system,
+        questions=arguments.question or human_evaluation.QUESTIONS,
+        most=arguments.most,
+        items=arguments.items,
+        judges=arguments.judges,
+        seed=arguments.seed,
+    )
+    say(f"{arguments.judges} sheets of {len(key.texts)} texts written to {arguments.out}")
+    say(f"their key, which no judge may see: {arguments.key}")
+
+
+def score_sheets(arguments: argparse.Namespace) -> None:
+    import json
+
+    from subgraft.interfaces.api import human_evaluation
+    from subgraft.orchestration.store.outputs import new_file, require_absent
+
+    if arguments.out is not None:
+        require_absent(arguments.out)
+    ratings = human_evaluation.score_sheets(arguments.key, arguments.sheets)
+    console().print(ratings.table())
+    if arguments.out is not None:
+        with new_file(arguments.out) as out:
+            out.write_text(json.dumps(ratings.as_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,132 @@
+"""subgraft models list | show | promote | pull: the registered models."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.interfaces.cli.arguments import fraction, whole
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.base.errors import UserError
+from subgraft.base.terminal_escaping import say
+from subgraft.orchestration.store.outputs import new_directory
+
+if TYPE_CHECKING:
+    from subgraft.orchestration.tracking.promotion import Requirement, Verdict
+
+MODEL = "a registered model: models:/NAME@ALIAS, models:/NAME/VERSION, or its champion, models:/NAME"
+NOT_BETTER = 1
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("models", help="the registered models").add_subparsers(required=True)
+    listing = group.add_parser("list", help="versions with their aliases, systems and scores")
+    listing.set_defaults(command=list_models)
+
+    show = group.add_parser("show", help="everything that is recorded about a version, and its card")
+    show.add_argument("model", metavar="NAME[@ALIAS|/VERSION]", help=MODEL)
+    show.set_defaults(command=show_model)
+
+    pull = group.add_parser("pull", help="copy a version into a directory, verified")
+    pull.add_argument("model", metavar="models:/NAME@ALIAS", help=MODEL)
+    pull.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    pull.set_defaults(command=pull_model)
+
+    what = "make the candidate the champion, if its test outputs are better by more than luck"
+    promote = group.add_parser("promote", help=what)
+    promote.add_argument("model", metavar="NAME")
+    promote.add_argument("--level", type=fraction, default=0.05, help="that p must be below (default 0.05)")
+    promote.add_argument("--samples", type=whole(100, 100_000), default=1000, help="of the bootstrap (default 1000)")
+    promote.add_argument("--seed", type=whole(0), default=1, help="of the bootstrap (default 1)")
+    promote.set_defaults(command=promote_model)
+
+
+def list_models(arguments: argparse.Namespace) -> None:
+    from subgraft.evaluation.reporting.numbers import fixed
+    from subgraft.base.terminal import Sheet
+    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.model_registry import Registry
+    from subgraft.orchestration.tracking.tags import system_of
+
+    del arguments
+    table = Sheet(box=None, pad_edge=False)
+    for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
+        table.add_column(heading, justify="right" if "BLEU" in heading else "left")
+    with recording_server() as server:
+        versions = Registry(server).versions()
+    for one in versions:
+        scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
+        aliases, told = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
+        system, seed = system_of(one.tags) or "", one.tags.get("seed", "")
+        table.add_row(one.model, str(one.number), aliases, system, seed, *scores, told)
+    if not versions:
+        say("no model is registered here")
+        return
+    console().print(table)
+
+
+def show_model(arguments: argparse.Namespace) -> None:
+    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.model_registry import CARD, Registry
+
+    with recording_server() as server:
+        registry = Registry(server)
+        version = registry.version(arguments.model)
+        directory = registry.resolve(version.uri)
+    told = {
+        "model": version.uri,
+        "aliases": ", ".join(version.aliases) or "none",
+        "registered": version.created.isoformat(timespec="seconds"),
+        "run": version.run_id,
+        "files": str(directory),
+        **dict(sorted(version.tags.items())),
+    }
+    width = max(map(len, told))
+    for name, value in told.items():
+        say(f"{name:{width}}  {value}")
+    card = directory / CARD
+    say(f"\n{card.read_text(encoding='utf-8')}" if card.is_file() else "\nIt was registered without a model card.")
+
+
+def pull_model(arguments: argparse.Namespace) -> None:
+    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.model_registry import Registry
+
+    with new_directory(arguments.out) as out, recording_server() as server:
+        version = Registry(server).pull(arguments.model, out)
+    say(f"{version.uri} written to {arguments.out}")
+
+
+def promote_model(arguments: argparse.Namespace) -> int:
+    from subgraft.orchestration.tracking.promotion import Requirement, promote
+    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.model_registry import SCHEME, Registry
+
+    name = arguments.model.removeprefix(SCHEME)
+    if "@" in name or "/" in name:
+        raise UserError("a model's name was expected, without alias or version", where=arguments.model)
+    requirement = Requirement(arguments.level, arguments.samples, arguments.seed)
+    with recording_server() as server:
+        verdict = promote(Registry(server), name, requirement)
+    say(_told(name, verdict, requirement))
+    return 0 if verdict.promoted or verdict.comparison is None else NOT_BETTER
+
+
+def _told(name: str, verdict: Verdict, requirement: Requirement) -> str:
+    """What came of a promotion, in one line."""
+    from subgraft.evaluation.reporting.numbers import interval, signed
+    from subgraft.evaluation.reporting.remarks import verdict as verdict_of
+
+    candidate, champion, found = verdict.candidate, verdict.champion, verdict.comparison
+    if champion is None:
+        return f"{name}: version {candidate.number} is the champion now; there was none to compare it with"
+    if found is None:
+        return f"{name}: version {candidate.number} is the champion already"
+    outcome = "is the champion now" if verdict.promoted else "is not the champion, nothing is moved"
+    return (
+        f"{name}: version {candidate.number} {outcome}: BLEU {signed(found.difference)} {interval(found.interval)} "
+        f"against version {champion.number}, {verdict_of(found, requirement.level)} "
+        f"({found.sentences:,} test sentences, {requirement.samples:,} samples, seed {requirement.seed}, "
+        f"level {requirement.level:g})"
+    )

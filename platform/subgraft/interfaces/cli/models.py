@@ -1,0 +1,130 @@
+"""subgraft generate and evaluate: use a model, score what it wrote."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
+from subgraft.interfaces.cli.output import Commands
+from subgraft.config.tasks import TASKS
+from subgraft.base.errors import UserError
+from subgraft.base.limits import LARGEST_BEAM
+from subgraft.base.terminal_escaping import say, write
+
+if TYPE_CHECKING:
+    from subgraft.config.plugins import Plugin
+
+
+def add_to(commands: Commands) -> None:
+    generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
+    generate.add_argument("--model", required=True, help=MODEL_HELP)
+    whose = "one sentence or prompt per line; default: standard input"
+    read = generate.add_mutually_exclusive_group()
+    read.add_argument("--input", type=Path, metavar="FILE", help=whose)
+    features = "safetensors file of what a model of `task: feature-conditional` reads"
+    read.add_argument("--features", type=Path, metavar="FILE", help=features)
+    most = "of each output, beside the limit by its source's or prompt's length (of a model without an encoder)"
+    generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
+    turn = "each line is a user's turn, which an instruct model answers, by its tokenizer's chat template"
+    generate.add_argument("--chat", action="store_true", help=turn)
+    _add_generation(generate)
+    generate.set_defaults(command=generate_text)
+
+    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
+    outputs = evaluate.add_mutually_exclusive_group(required=True)
+    outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
+    outputs.add_argument("--model", help=f"{MODEL_HELP}, which translates --sources first")
+    evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
+    evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
+    _add_generation(evaluate)
+    scored = [name for name, facts in TASKS.items() if facts.metrics]
+    evaluate.add_argument("--task", choices=scored, default="translation", help="which says by what metrics")
+    language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
+    evaluate.add_argument("--language", default="", help=language)
+    further = "further one: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
+    evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
+    evaluate.set_defaults(command=evaluate_text)
+
+
+def _add_generation(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--beam", type=whole(1, LARGEST_BEAM), default=4, help="beam size (default 4)")
+    command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
+    command.add_argument(
+        "--languages",
+        type=language_pair,
+        metavar="SOURCE-TARGET",
+        help="of models with language codes, as in en-de or eng_Latn-deu_Latn; default: those the model was made for",
+    )
+
+
+def generate_text(arguments: argparse.Namespace) -> None:
+    from subgraft.data.text import reading
+
+    given: Any = None
+    if arguments.features is None:
+        given = list(reading.lines(arguments.input) if arguments.input else _standard_input())
+    from subgraft.interfaces.api.outputs import features_in, generate  # takes seconds to load; a mistake in the text is reported at once
+    from subgraft.interfaces.cli.line_progress import counting
+
+    given = features_in(arguments.features) if given is None else given
+    with counting("generating") as progress:
+        search = _search(arguments)
+        asked = {"max_tokens": arguments.max_tokens, "chat": arguments.chat}
+        outputs = generate(arguments.model, given, **search, **asked, progress=progress)
+    for line in outputs:
+        write(line)
+
+
+def _search(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
+
+
+def _standard_input() -> Iterator[str]:
+    """Its lines, by the rules of files. Raises UserError naming the line that is not UTF-8."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise UserError("not UTF-8", where=f"standard input:{number}", hint="Convert the text to UTF-8.") from None
+
+
+def evaluate_text(arguments: argparse.Namespace) -> None:
+    from subgraft.evaluation.metrics.scores import FURTHER_METRICS, check_parallel, corpus_scores
+    from subgraft.data.text import reading
+
+    own = _own_metrics(arguments.metric)
+    if (arguments.model is None) != (arguments.sources is None) and not (own and arguments.model is None):
+        raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
+    kind = "hypotheses" if arguments.model is None else "sources"
+    hypotheses, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
+    check_parallel(hypotheses, references, f"{vars(arguments)[kind]} and {arguments.references}", kind)
+    sources = list(reading.lines(arguments.sources)) if arguments.sources else None
+    if sources is not None:
+        check_parallel(sources, references, f"{arguments.sources} and {arguments.references}", "sources")
+    if arguments.model is not None:
+        from subgraft.interfaces.api.outputs import translate
+        from subgraft.interfaces.cli.line_progress import counting
+
+        with counting("translating") as progress:
+            hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
+    metrics = (*TASKS[arguments.task].metrics, *(name for name in FURTHER_METRICS if name in arguments.metric))
+    for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
+        say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
+    if own:
+        from subgraft.evaluation.metrics.plugin_metrics import own_score, own_statistics
+
+        for metric in own:
+            score = own_score(metric, own_statistics(metric, sources, hypotheses, references, arguments.language))
+            say(f"{score.name}\t{score.value:.4f}\t{score.signature}")
+
+
+def _own_metrics(names: Sequence[str]) -> list[Plugin]:
+    """Those of these metrics that packages offer. Raises UserError for an unknown name before anything is read."""
+    from subgraft.evaluation.metrics.plugin_metrics import own_metric
+    from subgraft.evaluation.metrics.scores import FURTHER_METRICS
+
+    return [own_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]

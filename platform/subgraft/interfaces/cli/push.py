@@ -1,0 +1,110 @@
+"""subgraft push: a model on the Hugging Face hub, as transformers loads it, with its card."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
+from subgraft.interfaces.cli.output import Commands
+from subgraft.base.errors import UserError
+from subgraft.base.terminal_escaping import say
+from subgraft.orchestration.store.outputs import new_directory
+from subgraft.orchestration.tracking.artifact_inputs import local_model
+
+if TYPE_CHECKING:
+    from subgraft.modeling.exporting.card import Publication
+
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+
+
+def add_to(commands: Commands) -> None:
+    push = commands.add_parser("push", help="publish a model on the Hugging Face hub, with a model card")
+    push.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    push.add_argument("name", metavar="OWNER/NAME", help="of the repository on the hub, made where there is none")
+    push.add_argument("--dry-run", action="store_true", help="write the folder to --out, and send nothing")
+    push.add_argument("--out", type=Path, metavar="DIR", help="of a dry run, absent or empty")
+    push.add_argument("--private", action="store_true", help="for its owner alone")
+    push.add_argument("--licence", type=_licence, metavar="ID", help="as the hub has it: apache-2.0 (default: unknown)")
+    base = "the published model that it was made from (default: as its registration says)"
+    push.add_argument("--base-model", metavar="ID", help=base)
+    push.add_argument(
+        "--languages", type=language_pair, metavar="SOURCE-TARGET", help="its languages (default: as its files say)"
+    )
+    push.set_defaults(command=push_model)
+
+
+def _licence(given: str) -> str:
+    if not _LICENCE.fullmatch(given):
+        raise argparse.ArgumentTypeError(f"no id of a licence: {given!r}; as in apache-2.0, mit, cc-by-4.0, other")
+    return given
+
+
+def push_model(arguments: argparse.Namespace) -> None:
+    from subgraft.modeling.exporting.upload import require_name, require_token, upload
+
+    if arguments.dry_run != (arguments.out is not None):
+        hint = "A dry run writes the folder to --out; without --dry-run it is sent and not kept."
+        raise UserError("--dry-run and --out go together", where="push", hint=hint)
+    require_name(arguments.name)
+    token = None if arguments.dry_run else require_token()
+    with _place(arguments.out) as folder:
+        _write(arguments, folder)
+        if token is not None:
+            say(f"sent: {upload(folder, arguments.name, token, private=arguments.private)}")
+            return
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
+    kind = "private" if arguments.private else "public, unless it is there and is private"
+    say(f"written to {arguments.out}; nothing was sent. Without --dry-run it would be the repository")
+    say(f"{arguments.name} ({kind}), {len(files)} files, {sum(files.values()):,} bytes:")
+    for name, size in files.items():
+        say(f"  {name}  {size:,}")
+
+
+@contextmanager
+def _place(out: Path | None) -> Iterator[Path]:
+    """A new folder: the one that was asked for, or one that is gone at the end."""
+    if out is not None:
+        with new_directory(out) as place:
+            yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="subgraft-push-") as folder:
+        yield Path(folder)
+
+
+def _write(arguments: argparse.Namespace, folder: Path) -> None:
+    """The model and its card."""
+    from subgraft.modeling.exporting.card import model_card
+    from subgraft.modeling.exporting.transformers import export_transformers
+    from subgraft.orchestration.tracking.model_registry import CARD
+
+    model = local_model(arguments.model)
+    publication = _publication(arguments, model)
+    loading = export_transformers(model, folder, publication.languages)
+    (folder / CARD).write_text(model_card(publication, loading), encoding="utf-8")
+
+
+def _publication(arguments: argparse.Namespace, model: str) -> Publication:
+    """What is known of the model: said now, by its files, and by the registry where it is from there."""
+    from subgraft.modeling.exporting.card import Publication
+    from subgraft.modeling.hub import require_model
+    from subgraft.modeling.checkpoint_languages import told_languages
+    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
+
+    directory = require_model(model)
+    languages = arguments.languages or told_languages(directory)
+    known = Publication(arguments.name, arguments.licence, arguments.base_model, languages)
+    if not arguments.model.startswith(SCHEME):
+        return known
+    with recording_server() as server:
+        tags = Registry(server).version(arguments.model).tags
+    card = directory / CARD
+    told = card.read_text(encoding="utf-8") if card.is_file() else ""
+    return Publication(known.name, known.licence, known.base_model, languages, tags, told)

@@ -1,0 +1,128 @@
+"""subgraft serve: a model on this machine, for programs and for a page to type in."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ipaddress
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
+from subgraft.interfaces.cli.output import Commands
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.terminal_escaping import say
+from subgraft.orchestration.tracking.artifact_inputs import local_model
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+HOST = "127.0.0.1"
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def add_to(commands: Commands) -> None:
+    serve = commands.add_parser("serve", help="answer requests for translations on this machine, and show a page")
+    serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or what `export --to ctranslate2` wrote")
+    serve.add_argument("--beside", metavar="MODEL", help="another one, as with the old vocabulary, to compare with")
+    serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0: any that is free (default 8111)")
+    host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
+    serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
+    serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size (default 4)")
+    serve.add_argument("--languages", type=language_pair, metavar="SOURCE-TARGET", help="of models with language codes")
+    token = "where the token is written that requests need (default: printed alone)"
+    serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
+    serve.set_defaults(command=serve_model)
+
+
+def serve_model(arguments: argparse.Namespace) -> None:
+    """Until SIGTERM or SIGINT, by which it ends well."""
+    from subgraft.interfaces.serving.application import LOCAL_NAMES, application
+    from subgraft.interfaces.serving.writer import opened
+
+    models = dict.fromkeys([arguments.model, *filter(None, [arguments.beside])])
+    with contextlib.ExitStack() as stack, _interruptible():
+        listening = stack.enter_context(_listening(arguments.host, arguments.port))
+        writers = {
+            name: stack.enter_context(opened(local_model(name), arguments.languages, arguments.beam)) for name in models
+        }
+        token = secrets.token_urlsafe(32)
+        if arguments.token_file is not None:
+            stack.enter_context(_token_file(arguments.token_file, token))
+        names = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
+        _run(application(writers, token, names=names), listening, token, arguments.token_file)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM is what Ctrl+C is: the end that was asked for."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _listening(host: Address, port: int) -> Iterator[socket.socket]:
+    """The port, taken before a model is loaded. Raises OperationalError where somebody else has it."""
+    family = socket.AF_INET if host.version == 4 else socket.AF_INET6
+    try:
+        listening = socket.create_server((str(host), port), family=family)
+    except OSError as error:
+        hint = "Give an address of this machine as --host, and another --port, or 0 for any that is free."
+        where = f"{_in_url(host)}:{port}"
+        raise OperationalError(f"cannot listen there: {error.strerror}", where=where, hint=hint) from error
+    with listening:
+        yield listening
+
+
+@contextlib.contextmanager
+def _token_file(path: Path, token: str) -> Iterator[None]:
+    """A file that nobody else may read, as long as the token is good. Raises UserError where there is a file."""
+    try:
+        place = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise UserError("exists already", where=str(path), hint="Give another --token-file.") from error
+    with os.fdopen(place, "w", encoding="utf-8") as file:
+        file.write(token + "\n")
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _address(text: str) -> Address:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        what = f"expected an IP address such as 127.0.0.1, 0.0.0.0 or ::, found {text!r:.60}"
+        raise argparse.ArgumentTypeError(what) from None
+
+
+def _in_url(host: Address) -> str:
+    return str(host) if host.version == 4 else f"[{host}]"
+
+
+def _run(app: Starlette, listening: socket.socket, token: str, token_file: Path | None) -> None:
+    from subgraft.interfaces.serving.server import server
+
+    host = ipaddress.ip_address(listening.getsockname()[0])
+    address = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
+    say(f"serving on {address}" + ("" if token_file else f"#token={token}"))
+    if token_file:
+        say(f"the token is in {token_file}: open {address}#token=TOKEN")
+    if not host.is_loopback:
+        say("requests and the token cross the network in the clear: put a proxy that speaks TLS in front of it")
+    server(app, token).run(sockets=[listening])

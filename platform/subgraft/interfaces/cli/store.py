@@ -1,0 +1,158 @@
+"""subgraft store list | gc: what the store holds, and removing what nobody needs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.interfaces.cli.arguments import whole
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.terminal_escaping import say
+
+if TYPE_CHECKING:
+    from subgraft.experiments.garbage_collection import Surplus
+    from subgraft.experiments.inventory import StoredArtifact
+
+HUNDRED_YEARS = 36_500
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("store", help="what the store holds, and making room").add_subparsers(required=True)
+    listing = group.add_parser("list", help="artifacts: how large, how old, which recent runs used them")
+    listing.set_defaults(command=list_store)
+
+    collect = group.add_parser("gc", help="remove what no given configuration needs; only lists it, unless --apply")
+    collect.add_argument(
+        "--keep",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="CONFIG",
+        help="YAML files; key=value behind one changes it, as in `subgraft run`",
+    )
+    collect.add_argument("--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="keep what is younger")
+    collect.add_argument("--apply", action="store_true", help="remove it; without this, only list what would go")
+    collect.set_defaults(command=collect_garbage)
+
+
+def list_store(arguments: argparse.Namespace) -> None:
+    from subgraft.experiments.inventory import artifacts, work_directories
+    from subgraft.orchestration.store.locations import empty_store_told
+    from subgraft.orchestration.store.store import default_home
+
+    del arguments
+    home = default_home()
+    stored, uses = artifacts(home), _uses()
+    _show(stored, uses)
+    if told := empty_store_told(home):
+        say(told)
+    unfinished = [one for one in work_directories(home) if not one.finished]
+    say(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")
+    if unfinished:
+        say(f"{len(unfinished)} steps were begun and not finished: {_size(sum(one.size for one in unfinished))}")
+
+
+def collect_garbage(arguments: argparse.Namespace) -> None:
+    from subgraft.experiments.garbage_collection import remove, surplus
+    from subgraft.orchestration.store.store import default_home
+
+    home = default_home()
+    keep = set[str]().union(*(needed(*each) for each in _configurations(arguments.keep)))
+    days = arguments.older_than
+    found = surplus(home, keep, datetime.now(UTC) - timedelta(days=days) if days is not None else None)
+    if not arguments.apply:
+        _show(found.artifacts, {})
+    for name in found.claimed:
+        say(f"left alone, a process is at it: {name}")
+    told = f"{len(found.artifacts)} artifacts and {len(found.work)} finished work directories"
+    if found.encoded:
+        told = f"{len(found.artifacts)} artifacts, {len(found.work)} finished work directories and {_texts(found)}"
+    if arguments.apply:
+        say(f"removed {told}: {_size(remove(home, found))} are free now")
+    else:
+        say(f"{told} would be removed, which frees {_size(found.size)}; --apply removes them")
+
+
+def _configurations(words: Sequence[str]) -> list[tuple[Path, list[str]]]:
+    """Files, each with the changes behind it. Raises UserError for a change before any file."""
+    found: list[tuple[Path, list[str]]] = []
+    for word in words:
+        if Path(word).suffix in (".yaml", ".yml"):
+            found.append((Path(word), []))
+        elif found and "=" in word:
+            found[-1][1].append(word)
+        else:
+            raise UserError(f"'{word}' is not a configuration file", where="--keep", hint="Give YAML files.")
+    return found
+
+
+def needed(config: Path, changes: Sequence[str]) -> set[str]:
+    """The fingerprints of every step of an experiment, and of the trials of its search."""
+    from subgraft.interfaces.cli.experiments import load_experiment
+    from subgraft.experiments.garbage_collection import needed_by
+    from subgraft.experiments.pipeline import Pipeline
+    from subgraft.experiments.search.session import last_trial_steps
+    from subgraft.orchestration.store.store import default_home
+
+    experiment, base = load_experiment(config, changes), config.absolute().parent
+    return needed_by(Pipeline(experiment, base).report, *last_trial_steps(default_home(), experiment, base))
+
+
+def _uses() -> Mapping[str, list[str]]:
+    """Recent runs by fingerprint; none, and a line on standard error, where they are not to be had."""
+    from subgraft.experiments.inventory import recent_uses
+    from subgraft.orchestration.tracking.local_server import recording_server
+
+    try:
+        with recording_server() as server:
+            return recent_uses(server)
+    except UserError:  # nothing was recorded here
+        return defaultdict(list)
+    except OperationalError as error:
+        say(f"subgraft: which runs used them is not known: {error.where}: {error.what}", to=sys.stderr)
+        return defaultdict(list)
+
+
+def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
+    from subgraft.base.terminal import Sheet
+    from subgraft.orchestration.tracking.tags import SHORT
+
+    table = Sheet(box=None, pad_edge=False)
+    for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):
+        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    table.add_column("age", justify="right")
+    table.add_column("used by", overflow="fold")
+    now = datetime.now(UTC)
+    for one in stored:
+        runs = list(dict.fromkeys(uses.get(one.fingerprint[:SHORT], ())))
+        told = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
+        table.add_row(one.stage, one.name, one.fingerprint[:SHORT], _size(one.size), _age(now - one.finished), told)
+    if stored:
+        console().print(table)
+
+
+def _texts(found: Surplus) -> str:
+    return f"{len(found.encoded)} encoded text{'s' * (len(found.encoded) > 1)}"
+
+
+def _size(count: float) -> str:
+    """Bytes as people read them, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _age(since: timedelta) -> str:
+    """Days, and hours or minutes below a day."""
+    if since.days > 0:
+        return f"{since.days} d"
+    hours = since.seconds // 3600
+    return f"{hours} h" if hours else f"{max(0, since.seconds // 60)} min"

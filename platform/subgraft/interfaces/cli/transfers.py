@@ -1,0 +1,194 @@
+"""subgraft similar, embed, assemble, transfer: the method's parts on any model or vocabulary."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.interfaces.cli.arguments import MODEL_HELP, sides, whole
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.base.errors import UserError
+from subgraft.base.terminal_escaping import say
+from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
+from subgraft.orchestration.tracking.artifact_inputs import local_model, require_sound
+from subgraft.subwords.vocabulary.entry import Mark
+
+if TYPE_CHECKING:
+    from subgraft.subwords.vocabulary.entry import Entry
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def add_to(commands: Commands) -> None:
+    similar = commands.add_parser("similar", help="the morphologically similar tokens of unseen ones")
+    similar.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
+    tokens = similar.add_mutually_exclusive_group(required=True)
+    tokens.add_argument("--token", help="a subword with its mark, as in ▁word, ##ing or Ġword")
+    tokens.add_argument("--tokens", type=Path, metavar="FILE", help="one subword per line")
+    similar.add_argument("--max-similar", type=whole(1), default=10, help="most of one token (default 10)")
+    similar.add_argument("--out", type=Path, metavar="FILE.tsv", help="default: a table on the screen")
+    similar.set_defaults(command=find_similar)
+
+    embed = commands.add_parser("embed", help="generate embeddings of unseen tokens")
+    embed.add_argument("--model", required=True, help=MODEL_HELP)
+    embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
+    embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
+    embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
+    embed.add_argument("--max-similar", type=whole(1), default=10, help="of avg; a trained generator brings its own")
+    embed.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
+    embed.set_defaults(command=embed_tokens)
+
+    assemble = commands.add_parser("assemble", help="make an encoder-decoder of a BERT")
+    assemble.add_argument("--model", required=True, help="a directory or hub id")
+    assemble.add_argument("--seed", type=whole(0), default=1, help="of the attention between the sides, which is new")
+    assemble.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    assemble.set_defaults(command=assemble_model)
+
+    transfer = commands.add_parser("transfer", help="give a model another vocabulary")
+    transfer.add_argument("--model", required=True, help=MODEL_HELP)
+    transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
+    transfer.add_argument(
+        "--method", default="mean", help="random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
+    )
+    transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
+    transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
+    transfer.add_argument(
+        "--distilled",
+        type=Path,
+        metavar="DIR",
+        help="rows that a run's training of new rows made",
+    )
+    transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
+    transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
+    transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
+    transfer.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    transfer.set_defaults(command=transfer_model)
+
+
+def _tell_marks(tokens: Iterable[str], mark: Mark) -> None:
+    """Tell on standard error of a subword that begins as with a mark which is not this vocabulary's: it is text."""
+    others = ("_", *(other.value for other in Mark if other is not mark))
+    marked = ((token, other) for token in tokens for other in others if token.startswith(other) and token != other)
+    token, other = next(marked, ("", ""))
+    if token:
+        name = "an ASCII underscore" if other == "_" else f"{other}, another vocabulary's mark"
+        word = token.removeprefix(other) if mark is Mark.WORDPIECE else mark.value + token.removeprefix(other)
+        told = f"note: '{token}' begins with {name}, read as text; a word's beginning is written {word}"
+        say(told, to=sys.stderr)
+
+
+def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
+    """Subwords of a file by their spelling. Raises UserError for a line that is no text under the mark."""
+    from subgraft.data.text import reading
+
+    tokens: dict[str, Entry] = {}
+    for number, line in enumerate(reading.lines(path), 1):
+        entry = tokenizer.parse(line)
+        if entry is None:
+            raise UserError(f"'{line}' is not a subword", where=f"{path}:{number}", hint="One subword per line.")
+        tokens[line] = entry
+    _tell_marks(tokens, tokenizer.mark)
+    if not tokens:
+        raise UserError("holds no token", where=str(path))
+    return tokens
+
+
+def find_similar(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
+    from subgraft.subwords.similar_tokens.tsv import SimilarRow, similar_rows
+    from subgraft.base.terminal import Sheet
+
+    if arguments.out:
+        require_absent(arguments.out)
+    tokenizer = load_vocabulary(arguments.vocab)
+    if arguments.tokens:
+        entries = list(read_tokens(arguments.tokens, tokenizer).values())
+    else:
+        entry = tokenizer.parse(arguments.token)
+        if entry is None:
+            raise UserError(f"'{arguments.token}' is not a subword", where="--token")
+        _tell_marks([arguments.token], tokenizer.mark)
+        entries = [entry]
+    found = SimilarTokenFinder(tokenizer, arguments.max_similar).find(entries)
+    rows = similar_rows(tokenizer, entries, found)
+    if arguments.out:
+        with new_file(arguments.out) as out, out.open("w", encoding="utf-8") as file:
+            file.write("\t".join(SimilarRow._fields) + "\n")
+            file.writelines("\t".join(map(str, row)) + "\n" for row in rows)
+        say(f"{len(entries):,} tokens written to {arguments.out}")
+        return
+    table = Sheet(*SimilarRow._fields)
+    for row in rows:
+        table.add_row(*map(str, row))
+    console().print(table)
+
+
+def embed_tokens(arguments: argparse.Namespace) -> None:
+    from safetensors.torch import save_file
+
+    from subgraft.embeddings.generators.metadata import kind_of
+    from subgraft.embeddings.initialisers.registry import initialiser
+    from subgraft.embeddings.initialisers.new_rows import Request
+    from subgraft.modeling.bundle import Bundle
+    from subgraft.modeling.sides import side
+
+    require_absent(arguments.out)
+    bundle = Bundle.load(local_model(arguments.model))
+    if arguments.side not in bundle.tokenizers:
+        raise UserError(f"this model has no {arguments.side}", where=arguments.model)
+    tokenizer = bundle.tokenizers[arguments.side]
+    tokens = read_tokens(arguments.tokens, tokenizer)
+    generator = require_sound(Path(arguments.generator)) if arguments.generator != "avg" else None
+    method = kind_of(generator, arguments.side) if generator else "avg"
+    request = Request(
+        side=side(bundle.model, arguments.side),
+        source=tokenizer,
+        entries=list(tokens.values()),
+        others=0,
+        scale=0.0,
+        seed=0,
+        max_similar=arguments.max_similar,
+        generator=generator,
+    )
+    rows = initialiser(method)(request)
+    with new_file(arguments.out) as out:
+        metadata = {"tokens": json.dumps(list(tokens), ensure_ascii=False)}
+        save_file({"embeddings": rows.input.contiguous()}, out, metadata=metadata)
+        out.chmod(0o644)  # safetensors leaves files that only their owner can read
+    told = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
+    say(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
+
+
+def assemble_model(arguments: argparse.Namespace) -> None:
+    from subgraft.pipeline.stages.assemble import assembled
+
+    with new_directory(arguments.out) as out:
+        bundle = assembled(arguments.model, arguments.seed)
+        bundle.save(out)
+    say(f"an encoder-decoder of {bundle.model.num_parameters():,} parameters written to {arguments.out}")
+
+
+def transfer_model(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.transfers import transfer
+
+    with new_directory(arguments.out) as out:
+        made = transfer(
+            arguments.model,
+            arguments.vocab,
+            method=arguments.method,
+            generator=arguments.generator,
+            static=arguments.static,
+            distilled=arguments.distilled,
+            sides=arguments.sides,
+            max_similar=arguments.max_similar,
+            seed=arguments.seed,
+        )
+        made.write(out)
+    for side, report in made.reports.items():
+        told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
+        say(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")
+    say(f"written to {arguments.out}")

@@ -1,0 +1,186 @@
+"""subgraft vocab learn | extend | trim | compare | embed; capacity and allocate are in `allocations`."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import chain
+from pathlib import Path
+from typing import get_args
+
+from subgraft.interfaces.cli import allocations
+from subgraft.interfaces.cli.arguments import share, whole
+from subgraft.interfaces.cli.output import Commands, console
+from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.base.errors import UserError
+from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
+from subgraft.base.terminal_escaping import say
+from subgraft.orchestration.store.outputs import new_directory
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("vocab", help="learn, extend, trim and compare vocabularies").add_subparsers(
+        required=True
+    )
+    learning = group.add_parser("learn", help="learn a vocabulary from text")
+    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    size = whole(1, LARGEST_VOCABULARY)
+    learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
+    learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
+    learning.add_argument(
+        "--like",
+        metavar="MODEL",
+        help="take over the special tokens and language codes of a model, or of a vocabulary's directory",
+    )
+    learning.add_argument(
+        "--character-coverage",
+        type=share,
+        default=1.0,
+        help="share of the text's characters that get pieces of their own (default 1.0)",
+    )
+    learning.add_argument(
+        "--byte-fallback",
+        action=argparse.BooleanOptionalAction,
+        help="spell other characters in bytes, which take 256 pieces (default: yes for unigram and bpe; no other can)",
+    )
+    learning.add_argument(
+        "--min-count", type=whole(1), metavar="N", help="leave out pieces that the text uses fewer than N times"
+    )
+    learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    learning.set_defaults(command=learn)
+    _add_extend(group)
+    _add_trim(group)
+    comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
+    comparing.add_argument("upstream", help="a vocabulary or model directory, or a hub id")
+    comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
+    comparing.add_argument("--text", type=Path, metavar="FILE", help="text to count tokens and cut words on")
+    comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
+    comparing.set_defaults(command=compare)
+    _add_embed(group)
+    allocations.add_to(group)
+
+
+def _add_extend(group: Commands) -> None:
+    extending = group.add_parser("extend", help="add a task's subwords to a vocabulary that stays as it is")
+    extending.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
+    extending.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    extending.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
+    extending.add_argument(
+        "--min-count", type=whole(1), default=2, metavar="N", help="add none that the text has fewer times (default 2)"
+    )
+    _add_side_and_out(extending)
+    extending.set_defaults(command=extend)
+
+
+def _add_trim(group: Commands) -> None:
+    trimming = group.add_parser("trim", help="drop the subwords of a vocabulary that a task's text never uses")
+    trimming.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
+    trimming.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    trimming.add_argument(
+        "--min-count", type=whole(1), default=1, metavar="N", help="drop what the text uses fewer times (default 1)"
+    )
+    _add_side_and_out(trimming)
+    trimming.set_defaults(command=trim)
+
+
+def _add_side_and_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--side",
+        choices=get_args(SideName),
+        default="decoder",
+        help="whose vocabulary, in a model with two (default: decoder)",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+
+
+def _add_embed(group: Commands) -> None:
+    embedding = group.add_parser("embed", help="train static embeddings of a vocabulary's tokens on text")
+    embedding.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
+    embedding.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    embedding.add_argument(
+        "--algorithm", choices=("skip-gram", "cbow", "fasttext"), default="fasttext", help="default: fasttext"
+    )
+    embedding.add_argument(
+        "--dimensions", type=whole(1, WIDEST), default=256, help="as the model's table (default 256)"
+    )
+    embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
+    embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get none (default 5)")
+    embedding.add_argument("--seed", type=whole(0), default=1)
+    embedding.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    embedding.set_defaults(command=embed)
+
+
+def learn(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.vocabularies import learn_vocabulary
+
+    with new_directory(arguments.out) as out:
+        tokenizer = learn_vocabulary(
+            arguments.text,
+            size=arguments.size,
+            kind=arguments.kind,
+            like=arguments.like,
+            character_coverage=arguments.character_coverage,
+            byte_fallback=arguments.byte_fallback,
+            min_count=arguments.min_count,
+        )
+        tokenizer.save(out)
+    say(f"{len(tokenizer):,} pieces written to {arguments.out}")
+
+
+def extend(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.data.text import reading
+    from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
+
+    with new_directory(arguments.out) as out:
+        old = load_vocabulary(arguments.vocabulary, arguments.side)
+        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        extended = extend_vocabulary(old, lines, arguments.add, arguments.min_count)
+        extended.save(out)
+    say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
+
+
+def trim(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.data.text import reading
+    from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
+
+    with new_directory(arguments.out) as out:
+        old = load_vocabulary(arguments.vocabulary, arguments.side)
+        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        trimmed = trim_vocabulary(old, lines, arguments.min_count)
+        trimmed.save(out)
+    say(f"{len(trimmed):,} of {len(old):,} subwords kept, written to {arguments.out}")
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.data.text import reading
+    from subgraft.subwords.vocabulary.compare import compare as compare_vocabularies
+    from subgraft.subwords.vocabulary.compare import render
+
+    lines = reading.lines(arguments.text) if arguments.text else None
+    upstream, downstream = load_vocabulary(arguments.upstream), load_vocabulary(arguments.downstream)
+    gap = compare_vocabularies(upstream, downstream, lines, arguments.words)
+    if gap.text is not None and not gap.text.upstream.sentences:
+        raise UserError("there is no text to compare on", where=str(arguments.text), hint="Give another --text.")
+    console().print(render(gap))
+
+
+def embed(arguments: argparse.Namespace) -> None:
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.config.initialisers import StaticEmbeddingSettings
+    from subgraft.embeddings.initialisers.static_training import train_static
+    from subgraft.data.text import reading
+
+    settings = StaticEmbeddingSettings(
+        dimensions=arguments.dimensions,
+        epochs=arguments.epochs,
+        min_count=arguments.min_count,
+        seed=arguments.seed,
+    )
+    with new_directory(arguments.out) as out:
+        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
+        embeddings = train_static(lines, load_vocabulary(arguments.vocab), arguments.algorithm, settings)
+        embeddings.save(out)
+    known = int(embeddings.known.sum())
+    say(f"{known:,} of {len(embeddings.known):,} tokens have a vector, written to {arguments.out}")

@@ -1,0 +1,139 @@
+"""What is answered over HTTP: a page with a box to type in, and POST /translate with a token.
+
+The page itself holds nothing and needs no token; its script takes it from the address's fragment, which a browser never
+sends. Requests that name another host than this machine's are refused, so that no page of the web can ask through a
+name that it lets point here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from subgraft.interfaces.serving.batching import Batcher, BusyError
+from subgraft.interfaces.serving.server import has_token
+from subgraft.interfaces.serving.writer import Writer
+
+# Of one request: bytes, texts, characters in each, seconds until it is answered.
+LARGEST_BODY, MOST_TEXTS, LONGEST_TEXT = 64 * 1024, 32, 2000
+PATIENCE = 60.0
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class RefusedError(Exception):
+    """A request that is not answered: its status, and why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def application(
+    writers: Mapping[str, Writer], token: str, patience: float = PATIENCE, names: Sequence[str] = LOCAL_NAMES
+) -> Starlette:
+    """The application.
+
+    writers: by the name that the page and answers call them.  names: by which requests may call this server; "*": any.
+    """
+    batchers = {name: Batcher(writer.write) for name, writer in writers.items()}
+
+    async def page(request: Request) -> Response:
+        text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
+        return HTMLResponse(text, headers=_HEADERS)
+
+    async def translate(request: Request) -> Response:
+        try:
+            _check_token(request, token)
+            texts = _texts(await _body(request))
+            answers = await asyncio.gather(*(batcher.ask(texts, patience) for batcher in batchers.values()))
+        except ClientDisconnect:
+            return Response(status_code=400, headers=_HEADERS)  # which nobody reads: the client has left
+        except RefusedError as refused:
+            return JSONResponse({"error": str(refused)}, refused.status, headers=_HEADERS)
+        except BusyError:
+            return JSONResponse({"error": "too many requests are waiting"}, 503, headers=_HEADERS)
+        except TimeoutError:
+            return JSONResponse({"error": "the answer took too long"}, 504, headers=_HEADERS)
+        answered = zip(writers.items(), answers, strict=True)
+        models = [_described(name, writer, texts, *answer) for (name, writer), answer in answered]
+        return JSONResponse({"models": models}, headers=_HEADERS)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
+        yield
+        for task in tasks:
+            task.cancel()
+
+    return Starlette(
+        routes=[Route("/", page), Route("/translate", translate, methods=["POST"])],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
+        lifespan=lifespan,
+    )
+
+
+def _check_token(request: Request, token: str) -> None:
+    if not has_token(request.headers.raw, token):
+        raise RefusedError(401, "give the token: Authorization: Bearer TOKEN")
+
+
+async def _body(request: Request) -> bytes:
+    """As much as may come, in no more than half a minute."""
+    body = b""
+    try:
+        async with asyncio.timeout(30):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise RefusedError(413, f"more than {LARGEST_BODY:,} bytes")
+    except TimeoutError:
+        raise RefusedError(408, "the request took too long to come") from None
+    return body
+
+
+def _texts(body: bytes) -> list[str]:
+    """Of {"texts": ["…", …]}. Raises RefusedError for anything else."""
+    try:
+        given: Any = json.loads(body)
+        texts = given["texts"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise RefusedError(400, 'send JSON: {"texts": ["…"]}') from None
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise RefusedError(400, "texts: a list of strings")
+    if len(texts) > MOST_TEXTS or any(len(text) > LONGEST_TEXT for text in texts):
+        raise RefusedError(413, f"at most {MOST_TEXTS} texts of {LONGEST_TEXT:,} characters")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise RefusedError(400, "half a character") from None
+    return [" ".join(text.splitlines()) for text in texts]
+
+
+def _described(name: str, writer: Writer, texts: list[str], outputs: list[str], seconds: float) -> dict[str, Any]:
+    """One model's answer; `seconds` are of the batch that the texts were part of."""
+    return {
+        "model": name,
+        "engine": writer.engine,
+        "seconds": round(seconds, 4),
+        "outputs": outputs,
+        "source_pieces": [writer.source_pieces(text) for text in texts],
+        "output_pieces": [writer.target_pieces(text) for text in outputs],
+    }

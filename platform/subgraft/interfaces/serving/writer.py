@@ -1,0 +1,79 @@
+"""A model that is asked for translations as they come: through CTranslate2 where it can be, else through torch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.base.errors import UserError
+from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
+from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.hub import require_model
+from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.pipeline.stages.evaluate import translator
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Translates texts, and shows how its vocabularies cut them. engine: what it runs on, as a page names it."""
+
+    engine: str
+    encoder: Tokenizer
+    decoder: Tokenizer
+    write: Callable[[Sequence[str]], list[str]]
+
+    def source_pieces(self, text: str) -> list[str]:
+        return [self.encoder.pieces[token] for token in self.encoder.encode(text)]
+
+    def target_pieces(self, text: str) -> list[str]:
+        return [self.decoder.pieces[token] for token in self.decoder.encode(text)]
+
+
+@contextmanager
+def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Writer]:
+    """The model of a directory, an export or a hub id, until the end of the context.
+
+    languages: of models with language codes; by default those that the model's files name. Raises UserError where
+    neither says, and for a model that does not translate.
+    """
+    with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
+        directory = Path(model)
+        if not is_exported(directory):
+            directory = require_model(model)
+            languages = languages or told_languages(directory)
+            bundle = Bundle.load(directory)
+            if "encoder" not in bundle.tokenizers:
+                raise UserError("this model has no encoder, so it cannot translate", where=model)
+            bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
+            if not _is_exported_to(directory, Path(folder), languages):
+                searched = translator(bundle, languages, MeasurementSettings(beam=beam))
+                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched)
+                return
+            directory = Path(folder)
+        exported = ExportedModel.open(directory)
+        if "encoder" not in exported.sides:
+            raise UserError("this model has no encoder, so it cannot translate", where=model)
+        ratio = MeasurementSettings().max_length_ratio
+        translate = ExportedTranslator(exported, languages, beam=beam, max_length_ratio=ratio)
+        yield Writer("CTranslate2", exported.encoder, exported.decoder, translate)
+
+
+def _is_exported_to(model: Path, folder: Path, languages: Languages | None) -> bool:
+    """Whether CTranslate2 is there and has such models."""
+    if find_spec("ctranslate2") is None:
+        return False
+    from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
+
+    try:
+        export_ctranslate2(model, folder, languages=languages)
+    except UserError:
+        return False
+    return True

@@ -1,0 +1,61 @@
+"""A model with the tokenizers of its sides: what a model directory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.corpora import Languages
+from subgraft.modeling.families import SequenceFormat, family_of
+from subgraft.modeling.load import load_model, save_model
+from subgraft.modeling.sides import side_names
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Of models without a limit of positions: what searches and batches make room for, more than any sentence takes.
+ROOM = 8192
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model and the tokenizer of each side: one object where sides share a vocabulary, or where there is one side.
+
+    Of a language model that reads a text as its source, `encoder` is what that is read in; it has no table of a side.
+    """
+
+    model: PreTrainedModel
+    encoder: Tokenizer
+    decoder: Tokenizer
+
+    @classmethod
+    def load(cls, directory: Path | str) -> Bundle:
+        tokenizers = load_tokenizers(directory)
+        return cls(load_model(directory), tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+
+    def save(self, directory: Path) -> None:
+        source: dict[SideName, Tokenizer] = {"encoder": self.encoder} if family_of(self.model).has_source else {}
+        save_model(self.model, {**source, **self.tokenizers}, directory)
+
+    @property
+    def tokenizers(self) -> dict[SideName, Tokenizer]:
+        both: dict[SideName, Tokenizer] = {"encoder": self.encoder, "decoder": self.decoder}
+        return {name: both[name] for name in side_names(self.model)}
+
+    @property
+    def padding(self) -> tuple[int, int]:
+        """Padding ids of source and target; the end where there is none, as in GPT-2, since padding is masked."""
+        special = self.encoder.special, self.decoder.special
+        return special[0].get("pad", special[0]["eos"]), special[1].get("pad", special[1]["eos"])
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence that is given to the model, in tokens."""
+        limit = family_of(self.model).position_limit(self.model.config.to_dict())
+        return ROOM if limit is None else limit
+
+    def sequence_format(self, languages: Languages | None) -> SequenceFormat:
+        config = self.model.config.to_dict()
+        return family_of(self.model).sequence_format(config, self.encoder, self.decoder, languages)

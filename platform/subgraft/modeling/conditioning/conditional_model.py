@@ -1,0 +1,217 @@
+# mypy: allow-untyped-calls
+"""A language model with a source: an encoder-decoder to transformers, whose decoder is the language model."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    EncoderDecoderCache,
+    GenerationMixin,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+
+from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
+from subgraft.modeling.conditioning.source_encoders import ClassEncoder, EncodedSource, FeatureEncoder, OwnTable, OwnTextEncoder, PretrainedTextEncoder, SourceEncoder, TextEncoder, encoder_of, memory_mask
+from subgraft.modeling.conditioning.variant import Memory
+from subgraft.modeling.conditioning.registry import VARIANTS, variant
+from subgraft.config.conditioning import (
+    ClassSourceSettings,
+    ConditioningSettings,
+    FeatureSourceSettings,
+    OwnTextSourceSettings,
+    PretrainedTextSourceSettings,
+    TextSourceSettings,
+)
+from subgraft.base.errors import UserError
+
+
+class ConditionalConfig(PreTrainedConfig):
+    """language_model: its own configuration.  conditioning: `ConditioningSettings` as plain data.
+
+    Token ids are the language model's.
+    """
+
+    model_type = "conditional"
+    sub_configs = {"language_model": AutoConfig}  # noqa: RUF012
+    has_no_defaults_at_init = True
+
+    language_model: Any = None
+    conditioning: Any = None
+    is_encoder_decoder: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if isinstance(self.language_model, dict):
+            given = dict(self.language_model)
+            self.language_model = AutoConfig.for_model(given.pop("model_type"), **given)
+        super().__post_init__(**kwargs)
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """Of what generates: the language model."""
+        del decoder, encoder
+        text: PreTrainedConfig = self.language_model
+        return text
+
+    @property
+    def settings(self) -> ConditioningSettings:
+        return ConditioningSettings.model_validate(self.conditioning)
+
+
+class ConditionalModel(PreTrainedModel, GenerationMixin):
+    """`source` encodes, `variant` holds what is new in the decoder, `language_model` reads and predicts the target.
+
+    copying: what copies tokens of the source, in models that do.
+    """
+
+    config_class = ConditionalConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+    _supports_sdpa = True
+    # Layers that are computed again get no cache, where pseudo-self keeps its source.
+    supports_gradient_checkpointing = False
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        super().__init__(config)
+        settings = config.settings
+        self.language_model: PreTrainedModel = AutoModelForCausalLM.from_config(config.language_model)
+        self.variant = variant(settings, config.language_model)
+        self.variant.settle(self.language_model)
+        self.source = _encoder(settings, config.language_model, self.language_model)
+        copying, width = settings.copying, int(config.language_model.hidden_size)
+        self.copying = None if copying is None else CopyHead(width, copying.threshold)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Modules of this package have drawn their weights; the language model draws its own."""
+
+    def train(self, mode: bool = True) -> ConditionalModel:
+        """A frozen language model has neither dropout nor gradients, also where it has just been loaded."""
+        super().train(mode)
+        if self.variant.frozen:
+            self.language_model.eval().requires_grad_(False)
+        return self
+
+    def gradient_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
+        """Raises UserError: a layer that is computed again is given no cache, and so no source."""
+        raise UserError(
+            "a language model with a source cannot compute its activations again: its layers would lose the source",
+            where="runtime.activation_checkpointing",
+            hint="Leave it out, or train with smaller micro-batches.",
+        )
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.language_model.get_input_embeddings()
+
+    def get_output_embeddings(self) -> nn.Module:
+        projection: nn.Module = self.language_model.get_output_embeddings()
+        return projection
+
+    def get_encoder(self, modality: str | None = None) -> SourceEncoder:
+        del modality
+        return self.source
+
+    def read(self, source: Tensor, mask: Tensor) -> Memory:
+        """A source's tensor and its mask, encoded."""
+        return _memory(self.source(source, mask), mask)
+
+    def target_states(
+        self, memory: Memory, cache: EncoderDecoderCache | None = None, selected: bool = False, **inputs: Tensor
+    ) -> TargetStates:
+        """Of target tokens beside an encoded source. selected: as `CopyHead` takes it."""
+        top = self.states(memory, cache, **inputs)
+        return TargetStates(top, None if self.copying is None else self.copying(top, memory, selected))
+
+    def states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> Tensor:
+        """Top states [B, T, d] of target tokens beside an encoded source, ready for the language model's table."""
+        rows = memory_mask(memory.mask, memory.states)
+        return self.variant.states(self.language_model, Memory(memory.states, rows), cache, **inputs)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        decoder_input_ids: Tensor,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        use_cache: bool | None = None,
+        return_dict: bool | None = None,
+        **others: Any,
+    ) -> Seq2SeqLMOutput:
+        """Logits [B, T, V], of a model that copies log-probabilities: a softmax leaves these as they are.
+
+        They are for writing: where a content selector is, only what it selects is copied.
+        input_ids: the source's tensor [B, S] or [B, S, k], of whatever it is.
+        """
+        del return_dict, others
+        given: Any = input_ids if encoder_outputs is None else encoder_outputs[0]
+        if attention_mask is None:
+            attention_mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
+        encoded: Any = encoder_outputs if encoder_outputs is not None else self.source(given, attention_mask)
+        cache = past_key_values if use_cache or past_key_values is not None else None
+        memory = _memory(encoded, attention_mask)
+        target = self.target_states(memory, cache, selected=True, input_ids=decoder_input_ids)
+        logits = self.language_model.get_output_embeddings()(target.top)
+        if target.copied is not None:
+            logits = target.copied.mixed(logits.to(target.copied.attention.dtype).log_softmax(-1))
+        return Seq2SeqLMOutput(logits=logits, past_key_values=cache, encoder_last_hidden_state=encoded[0])
+
+
+def _memory(encoded: EncodedSource, mask: Tensor) -> Memory:
+    states: Any = encoded[0]
+    return Memory(states, mask, getattr(encoded, "tokens", None))
+
+
+def _encoder(
+    settings: ConditioningSettings, config: PreTrainedConfig, language_model: PreTrainedModel
+) -> SourceEncoder:
+    source, width = settings.source, int(config.hidden_size)
+    if isinstance(source, ClassSourceSettings):
+        return ClassEncoder(len(source.classes), width, source.vectors)
+    if isinstance(source, FeatureSourceSettings):
+        return FeatureEncoder(source.features, width)
+    if isinstance(source, TextSourceSettings):
+        return TextEncoder(source.vocabulary, width, source.layers, source.attention_heads, source.dropout)
+    if isinstance(source, PretrainedTextSourceSettings):
+        return PretrainedTextEncoder(source.model, source.width, width)
+    if isinstance(source, OwnTextSourceSettings) and source.encoder is not None:
+        sizes = source.encoder
+        return OwnTextEncoder(language_model, width, sizes.layers, sizes.attention_heads, sizes.dropout)
+    return OwnTable(language_model)
+
+
+def described(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:
+    """The configuration of a language model with a source. Raises UserError where it cannot bear the variant."""
+    own = deepcopy(language_model)
+    VARIANTS[settings.variant].prepare(own)
+    ids: dict[str, Any] = {f"{role}_token_id": getattr(own, f"{role}_token_id", None) for role in ("bos", "eos", "pad")}
+    ids["decoder_start_token_id"] = ids["bos_token_id"]
+    return ConditionalConfig(language_model=own.to_dict(), conditioning=settings.model_dump(mode="json"), **ids)
+
+
+def conditioned(
+    language_model: PreTrainedModel, settings: ConditioningSettings, seed: int, reader: PreTrainedModel | None = None
+) -> ConditionalModel:
+    """The language model with a source, in evaluation mode; what is new is a function of the seed alone.
+
+    reader: the model whose encoder reads the source, where that is pretrained. Both models are left as they are. Raises
+    UserError where the language model cannot bear the variant.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = ConditionalModel(described(language_model.config, settings))
+    if model.variant.pretrained:
+        found = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
+        assert not found.unexpected_keys
+        assert all("cross" in name for name in found.missing_keys)
+    if isinstance(model.source, PretrainedTextEncoder) and reader is not None:
+        model.source.encoder.load_state_dict(encoder_of(reader).state_dict())
+    model.eval()
+    return model

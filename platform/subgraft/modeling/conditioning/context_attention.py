@@ -1,0 +1,78 @@
+"""Context attention: in every layer, a new attention to the source behind the layer's own (Ziegler et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
+
+from subgraft.modeling.conditioning.variant import Memory, Variant, all_targets
+from subgraft.base.errors import UserError
+
+
+class ContextAttention(Variant):
+    """transformers' own cross-attention, whose queries go through a norm of their own. Its weights lie in the model."""
+
+    def __init__(self, config: PreTrainedConfig) -> None:
+        super().__init__()
+        del config
+
+    @classmethod
+    def prepare(cls, config: PreTrainedConfig) -> None:
+        if not hasattr(config, "add_cross_attention"):
+            raise UserError(
+                f"a {config.model_type} model has no place for attention to a source",
+                hint="Use pseudo-self, prepend, simple-fusion or representation, or a GPT-2.",
+            )
+        config.add_cross_attention = True
+
+    def settle(self, language_model: PreTrainedModel) -> None:
+        for block in blocks(language_model):
+            block.crossattention.register_forward_hook(_nothing_of_nothing, with_kwargs=True)
+
+    def states(
+        self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
+    ) -> Tensor:
+        top: Tensor = language_model.base_model(
+            encoder_hidden_states=memory.states,
+            encoder_attention_mask=memory.mask,
+            attention_mask=all_targets(cache, inputs),
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **inputs,
+        ).last_hidden_state
+        return top
+
+
+class SharedNormContextAttention(ContextAttention):
+    """The paper's own arrangement: the norm before the feed-forward part, ln_2, feeds the query as well."""
+
+    def settle(self, language_model: PreTrainedModel) -> None:
+        super().settle(language_model)
+        for block in blocks(language_model):
+            del block.ln_cross_attn
+            # Not a module of its own, so that its weights are there, and are written, once.
+            object.__setattr__(block, "ln_cross_attn", block.ln_2)
+
+
+class FromScratch(ContextAttention):
+    """`none`: the same Transformer decoder with nothing pretrained in it (Vaswani et al., 2017)."""
+
+    pretrained = False
+
+
+def blocks(language_model: nn.Module) -> Iterator[Any]:
+    """The layers that attend to a source."""
+    return (module for module in language_model.modules() if hasattr(module, "crossattention"))
+
+
+def _nothing_of_nothing(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    """A source without any row adds nothing, not even a bias or the mean of what was masked."""
+    mask: Tensor | None = kwargs.get("encoder_attention_mask")
+    if mask is None:  # nothing is masked
+        return output
+    visible = mask if not mask.is_floating_point() else mask == 0
+    added, weights = output
+    return added.where(visible.any(-1)[:, 0, :, None], added.new_zeros(())), weights

@@ -1,0 +1,106 @@
+"""Tokens that are copied from the source, beside those that the language model generates (See et al., 2017).
+
+P(y_t) = g_t softmax(logits_t)[y_t] + (1 - g_t) sum_i a_ti [x_i = y_t] (equation 9), where a is an attention of the
+target's states over the source's, and the source's tokens x are of the decoder's vocabulary. Bottom-up attention
+(Gehrmann et al., 2018) writes with a only over tokens that a content selector finds likely to be copied.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from subgraft.modeling.conditioning.variant import Memory
+
+# The logarithm of a probability that is nought to the bit, and yet has gradients that are numbers.
+NOTHING = -1e30
+# g begins at 0.88: the language model begins nearly as it was pretrained, and rare tokens can be copied all the same.
+GENERATES = 2.0
+# A selector begins with one token in twenty: of a text that is much longer than its target, few are copied.
+SELECTED = -3.0
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What each token of a target copies. All are logarithms, in fp32 at least.
+
+    generates, copies: g and 1 - g [B, T].  attention: a [B, T, S].  tokens: x [B, S], ids of the decoder's vocabulary.
+    selection: the log-odds that a content selector gives each token of the source [B, S], where there is one.
+    """
+
+    generates: Tensor
+    copies: Tensor
+    attention: Tensor
+    tokens: Tensor
+    selection: Tensor | None = None
+
+    def log_likelihood(self, generated: Tensor, labels: Tensor) -> Tensor:
+        """log P of labels [B, T], whose log-likelihoods under the language model alone are `generated` [B, T]."""
+        matches = self.tokens[:, None] == labels[..., None]
+        copied = self.attention.masked_fill(~matches, NOTHING).logsumexp(-1)
+        return torch.logaddexp(self.generates + generated, self.copies + copied)
+
+    def mixed(self, generated: Tensor) -> Tensor:
+        """log P of the whole vocabulary [B, T, V], from that of the language model alone [B, T, V]."""
+        places = self.tokens[:, None].expand_as(self.attention)
+        mass = torch.zeros_like(generated).scatter_add(-1, places, self.attention.exp().to(generated.dtype))
+        tiny = torch.finfo(mass.dtype).tiny
+        copied = mass.clamp_min(tiny).log().where(mass > 0, mass.new_tensor(NOTHING))
+        return torch.logaddexp(self.generates[..., None] + generated, self.copies[..., None] + copied)
+
+
+class CopyHead(nn.Module):
+    """a_t = softmax over i of (W h_t) m_i / sqrt(d), Luong et al.'s (2015) "general"; g_t = sigmoid(w h_t + b).
+
+    h are the states that the language model predicts from, so that every variant has them, and m the encoder's. A
+    head of its own, since not every variant has an attention to the source alone.
+
+    threshold: for bottom-up attention, the probability that a token must have of the content selector, sigmoid(v m_i +
+    c). That learns beside the model, and does not change what it reads: gradients end at m.
+    """
+
+    def __init__(self, width: int, threshold: float | None = None) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.gate = nn.Linear(width, 1)
+        nn.init.zeros_(self.gate.weight)
+        nn.init.constant_(self.gate.bias, GENERATES)
+        self.threshold = threshold
+        self.selector = None if threshold is None else nn.Linear(width, 1)
+        if self.selector is not None:
+            nn.init.zeros_(self.selector.weight)
+            nn.init.constant_(self.selector.bias, SELECTED)
+
+    def forward(self, top: Tensor, memory: Memory, selected: bool = False) -> Copied:
+        """top: [B, T, d].  selected: whether only what is selected can be copied, where something selects.
+
+        Nothing is copied from a source that has nothing to copy.
+        """
+        assert memory.tokens is not None
+        scores = self.query(top) @ memory.states.transpose(1, 2) / math.sqrt(top.shape[-1])
+        exact = torch.promote_types(scores.dtype, torch.float32)
+        visible = memory.mask.bool()
+        selection = None if self.selector is None else self.selector(memory.states.detach()).squeeze(-1).to(exact)
+        if selected and selection is not None:
+            visible = visible & (selection.sigmoid() > self.threshold)
+        attention = scores.to(exact).masked_fill(~visible[:, None], NOTHING).log_softmax(-1)
+        gate, some = self.gate(top).squeeze(-1).to(exact), visible.any(1, keepdim=True)
+        generates = logsigmoid(gate).where(some, gate.new_zeros(()))
+        copies = logsigmoid(-gate).where(some, gate.new_tensor(NOTHING))
+        return Copied(generates, copies, attention, memory.tokens, selection)
+
+
+@dataclass(frozen=True)
+class TargetStates:
+    """Of target tokens beside a source.
+
+    top: the states [B, T, d] that the language model's table predicts from.  copied: what is copied beside that, by
+    models that copy.
+    """
+
+    top: Tensor
+    copied: Copied | None = None

@@ -1,0 +1,46 @@
+"""Prepending: the source stands before the target, in the language model's own input (Ziegler et al., 2019)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
+
+from subgraft.modeling.conditioning.variant import Memory, Variant, attended, length_of, own_cache
+
+
+class Prepend(Variant):
+    """Nothing is new but what encodes the source; where that is the model's own table, not even that.
+
+    Positions run through source and target, so both together must keep to the model's limit. A source's rows come first
+    and what fills up the batch behind them, which no position is counted for.
+    """
+
+    def __init__(self, config: PreTrainedConfig) -> None:
+        super().__init__()
+        del config
+
+    def states(
+        self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
+    ) -> Tensor:
+        keys, rows = own_cache(cache), memory.states.shape[1]
+        first, (_, length) = keys.get_seq_length() == 0, length_of(inputs)
+        seen = 0 if first else keys.get_seq_length() - rows
+        device = memory.mask.device
+        positions = memory.mask.sum(1, keepdim=True) + torch.arange(seen, seen + length, device=device)
+        given = inputs
+        if first:
+            embedded = inputs.get("inputs_embeds")
+            if embedded is None:
+                embedded = language_model.get_input_embeddings()(inputs["input_ids"])
+            given = {"inputs_embeds": torch.cat([memory.states.to(embedded.dtype), embedded], dim=1)}
+            before = torch.arange(rows, device=device).expand(len(positions), -1)
+            positions = torch.cat([before, positions], dim=1)
+        top: Tensor = language_model.base_model(
+            attention_mask=attended(memory, seen + length),
+            position_ids=positions,
+            past_key_values=keys,
+            use_cache=True,
+            **given,
+        ).last_hidden_state
+        return top[:, -length:]

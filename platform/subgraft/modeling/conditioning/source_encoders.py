@@ -1,0 +1,167 @@
+"""What turns a source into states that a language model can read: one module for each kind of source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from subgraft.modeling.conditioning.source_decoder import sinusoids
+
+
+@dataclass
+class EncodedSource(BaseModelOutput):
+    """tokens: the source's ids [B, S], where they are of the decoder's vocabulary."""
+
+    tokens: Tensor | None = None
+
+
+class SourceEncoder(nn.Module):
+    """Gives states [B, S, d] at the scale of normed hidden states, d the language model's width.
+
+    own_tokens: whether a source is ids of the decoder's vocabulary.
+    """
+
+    own_tokens: ClassVar[bool] = False
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **others: Any) -> EncodedSource:
+        """As transformers' generate calls an encoder. input_ids: a source's tensor, whatever it is of."""
+        del others
+        tokens = input_ids if self.own_tokens else None
+        return EncodedSource(last_hidden_state=self.states(input_ids, attention_mask), tokens=tokens)
+
+
+class TextEncoder(SourceEncoder):
+    """A Transformer encoder (Vaswani et al., 2017) over token ids [B, S], with a table of its own."""
+
+    def __init__(self, vocabulary: int, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width)
+        nn.init.normal_(self.table.weight, std=width**-0.5)
+        self.layers = _stack(width, layers, heads, dropout)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        return _encoded(self.layers, self.table(inputs) * math.sqrt(self.table.embedding_dim), mask)
+
+
+class OwnTable(SourceEncoder):
+    """Rows of the language model's table for ids of its own vocabulary. The table lies there and is no part of this."""
+
+    own_tokens = True
+
+    def __init__(self, language_model: PreTrainedModel) -> None:
+        super().__init__()
+        object.__setattr__(self, "_language_model", language_model)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        del mask
+        language_model: Any = self._language_model
+        rows: Tensor = language_model.get_input_embeddings()(inputs)
+        return rows
+
+
+class OwnTextEncoder(SourceEncoder):
+    """A Transformer encoder over those rows, which are normed first: a table may be at any scale."""
+
+    own_tokens = True
+
+    def __init__(self, language_model: PreTrainedModel, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.table = OwnTable(language_model)
+        self.norm = nn.LayerNorm(width)
+        self.layers = _stack(width, layers, heads, dropout)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        return _encoded(self.layers, self.norm(self.table.states(inputs, mask)), mask)
+
+
+class PretrainedTextEncoder(SourceEncoder):
+    """The encoder of a pretrained model over its token ids [B, S]; its states are mapped to the language model's width.
+
+    model: the config.json of the whole model, of a type that transformers knows.
+    """
+
+    def __init__(self, model: Mapping[str, Any], states: int, width: int) -> None:
+        super().__init__()
+        given = {name: value for name, value in model.items() if name != "model_type"}
+        config = AutoConfig.for_model(model["model_type"], **given)
+        build: Any = AutoModel
+        self.encoder = encoder_of(build.from_config(config))
+        if hasattr(self.encoder, "pooler"):  # which reads no state but the first
+            self.encoder.pooler = None
+        self.read = nn.Linear(states, width)
+        self.norm = nn.LayerNorm(width)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        # Where nothing is visible, all is, as above.
+        visible = mask | (mask == 0).all(1, keepdim=True)
+        encoded = self.encoder(input_ids=inputs, attention_mask=visible).last_hidden_state
+        rows: Tensor = self.norm(self.read(encoded))
+        return rows
+
+
+def encoder_of(model: PreTrainedModel) -> Any:
+    """The encoder of an encoder-decoder, or a model of one stack itself, without what it was pretrained by."""
+    return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
+
+
+class ClassEncoder(SourceEncoder):
+    """Vectors of each class [B, 1] of some classes, `vectors` of them, which are the source's rows."""
+
+    def __init__(self, classes: int, width: int, vectors: int) -> None:
+        super().__init__()
+        self._vectors = vectors
+        self.table = nn.Embedding(classes, vectors * width)
+        nn.init.normal_(self.table.weight)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        del mask
+        rows: Tensor = self.table(inputs[:, 0]).unflatten(-1, (self._vectors, -1))
+        return rows
+
+
+class FeatureEncoder(SourceEncoder):
+    """Rows of features [B, S, k], each mapped to a state by itself: a source of features is a set, not a sequence."""
+
+    def __init__(self, features: int, width: int) -> None:
+        super().__init__()
+        self.read = nn.Linear(features, width)
+        self.norm = nn.LayerNorm(width)
+
+    def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        del mask
+        rows: Tensor = self.norm(self.read(inputs.to(self.read.weight.dtype)))
+        return rows
+
+
+def _stack(width: int, layers: int, heads: int, dropout: float) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
+    )
+    return nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+
+
+def _encoded(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> Tensor:
+    """Top states [B, S, d] of embedded tokens [B, S, d], to which their positions are added."""
+    placed = embedded + sinusoids(0, embedded.shape[1], embedded.shape[2], embedded.device)
+    hidden = mask == 0
+    # Where nothing is visible, all is: a softmax needs something, and nobody reads what comes of it.
+    hidden = hidden & ~hidden.all(1, keepdim=True)
+    encoded: Tensor = layers(placed, src_key_padding_mask=hidden)
+    return encoded
+
+
+def memory_mask(mask: Tensor, states: Tensor) -> Tensor:
+    """The mask of encoded rows [B, S], where an encoder makes several rows of one of the source's."""
+    if states.shape[1] == mask.shape[1]:
+        return mask
+    return torch.repeat_interleave(mask, states.shape[1] // mask.shape[1], dim=1)

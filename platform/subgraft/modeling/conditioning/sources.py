@@ -1,0 +1,148 @@
+"""What a model is conditioned on, beside the tokenizer of what it writes: text, a class, or features of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.base.errors import UserError
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.features import Features
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+Value_contra = TypeVar("Value_contra", contravariant=True)
+
+
+class Source(Protocol[Value_contra]):
+    """Examples' sources as tensors that a `SourceEncoder` reads."""
+
+    def encode(self, values: Sequence[Value_contra]) -> Sequence[np.ndarray]:
+        """Of each value, its rows: ids [n], or features [n, k]. Raises UserError for a value that is none."""
+        ...
+
+
+class TextSource:
+    """Text as ids of its tokenizer, with the end behind it where the vocabulary has one.
+
+    max_length: the most tokens, the end included; the rest of a text is cut.  around: ids of other special tokens than
+    the end, those before a text and those behind it.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        around: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        end = tokenizer.special.get("eos")
+        self._beginning, self._ending = around or ((), () if end is None else (end,))
+        self._around = len(self._beginning) + len(self._ending)
+        self._room = None if max_length is None else max(0, max_length - self._around)
+
+    def encode(self, values: Sequence[str]) -> Sequence[np.ndarray]:
+        sequences = encode(values, self.tokenizer).sequences
+        kept = sequences if self._room is None else sequences.cut(self._room)
+
+        def made(place: int) -> np.ndarray:
+            return np.array([*self._beginning, *kept[place], *self._ending], dtype=np.int64)
+
+        return Made(kept.lengths + self._around, made)
+
+
+class ClassSource:
+    """One of some classes, by its label."""
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        if len(set(classes)) != len(classes):
+            raise UserError("a class is named twice", hint=f"There is: {', '.join(classes)}.")
+        self.classes = tuple(classes)
+        self._ids = {label: number for number, label in enumerate(self.classes)}
+
+    def encode(self, values: Sequence[str]) -> list[np.ndarray]:
+        unknown = next((label for label in values if label not in self._ids), None)
+        if unknown is not None:
+            raise UserError(f"unknown class {unknown!r:.60}", hint=f"Known: {', '.join(self.classes)}.")
+        return [np.array([self._ids[label]], dtype=np.int64) for label in values]
+
+
+class FeatureSource:
+    """Feature rows [n, k] of an example, any n above 0. features: k.  rows: the most n that the model takes."""
+
+    def __init__(self, features: int, rows: int | None = None) -> None:
+        self.features, self.rows = features, rows
+
+    def encode(self, values: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Those of a file stay there until they are asked for."""
+        if not isinstance(values, Features):
+            for place, rows in enumerate(values):
+                if not isinstance(rows, np.ndarray):
+                    hint = "Give matrices, or a safetensors file of them (--features)."
+                    raise UserError("this model reads features, not text", hint=hint)
+                self._require(place, rows.shape)
+                if not np.isfinite(rows).all():
+                    raise UserError(f"features of example {place} hold what is no number, or is infinite")
+            return [rows.astype(np.float32) for rows in values]
+        if len(values):
+            longest = int(np.argmax(values.counts))
+            try:
+                self._require(longest, (int(values.counts[longest]), values.width))
+            except UserError as error:
+                raise UserError(error.what, where=str(values.path), hint=error.hint) from None
+        return values
+
+    def _require(self, place: int, shape: tuple[int, ...]) -> None:
+        fits = len(shape) == 2 and shape[1] == self.features and 0 < shape[0] <= (self.rows or shape[0])
+        if not fits:
+            what = f"features of example {place} (counted from 0) are of the shape {list(shape)}"
+            most = "any n above 0" if self.rows is None else f"n from 1 to {self.rows}"
+            raise UserError(what, hint=f"The model reads [n, {self.features}], {most}.")
+
+
+class NoSource:
+    """Of a language model that has none: nothing of any value."""
+
+    def encode(self, values: Sequence[object]) -> Sequence[np.ndarray]:
+        return Made(np.zeros(len(values), dtype=np.int64), lambda place: np.zeros(0, dtype=np.int64))
+
+
+class Made(Sequence[np.ndarray]):
+    """Arrays that are made when they are asked for. counts: how many rows each has [n]."""
+
+    def __init__(self, counts: np.ndarray, make: Callable[[int], np.ndarray]) -> None:
+        self.counts, self._make = counts, make
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
+        if isinstance(index, slice):
+            return [self._make(place) for place in range(len(self))[index]]
+        return self._make(range(len(self))[index])
+
+
+def row_counts(encoded: Sequence[np.ndarray]) -> np.ndarray:
+    """How many rows each of the encoded sources has [n]."""
+    return encoded.counts if isinstance(encoded, Made | Features) else np.array([len(rows) for rows in encoded])
+
+
+def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Encoded sources as one tensor [B, S] or [B, S, k] with zeros behind each, and its mask [B, S].
+
+    Zero is any row at all: what the mask hides is read by nobody.
+    """
+    rows = list(encoded)
+    longest = max(map(len, rows))
+    inputs = np.zeros((len(rows), longest, *rows[0].shape[1:]), dtype=rows[0].dtype)
+    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    for place, own in enumerate(rows):
+        inputs[place, : len(own)], mask[place, : len(own)] = own, 1
+    return torch.from_numpy(inputs), torch.from_numpy(mask)

@@ -1,0 +1,92 @@
+"""config.json, checked before any family or transformers sees it: what it may say, of which kind, and how large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.base.json_files import read_object
+from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
+
+_LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers")
+_HEADS = (
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "n_head",
+    "num_heads",
+)
+_WIDTHS = ("d_model", "hidden_size", "n_embd", "d_kv", "head_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff")
+_INNER_WIDTHS = ("intermediate_size", "n_inner", "num_labels", "embedding_size")
+_POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
+_BUCKETS = ("relative_attention_num_buckets", "relative_attention_max_distance")
+_ROWS = ("vocab_size", "decoder_vocab_size", "type_vocab_size")
+SIZES: Mapping[str, Limit] = {
+    **dict.fromkeys((*_LAYERS, *_HEADS), MODEL_LAYERS),
+    **dict.fromkeys((*_WIDTHS, *_INNER_WIDTHS), MODEL_WIDTH),
+    **dict.fromkeys((*_POSITIONS, *_BUCKETS), MODEL_POSITIONS),
+    **dict.fromkeys(_ROWS, PIECES),
+}
+# There may be no layers, and no segments (DeBERTa).
+_MAY_BE_ZERO = frozenset({*_LAYERS, "type_vocab_size"})
+DTYPES = frozenset({"float32", "float16", "bfloat16", "float64"})
+# What transformers would follow to other files, to code or to packages.
+CLOSED = frozenset(
+    {"quantization_config", "transformers_weights", "fusion_config", "kernel_config", "distributed_config", "gguf_file"}
+)
+# The one way to attend is chosen here, never by the name of a kernel to be fetched.
+_ATTENTION = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
+_KNOWN_ATTENTION = (None, "eager", "sdpa")
+
+
+def read_checked(directory: Path) -> dict[str, Any]:
+    """The config.json of a directory that has one. Raises UserError naming what in it cannot be meant."""
+    path = directory / "config.json"
+    config = read_object(path)
+    for name, value in _named(config):
+        _check(name, value, str(path))
+    return config
+
+
+def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with the name it stands under, those of a model inside it included."""
+    if name:
+        yield name, value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _named(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner, f"{name}[]")
+
+
+def _check(name: str, value: Any, where: str) -> None:
+    if name in CLOSED and value is not None:
+        raise UserError(f"{name} is not followed: a model is its own safetensors, as they are", where=where)
+    if name in _ATTENTION and value not in _KNOWN_ATTENTION:
+        raise UserError(f"{name} {value!r:.60} is not known: eager and sdpa are", where=where)
+    if name in ("dtype", "torch_dtype") and not _is_dtype(value):
+        hint = f"There is: {', '.join(sorted(DTYPES))}."
+        raise UserError(f"{name} {value!r:.60} is no type of weights", where=where, hint=hint)
+    if name == "model_type" and not isinstance(value, str):
+        raise UserError(f"model_type is {value!r:.60}, where a word is expected", where=where)
+    if name in SIZES and value is not None:
+        _check_size(name, value, where)
+    if isinstance(value, int) and abs(value) >= 1 << 53:
+        raise UserError(f"{name} is a number beyond all use", where=where)
+
+
+def _is_dtype(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_dtype, value.values()))
+    return value is None or (isinstance(value, str) and value.removeprefix("torch.") in DTYPES)
+
+
+def _check_size(name: str, value: Any, where: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < (name not in _MAY_BE_ZERO):
+        raise UserError(f"{name} is {value!r:.60}, where a number of them is expected", where=where)
+    if value > SIZES[name].value:
+        raise UserError(f"{name} is {value:,}", where=where, hint=SIZES[name].hint)

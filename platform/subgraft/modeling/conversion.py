@@ -1,0 +1,106 @@
+"""A model whose weights are in PyTorch's own form, made into one in safetensors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import safe_open
+
+from subgraft.base.errors import OperationalError, SubgraftError, UserError
+from subgraft.base.limits import CONVERSION_SECONDS
+from subgraft.modeling.hub import CONFIGURATION, VOCABULARY_FILES, family_at
+from subgraft.modeling.load import load_model, save_without_tokenizers
+from subgraft.modeling.torch_files import conversion_seconds, torch_files
+from subgraft.modeling.weights import TORCH_INDEX, TORCH_WEIGHTS
+
+# What the limited processor time may take by the clock, on a busy machine or a slow disk: torch alone takes seconds.
+START_SECONDS, PATIENCE = 60, 10
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """parameters: of the model.  left_out: names of tensors in the files that the model has no place for."""
+
+    parameters: int
+    left_out: tuple[str, ...]
+
+
+def convert(directory: Path, out: Path) -> Conversion:
+    """Write the model to `out`, an empty directory: weights as safetensors, all else as it was.
+
+    The file is read by a process of its own (`weights_process`). The model is then loaded as every model is, so that a
+    conversion that succeeds can be used. Takes memory for the model twice. Raises UserError for an unknown family,
+    before any weight is read, for a directory without such weights, for weights that hold more than tensors, and for
+    missing ones.
+    """
+    family_at(directory)
+    if not torch_files(directory):
+        what = f"neither {TORCH_WEIGHTS} nor {TORCH_INDEX} is here"
+        raise UserError(what, where=str(directory), hint="There is nothing here to convert.")
+    with tempfile.TemporaryDirectory(prefix=".converting-", dir=out) as made:
+        place = Path(made)
+        _rewrite(directory, place)
+        for name in CONFIGURATION:
+            if (directory / name).is_file():
+                shutil.copyfile(directory / name, place / name)
+        names = _names(place)
+        model = load_model(place)
+        save_without_tokenizers(model, out)
+    for name in VOCABULARY_FILES:
+        if (directory / name).is_file():
+            (out / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(directory / name, out / name)
+    left_out = sorted(names - set(model.state_dict()))
+    return Conversion(model.num_parameters(), tuple(left_out))
+
+
+def _rewrite(directory: Path, out: Path) -> None:
+    seconds = conversion_seconds(torch_files(directory))
+    # -P: `-m` alone would look for code in the current directory first.
+    command = [sys.executable, "-P", "-m", "subgraft.modeling.weights_process"]
+    command += [str(directory.absolute()), str(out), str(os.getpid())]
+    try:
+        ended = subprocess.run(
+            command,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            text=True,
+            check=False,
+            timeout=START_SECONDS + PATIENCE * seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise _too_long(directory, OperationalError) from None
+    if ended.returncode == UserError.exit_code:
+        told: Mapping[str, str] = json.loads(ended.stderr.splitlines()[-1])
+        raise UserError(told["what"], where=told["where"], hint=told["hint"])
+    if ended.returncode == -signal.SIGXCPU:
+        raise _too_long(directory, UserError)
+    if ended.returncode:
+        said = (ended.stderr.strip().splitlines() or [""])[-1]
+        raise OperationalError(
+            f"the process that reads the weights ended with {ended.returncode}: {said}",
+            where=str(directory),
+            hint="It may have been killed for memory: it needs up to four times the largest file of weights.",
+        )
+
+
+def _too_long(directory: Path, kind: type[SubgraftError]) -> SubgraftError:
+    return kind("its weights take too long to read", where=str(directory), hint=CONVERSION_SECONDS.hint)
+
+
+def _names(directory: Path) -> set[str]:
+    names: set[str] = set()
+    for path in directory.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as stored:
+            names.update(stored.keys())
+    return names

@@ -1,0 +1,213 @@
+# mypy: allow-untyped-calls
+"""A model for CTranslate2: its description by CTranslate2's own loaders, with a vocabulary for each side.
+
+CTranslate2's converter takes one vocabulary for both sides and drops a Marian's padding row, which has to be the last.
+Here every row stays: decoding starts with the row that transformers starts with, whatever it holds.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
+from subgraft.modeling.inference.ctranslate2_search import engine
+from subgraft.modeling.inference.int8_products import choose_library
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.ends import end_tokens
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import require_model
+from subgraft.modeling.load import load_model
+from subgraft.modeling.tokenizers import load_tokenizers, save_tokenizers
+from subgraft.modeling.checkpoint_languages import told_languages
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+# A mean deviation above which outputs may be worse, in nats: probabilities are off by a tenth.
+NOTEWORTHY = 0.1
+# What rounding of 32 bits may make of a token's log-probability; and what coarser numbers may, on average.
+TOLERANCE, COARSE_TOLERANCE = 0.01, 1.0
+# Of the check: sequences, and tokens in each.
+_SEQUENCES, _LENGTH = 8, 12
+
+
+class Check(NamedTuple):
+    """How far log-probabilities of random tokens are from those of transformers, at most and on average."""
+
+    largest: float
+    mean: float
+
+
+def export_ctranslate2(
+    model: Path | str, out: Path, quantization: str = "float32", languages: Languages | None = None
+) -> Check:
+    """Write what `ExportedModel.open` reads to an empty directory, and compare it with the model.
+
+    languages: for models with language codes; by default those that the model's files name. Raises UserError where
+    neither says, where CTranslate2 is not installed or has no such models, and where the exported model does not
+    compute what the model does.
+    """
+    if quantization.startswith("int8"):
+        choose_library()
+    require_ctranslate2()
+    directory = require_model(model)
+    tokenizers = load_tokenizers(directory)
+    decoder = tokenizers["decoder"]
+    bundle = Bundle(load_model(directory, torch.float32), tokenizers.get("encoder", decoder), decoder)
+    exported = described(bundle, out, quantization, languages or told_languages(directory))
+    comparison = Comparison(exported, bundle)
+    write_exported(exported, bundle)
+    save_tokenizers(tokenizers, out)
+    return comparison.check(engine(exported), str(model))
+
+
+def require_ctranslate2() -> None:
+    """Raises UserError where it is not installed."""
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError as error:
+        raise UserError("CTranslate2 is not installed", hint="pip install 'subgraft[ctranslate2]'") from error
+
+
+def _settings(model: PreTrainedModel, quantization: str, languages: Languages | None) -> ExportSettings:
+    generation: Any = model.generation_config
+    asked = {name: getattr(generation, name, None) for name in ("repetition_penalty", "no_repeat_ngram_size")}
+    search = {name: float(value) for name, value in asked.items() if value}
+    if generation.length_penalty is not None:
+        search["length_penalty"] = float(generation.length_penalty)
+    return ExportSettings(model=model.config.to_dict(), languages=languages, quantization=quantization, search=search)
+
+
+def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
+    """With the pieces that decoding starts with, unless these depend on a language, never writes, and ends with."""
+    names, generation = exported.vocabularies()["decoder"], model.generation_config
+    unwritten: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
+    start = exported.sequence_format().start
+    fixed = None if start in exported.decoder.languages.values() else names[start]
+    changed = {
+        "suppressed": [[names[token] for token in one] for one in unwritten],
+        "start": fixed,
+        "further_ends": list(end_tokens(model, exported.decoder)[1:]),
+    }
+    settings = exported.settings.model_copy(update=changed)
+    return ExportedModel(exported.directory, settings, exported.encoder, exported.decoder)
+
+
+def described(bundle: Bundle, out: Path, quantization: str, languages: Languages | None) -> ExportedModel:
+    """A model that is to be exported, of which nothing is written yet. Raises UserError as `export_ctranslate2`."""
+    settings = _settings(bundle.model, quantization, languages)
+    return _with_start(ExportedModel(out, settings, bundle.encoder, bundle.decoder), bundle.model)
+
+
+def write_exported(exported: ExportedModel, bundle: Bundle) -> None:
+    """All its files but its tokenizers', into its empty directory.
+
+    In float32 the model is left as it is; else its weights are used up. Raises UserError as `export_ctranslate2`.
+    """
+    family, model = family_of(bundle.model), bundle.model
+    known = family.runs_in_ctranslate2(model.config.to_dict())
+    _write(exported, family.ctranslate2_specification(_sharing_weights(model) if known else model))  # else it refuses
+
+
+def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """The model once more with the same numbers, on the CPU: loaders take models apart and change configurations.
+
+    It is made anew, since a model that is trained may hold an engine's hooks, which have no copies.
+    """
+    with torch.device("meta"):
+        made: PreTrainedModel = type(model)(deepcopy(model.config))
+    held = {id(tensor): tensor.detach().cpu() for tensor in (*model.parameters(), *model.buffers())}
+    for name, module in made.named_modules():
+        given = model.get_submodule(name)
+        for key, tensor in given._parameters.items():
+            module._parameters[key] = None if tensor is None else nn.Parameter(held[id(tensor)], requires_grad=False)
+        for key, buffer in given._buffers.items():
+            module._buffers[key] = None if buffer is None else held[id(buffer)]
+    return made
+
+
+def _write(exported: ExportedModel, specification: Any) -> None:
+    """model.bin, CTranslate2's config.json and vocabularies, and our settings beside them."""
+    names, special = exported.vocabularies(), exported.decoder.special
+    if "encoder" in names:
+        specification.register_source_vocabulary(list(names["encoder"]))
+        specification.register_target_vocabulary(list(names["decoder"]))
+        specification.config.decoder_start_token = exported.settings.start
+    else:
+        specification.register_vocabulary(list(names["decoder"]))
+    end = special["eos"]
+    specification.config.eos_token = names["decoder"][end]
+    specification.config.bos_token = names["decoder"][special.get("bos", special.get("pad", end))]
+    specification.config.unk_token = names["decoder"][special.get("unk", end)]
+    specification.validate()
+    specification.optimize(quantization=exported.settings.quantization)
+    specification.save(str(exported.directory))
+    (exported.directory / SETTINGS).write_text(exported.settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+class _Sample:
+    """Sequences of random tokens, the same for one model: what both engines say of them is compared."""
+
+    def __init__(self, exported: ExportedModel) -> None:
+        self._exported = exported
+        random = torch.Generator().manual_seed(0)
+        form = exported.sequence_format()
+
+        def drawn(tokens: list[int]) -> list[list[int]]:
+            chosen = torch.randint(len(tokens), (_SEQUENCES, _LENGTH), generator=random).tolist()
+            return [[tokens[place] for place in row] for row in chosen]
+
+        sources, targets = drawn(exported.encoder.ordinary_ids.tolist()), drawn(exported.decoder.ordinary_ids.tolist())
+        begins = [] if form.target_beginning is None else [form.target_beginning]
+        self.sources = [[*form.source_beginning, *tokens, *form.source_ending] for tokens in sources]
+        self.targets = [[form.start, *begins, *tokens] for tokens in targets]
+
+    @torch.inference_mode()
+    def expected(self, model: PreTrainedModel) -> Tensor:
+        """Log-probabilities [n, T] of each target token after the first."""
+        device = next(model.parameters()).device
+        inputs = {"input_ids": torch.tensor(self.targets, device=device)}
+        if "encoder" in self._exported.sides:
+            inputs = {"input_ids": torch.tensor(self.sources, device=device), "decoder_input_ids": inputs["input_ids"]}
+        logits = model(**inputs, use_cache=False).logits[:, :-1].float().cpu()
+        labels = torch.tensor(self.targets)[:, 1:, None]
+        found: Tensor = logits.log_softmax(-1).gather(2, labels)[..., 0]
+        return found
+
+    def found(self, runner: Any) -> Tensor:
+        """The same as the exported model computes them. runner: CTranslate2's own."""
+        names = self._exported.vocabularies()
+        targets = [[names["decoder"][token] for token in row] for row in self.targets]
+        if "encoder" not in names:
+            scored = runner.score_batch(targets)
+            return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
+        sources = [[names["encoder"][token] for token in row] for row in self.sources]
+        if self._exported.settings.start is not None:
+            targets = [row[1:] for row in targets]
+        scored = runner.score_batch(sources, targets)
+        return torch.tensor([one.log_probs for one in scored])[:, : len(self.targets[0]) - 1]
+
+
+class Comparison:
+    """What a model says of random tokens before it is exported, for what it says afterwards to be held against."""
+
+    def __init__(self, exported: ExportedModel, bundle: Bundle) -> None:
+        self._quantization = exported.settings.quantization
+        self._sample = _Sample(exported)
+        model = bundle.model if bundle.model.dtype == torch.float32 else deepcopy(bundle.model).float()
+        self._expected = self._sample.expected(model)
+
+    def check(self, running: Any, where: str) -> Check:
+        """running: CTranslate2's own. Raises UserError where it does not say the same."""
+        difference = (self._expected - self._sample.found(running)).abs()
+        check = Check(difference.max().item(), difference.mean().item())
+        if check.mean > COARSE_TOLERANCE or (self._quantization == "float32" and check.largest > TOLERANCE):
+            told = f"log-probabilities differ by up to {check.largest:.3g}"
+            raise UserError(f"CTranslate2 does not compute what this model does: {told}", where=where)
+        return check

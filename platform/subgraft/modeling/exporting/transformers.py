@@ -1,0 +1,163 @@
+# mypy: allow-untyped-calls
+"""A model for transformers by itself: AutoTokenizer and AutoModelFor… load it and write what this package writes.
+
+Special tokens are put around texts by the tokenizer, and the start of decoding is in generation_config.json, both for
+the languages that the export is for. A Marian of two SentencePiece vocabularies has its native files. Other models of
+two vocabularies have a tokenizer class of their own, and a split mBART a model class: AutoTokenizer and
+AutoModelForSeq2SeqLM load them where remote code is allowed, and say so where it is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tokenizers
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer, PreTrainedModel
+
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.modeling.exporting import two_vocabularies
+from subgraft.modeling.exporting.renumbering import renumbered
+from subgraft.modeling.bundle import ROOM, Bundle
+from subgraft.modeling.ends import end_tokens
+from subgraft.modeling.families import SequenceFormat, family_of
+from subgraft.modeling.hub import require_model
+from subgraft.modeling.load import save_without_tokenizers
+from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+class Loading(NamedTuple):
+    """What loads an export: the auto class of the model, and whether remote code has to be allowed for either part.
+
+    prompt: what users write in front of every text, where the tokenizer does not put it there.
+    """
+
+    model_class: str
+    model_code: bool
+    tokenizer_code: bool
+    prompt: str = ""
+
+
+def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
+    """Write weights, generation settings and tokenizer to an empty directory.
+
+    languages: of models with language codes; by default those that the model's files name. Raises UserError where
+    neither says, for a special token that the vocabulary lacks, for vocabularies that transformers has no files for or
+    would misread, and for a language model with a source.
+    """
+    directory = require_model(model)
+    bundle = Bundle.load(directory)
+    if family_of(bundle.model).has_source:
+        hint = "`subgraft generate` writes with it."
+        raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
+    bundle, spoken = renumbered(bundle), languages or told_languages(directory)
+    form = bundle.sequence_format(spoken)
+    _set_generation(bundle, form)
+    written = _save_tokenizers(bundle, form, out, spoken)
+    save_without_tokenizers(bundle.model, out)
+    config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    if "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
+        _require_read_alike(bundle, form, out)
+    return Loading(_auto_class(bundle), "auto_map" in config, *written)
+
+
+def _auto_class(bundle: Bundle) -> str:
+    if not family_of(bundle.model).generates:
+        return "AutoModelForMaskedLM"
+    return "AutoModelForSeq2SeqLM" if "encoder" in bundle.tokenizers else "AutoModelForCausalLM"
+
+
+def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
+    """What `generate` of transformers asks its settings for, and this package is told anew with every call."""
+    model: PreTrainedModel = bundle.model
+    settings: Any = model.generation_config if model.can_generate() else None
+    if settings is None:
+        return
+    special = bundle.decoder.special
+    ends = end_tokens(model, bundle.decoder)
+    settings.eos_token_id = list(ends) if len(ends) > 1 else ends[0]
+    settings.pad_token_id = special.get("pad", special["eos"])
+    settings.bos_token_id = special.get("bos", settings.bos_token_id)
+    settings.forced_eos_token_id = None
+    if bundle.max_positions < ROOM:
+        settings.max_length = bundle.max_positions
+    if "encoder" in bundle.tokenizers:
+        settings.decoder_start_token_id = form.start
+        settings.forced_bos_token_id = form.target_beginning
+
+
+# Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
+_SAMPLES = ("A text, and  «another» – 12.5 %.", " naïve Straße 2024\tx", "don't I'LL 日本語 ½ e\u0301")
+
+
+def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None:
+    """Raises UserError where AutoTokenizer gives a decoder alone other ids: for some model types it knows one class.
+
+    (A Qwen2's vocabulary is always cut as Qwen's own, whatever tokenizer_config.json says.)
+    """
+    theirs: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
+    expected = [[form.start, *ids] for ids in bundle.decoder.encode_batch(_SAMPLES)]
+    if [theirs(text)["input_ids"] for text in _SAMPLES] == expected:
+        return
+    kind = bundle.model.config.model_type
+    raise UserError(
+        f"AutoTokenizer reads every {kind} vocabulary as {type(theirs).__name__}, which cuts text otherwise",
+        where=str(bundle.model.name_or_path),
+        hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind byte-level-bpe "
+        "--like MODEL`. `subgraft generate` writes with the model as it is.",
+    )
+
+
+class _Written(NamedTuple):
+    """Of tokenizers: whether reading them takes a class that transformers does not have, and `Loading.prompt`."""
+
+    code: bool
+    prompt: str = ""
+
+
+def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None) -> _Written:
+    limit = {"model_max_length": bundle.max_positions} if bundle.max_positions < ROOM else {}
+    if "encoder" not in bundle.tokenizers:
+        _write(_around(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
+        return _Written(code=False)
+    told = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
+    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, {**limit, **told}):
+        return _Written(code=False, prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
+    source = _around(bundle.encoder, form.source_beginning, form.source_ending)
+    if bundle.encoder.fingerprint == bundle.decoder.fingerprint:
+        _write(source, bundle.encoder, out, limit)
+        return _Written(code=False)
+    beginning = () if form.target_beginning is None else (form.target_beginning,)
+    target = _around(bundle.decoder, beginning, form.target_ending)
+    (out / two_vocabularies.TARGET_FILE).write_text(target.to_str(), encoding="utf-8")
+    code = Path(two_vocabularies.__file__)
+    (out / code.name).write_text(code.read_text(encoding="utf-8"), encoding="utf-8")
+    named = {"tokenizer_class": two_vocabularies.TwoVocabularyTokenizer.__name__}
+    named["auto_map"] = {"AutoTokenizer": [f"{code.stem}.{named['tokenizer_class']}", None]}  # type: ignore[assignment]
+    _write(source, bundle.encoder, out, limit | named)
+    return _Written(code=True)
+
+
+def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:
+    """The tokenizer that puts these tokens around each text."""
+    made: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+    pieces = {tokenizer.pieces[token]: token for token in (*beginning, *ending)}
+    template = [*(tokenizer.pieces[t] for t in beginning), "$A", *(tokenizer.pieces[t] for t in ending)]
+    made.post_processor = TemplateProcessing(single=template, special_tokens=list(pieces.items()))
+    return made
+
+
+def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, settings: Mapping[str, Any]) -> None:
+    """tokenizer.json and tokenizer_config.json, whose class reads tokenizer.json and changes nothing of it."""
+    roles = {f"{role}_token": tokenizer.pieces[token] for role, token in tokenizer.special.items()}
+    plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    plain |= {name: value for name, value in tokenizer.config.items() if name == CHAT_TEMPLATE}
+    (out / "tokenizer.json").write_text(backend.to_str(), encoding="utf-8")
+    config = json.dumps({**plain, **roles, **settings}, indent=2, ensure_ascii=False, sort_keys=True)
+    (out / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")

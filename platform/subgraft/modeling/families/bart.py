@@ -1,0 +1,55 @@
+# mypy: allow-untyped-calls
+"""BART (Lewis et al., ACL 2020): one vocabulary of one language, cut into bytes as GPT-2's is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.bart_like import OneTable
+from subgraft.modeling.families.mbart import POSITION_OFFSET
+from subgraft.modeling.families.model_parts import Config, Parameters, SequenceFormat, needed, start_role
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from subgraft.config.corpora import Languages
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+class Bart(OneTable):
+    """One table for encoder, decoder and output projection."""
+
+    model_type = "bart"
+    objectives = frozenset({"translation"})
+    called = "a BART"
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Each stack has learned positions, and layer normalisation after its embeddings."""
+        width = self.width(config)
+        positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
+        total = self.layer_parameters(config) + 2 * (positions + parameter_counts.norm(width))
+        return Parameters(total, total)
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+    ) -> SequenceFormat:
+        """A beginning, a sentence and its end; the decoder starts with an end, and predicts the beginning."""
+        begins = needed(source, "bos", "a BART"), needed(target, "bos", "a BART")
+        ends = needed(source, "eos", "a BART"), needed(target, "eos", "a BART")
+        start = needed(target, start_role(config, "eos"), "a BART")
+        return SequenceFormat((ends[0],), (ends[1],), start, (begins[0],), begins[1])
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """Layers are normalised after each part, which files of this family do not always say."""
+        from subgraft.modeling.families.ctranslate2_loading import specification
+
+        return specification("BartLoader", model, normalize_before=False, normalize_embedding=True)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import BartForConditionalGeneration
+
+        return BartForConditionalGeneration

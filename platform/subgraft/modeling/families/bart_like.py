@@ -1,0 +1,215 @@
+# mypy: allow-untyped-calls
+"""What Marian, mBART and their like have in common: encoder-decoders that are laid out as BART is."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.family import Family, one_table_only
+from subgraft.modeling.families.model_parts import Config, Projection, Tables, TableSize
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.settings_base import SideName
+    from subgraft.config.models import TwoStackSettings
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+    Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]
+
+
+_OF_SEPARATE_SIDES = ("decoder_vocab_size", "encoder_pad_token_id")
+
+
+class BartLike(Family):
+    """Sizes are d_model, encoder_layers, encoder_ffn_dim, …; tables are model.SIDE.embed_tokens and lm_head.
+
+    apart: what config.json says of a model whose sides have tables of their own.
+    table_of_its_own: whether a table that both sides share is a module of its own.
+    """
+
+    apart: ClassVar[Mapping[str, Any]]
+    table_of_its_own: ClassVar[bool] = True
+
+    def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """What config.json says of a model whose sides have one table, without what separate ones would need."""
+        return {name: value for name, value in config.items() if name not in _OF_SEPARATE_SIDES}
+
+    def layers(self, config: Config, side: SideName) -> int:
+        return int(config[f"{side}_layers"])
+
+    def width(self, config: Config) -> int:
+        return int(config["d_model"])
+
+    def inner_width(self, config: Config) -> int:
+        return max(int(config["encoder_ffn_dim"]), int(config["decoder_ffn_dim"]))
+
+    def layer_parameters(self, config: Config) -> int:
+        width = self.width(config)
+        encoder = config["encoder_layers"] * parameter_counts.encoder_layer(width, config["encoder_ffn_dim"])
+        decoder = config["decoder_layers"] * parameter_counts.decoder_layer(width, config["decoder_ffn_dim"])
+        return int(encoder + decoder)
+
+    def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
+        return {"encoder": config["vocab_size"], "decoder": config.get("decoder_vocab_size") or config["vocab_size"]}
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        both = self.vocabulary_sizes(config) | dict(sizes)
+        changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
+        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
+        return {**config, **changed, **ids, **self.apart}
+
+    @abstractmethod
+    def has_shared_table(self, config: Config) -> bool:
+        """Whether the model has a table that stands for both sides'; where it is not tied, nothing reads it."""
+
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        width = self.embedding_width(config)
+        numbers = {side: rows * width for side, rows in self.vocabulary_sizes(config).items()}
+        tied, shared = config.get("tie_word_embeddings", True), self.has_shared_table(config)
+        if tied and shared:
+            return [TableSize(frozenset(self.sides), numbers["decoder"])]
+        found = [TableSize(frozenset({side}), count) for side, count in numbers.items()]
+        if shared:
+            found.append(TableSize(frozenset(), numbers["encoder"]))
+        if not tied:
+            found.append(TableSize(frozenset({"decoder"}), numbers["decoder"]))
+        return found
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, attention, inner = self.width(config), ("q_proj", "k_proj", "v_proj", "out_proj"), ("fc1", "fc2")
+        return [
+            projection
+            for side, attentions in (("encoder", 1), ("decoder", 2))
+            for projection in parameter_counts.projections(
+                attention, inner, width, config[f"{side}_ffn_dim"], config[f"{side}_layers"], attentions
+            )
+        ]
+
+    def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
+        table: nn.Embedding = getattr(model.model, name).embed_tokens
+        return table
+
+    def output_bias(self, model: PreTrainedModel) -> Tensor | None:
+        bias: Tensor = model.final_logits_bias  # type: ignore[assignment]
+        return bias
+
+    def put_right(self, model: PreTrainedModel) -> None:
+        """Give the encoder its own padding row, where `encoder_pad_token_id` says that it differs from the decoder's.
+
+        transformers has one `pad_token_id`, and constructs both tables with it.
+        """
+        padding = getattr(model.config, "encoder_pad_token_id", None)
+        if padding is not None:
+            self.input_table(model, "encoder").padding_idx = padding
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        """Encoder and decoder go on sharing one table only where they did and both are given the same tensor.
+
+        Raises UserError where the padding id of the decoder would lie outside the encoder's vocabulary, which
+        transformers cannot construct.
+        """
+        from subgraft.modeling.families.table_replacement import as_they_are, rebuilt
+
+        encoder, decoder = (
+            tables[name] if name in tables else as_they_are(self, model, name) for name in ("encoder", "decoder")
+        )
+        if decoder.padding_id is not None and decoder.padding_id >= len(encoder.input):
+            raise UserError(
+                f"the padding id of the decoder's vocabulary ({decoder.padding_id}) lies outside the encoder's "
+                f"vocabulary of {len(encoder.input)}",
+                hint="Use a vocabulary whose padding token has a low id, as `subgraft vocab learn` makes them.",
+            )
+        own = [self.input_table(model, name).weight for name in self.sides]
+        shared = own[0] is own[1] and encoder.input is decoder.input
+        kind, config = self._around(model.config, _with_sizes(model.config, encoder, decoder), shared)
+        made = rebuilt(model, kind, config, encoder, decoder, shared and self.table_of_its_own)
+        self.put_right(made)
+        return made
+
+    @abstractmethod
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        """The class and the configuration of a model with other tables.
+
+        config: the model's.  settings: the same with the new sizes and padding ids.
+        """
+
+
+class OneTable(BartLike):
+    """Those with one table for encoder, decoder and output projection, which never part company.
+
+    called: what messages call such a model.
+    """
+
+    apart: ClassVar[Mapping[str, Any]] = {}
+    called: ClassVar[str]
+    one_table = True
+
+    def check(self, config: Config) -> None:
+        if not config.get("tie_word_embeddings", True):
+            raise UserError(f"{self.called} whose tables are not tied is not known")
+
+    def has_shared_table(self, config: Config) -> bool:
+        return True
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        """Raises UserError where the sides would have vocabularies of their own."""
+        if len(sizes) == 1 or len(set(sizes.values())) > 1:
+            raise one_table_only(self.model_type)
+        return self.without_second_side(super().with_vocabularies(config, sizes))
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        if not shared:
+            raise one_table_only(self.model_type)
+        return self.model_class(), type(config)(**self.without_second_side(settings))
+
+
+def _with_sizes(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> dict[str, Any]:
+    settings = {
+        **config.to_dict(),
+        "vocab_size": len(encoder.input),
+        "decoder_vocab_size": len(decoder.input),
+        "pad_token_id": decoder.padding_id,
+        "encoder_pad_token_id": encoder.padding_id,
+    }
+    for derived in ("model_type", "architectures", "auto_map"):
+        settings.pop(derived, None)
+    return settings
+
+
+def shape(settings: TwoStackSettings) -> dict[str, Any]:
+    """The sizes of a new model; encoder and decoder have the same width, heads and dropout."""
+    return {
+        "d_model": settings.d_model,
+        "encoder_layers": settings.encoder_layers,
+        "decoder_layers": settings.decoder_layers,
+        "encoder_attention_heads": settings.attention_heads,
+        "decoder_attention_heads": settings.attention_heads,
+        "encoder_ffn_dim": settings.ffn_dim,
+        "decoder_ffn_dim": settings.ffn_dim,
+        "max_position_embeddings": settings.max_positions,
+    }
+
+
+def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]:
+    """What the configurations of both say alike. Token ids are the decoder's, because generation reads them.
+
+    No end is forced: a translation that ran into its length limit should not look as if it had ended.
+    """
+    return {
+        **shape(settings),
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "activation_dropout": settings.activation_dropout,
+        "scale_embedding": True,
+        "pad_token_id": decoder.special["pad"],
+        "bos_token_id": decoder.special.get("bos"),
+        "eos_token_id": decoder.special["eos"],
+        "forced_eos_token_id": None,
+    }

@@ -1,0 +1,217 @@
+# mypy: allow-untyped-calls
+"""A language model of one stack with a source, which need not be text (Ziegler et al., 2019): `conditioning`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.decoder_only import DecoderAlone
+from subgraft.modeling.families.gpt2 import GPT2
+from subgraft.modeling.families.llama import Llama
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
+from subgraft.modeling.families.qwen import Qwen2, Qwen3
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.modeling.conditioning.copying import TargetStates
+    from subgraft.config.settings_base import SideName
+    from subgraft.config.conditioning import ConditioningSettings, SourceSettings
+
+# What the language model may be.
+STACKS: Mapping[str, DecoderAlone] = {stack.model_type: stack for stack in (GPT2(), Llama(), Qwen2(), Qwen3())}
+
+
+class Conditional(DecoderAlone):
+    """Its one side is the language model's. A configuration holds the language model's, and `conditioning`.
+
+    Beside it stand an encoder of the source and what is new of the variant, which no vocabulary has to do with.
+    """
+
+    model_type = "conditional"
+    objectives = frozenset({"conditioned"})
+    has_source = True
+
+    def check(self, config: Config) -> None:
+        own = config.get("language_model")
+        if not isinstance(own, Mapping) or own.get("model_type") not in STACKS:
+            raise UserError(f"a language model with a source must be one of: {', '.join(STACKS)}")
+        _settings(config)
+
+    def position_limit(self, config: Config) -> int | None:
+        limit, settings = _stack(config).position_limit(_own(config)), _settings(config)
+        before = _most_rows(settings.source) if settings.variant == "prepend" else 0
+        return None if limit is None else max(0, limit - before)
+
+    def depth(self, config: Config) -> int:
+        return _stack(config).depth(_own(config))
+
+    def width(self, config: Config) -> int:
+        return _stack(config).width(_own(config))
+
+    def inner_width(self, config: Config) -> int:
+        return _stack(config).inner_width(_own(config))
+
+    def key_width(self, config: Config) -> int:
+        return _stack(config).key_width(_own(config))
+
+    def weight_scale(self, config: Config) -> float:
+        return _stack(config).weight_scale(_own(config))
+
+    def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
+        return _stack(config).vocabulary_sizes(_own(config))
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        return {**config, "language_model": _stack(config).with_vocabularies(_own(config), sizes)}
+
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        return _stack(config).table_sizes(_own(config))
+
+    def projections(self, config: Config) -> list[Projection]:
+        return _stack(config).projections(_own(config))
+
+    def body_parameters(self, config: Config) -> Parameters:
+        body, new = _stack(config).body_parameters(_own(config)), self._new(config)
+        source = _settings(config).source
+        trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
+        return Parameters(body.total + new, trained if _frozen(config) else body.trained + trained)
+
+    def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
+        """Where the language model is frozen, its tables are too."""
+        return super().parameters(config, self.sides if _frozen(config) else frozen)
+
+    def in_words(self, config: Config) -> str:
+        return f"{_stack(config).in_words(_own(config))}, with a source by {_settings(config).variant}"
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.modeling.conditioning.conditional_model import ConditionalModel
+
+        return ConditionalModel
+
+    def put_right(self, model: PreTrainedModel) -> None:
+        _stack(model.config.to_dict()).put_right(model.language_model)  # type: ignore[arg-type]
+        model.config.language_model._name_or_path = ""
+
+    def side_config(self, model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
+        config: PreTrainedConfig = model.config.language_model
+        return config
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        replaced = super().replace_tables(model, tables)
+        replaced.train(model.training)  # which freezes the tables of a language model that is frozen
+        return replaced
+
+    def source(self, config: Config) -> SourceSettings:
+        return _settings(config).source
+
+    def selects(self, config: Config) -> bool:
+        copying = _settings(config).copying
+        return copying is not None and copying.threshold is not None
+
+    def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> TargetStates:
+        conditional: Any = model
+        inputs.pop("attention_mask", None)  # a target is padded behind, where nothing that counts can see
+        states: TargetStates = conditional.target_states(conditional.read(source, mask), **inputs)
+        return states
+
+    def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
+        conditional: Any = model
+        return conditional.language_model if conditional.variant.pretrained else None
+
+    def _new(self, config: Config) -> int:
+        """What the variant, the encoder of its source and what copies from it add to the language model."""
+        settings, width = _settings(config), self.width(config)
+        return self._of_variant(config, settings) + _of_source(settings, width) + _of_copying(settings, width)
+
+    def _of_variant(self, config: Config, settings: ConditioningSettings) -> int:
+        width, depth = self.width(config), self.depth(config)
+        small = settings.decoder
+        beside = _source_decoder(small.d_model, width, small.layers) + parameter_counts.linear(small.d_model, width)
+        read = parameter_counts.linear(width, small.d_model)
+        by_variant = {
+            "pseudo-self": depth * parameter_counts.linear(width, 2 * self.key_width(config)),
+            "context-attention": depth * parameter_counts.attention(width),
+            "cross-attention": depth * (parameter_counts.attention(width) + parameter_counts.norm(width)),
+            "none": depth * (parameter_counts.attention(width) + parameter_counts.norm(width)),
+            "prepend": 0,
+            "simple-fusion": read + parameter_counts.norm(small.d_model) + beside,
+            "representation": read + beside + depth + 2,  # shares of the layers and the input, and gamma
+        }
+        return by_variant[settings.variant]
+
+
+def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any]:
+    """The configuration of a language model with a source, in all that its parameters depend on."""
+    return {
+        "model_type": Conditional.model_type,
+        "language_model": dict(config),
+        "conditioning": settings.model_dump(mode="json"),
+    }
+
+
+def _own(config: Config) -> Config:
+    """The language model's, which is also its side's."""
+    own: Config = config.get("language_model", config)
+    return own
+
+
+def _stack(config: Config) -> DecoderAlone:
+    return STACKS[_own(config)["model_type"]]
+
+
+def _settings(config: Config) -> ConditioningSettings:
+    """Raises UserError where config.json says something else of the source."""
+    from pydantic import ValidationError
+
+    from subgraft.config.conditioning import ConditioningSettings
+
+    try:
+        return ConditioningSettings.model_validate(config.get("conditioning"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(("conditioning", *map(str, first["loc"])))
+        raise UserError(f"config.json describes no source: {place}: {first['msg']}") from error
+
+
+def _most_rows(source: SourceSettings) -> int:
+    """How many states a source is of, at most."""
+    if source.kind == "class":
+        return source.vectors
+    return (source.rows or 0) if source.kind == "features" else source.max_length
+
+
+def _frozen(config: Config) -> bool:
+    return _settings(config).variant in ("simple-fusion", "representation")
+
+
+def _source_decoder(width: int, memory: int, layers: int) -> int:
+    """`modeling.conditioning.source_decoder`: its keys and values of the source are made of states of the memory's width."""
+    layer = parameter_counts.decoder_layer(width, 4 * width) - 2 * parameter_counts.linear(width, width)
+    return layers * (layer + parameter_counts.linear(memory, 2 * width)) + parameter_counts.norm(width)
+
+
+def _of_source(settings: ConditioningSettings, width: int) -> int:
+    source = settings.source
+    if source.kind == "class":
+        return len(source.classes) * source.vectors * width
+    if source.kind == "features":
+        return parameter_counts.linear(source.features, width) + parameter_counts.norm(width)
+    if source.kind == "pretrained-text":
+        return source.parameters + parameter_counts.linear(source.width, width) + parameter_counts.norm(width)
+    if source.kind == "text":
+        layers = source.layers * parameter_counts.encoder_layer(width, 4 * width)
+        return source.vocabulary * width + layers + parameter_counts.norm(width)
+    if source.encoder is not None:
+        return source.encoder.layers * parameter_counts.encoder_layer(width, 4 * width) + 2 * parameter_counts.norm(width)
+    return 0
+
+
+def _of_copying(settings: ConditioningSettings, width: int) -> int:
+    if settings.copying is None:
+        return 0
+    selector = 0 if settings.copying.threshold is None else parameter_counts.linear(width, 1)
+    return parameter_counts.linear(width, width) + parameter_counts.linear(width, 1) + selector

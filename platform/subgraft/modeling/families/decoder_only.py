@@ -1,0 +1,81 @@
+# mypy: allow-untyped-calls
+"""What language models of one stack have in common: a decoder alone, that continues a text (GPT-2, Llama)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.modeling.families.family import Family
+from subgraft.modeling.families.model_parts import Config, SequenceFormat, Tables, TableSize, needed
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedModel
+
+    from subgraft.config.settings_base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+class DecoderAlone(Family):
+    """One table, one side; the output projection is tied to the table or not. tied: what a silent config.json means."""
+
+    sides = ("decoder",)
+    objectives = frozenset({"causal"})
+    tied: bool
+
+    @abstractmethod
+    def depth(self, config: Config) -> int:
+        """How many layers there are."""
+
+    @abstractmethod
+    def key_width(self, config: Config) -> int:
+        """The width of all keys of a layer together, which is that of its values."""
+
+    def layers(self, config: Config, side: SideName) -> int:
+        return self.depth(config) if side == "decoder" else 0
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        # The value of an id counts nothing; one beyond a smaller table could not be constructed.
+        padding = {"pad_token_id": 0} if config.get("pad_token_id") is not None else {}
+        return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **padding}
+
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        numbers = config["vocab_size"] * self.width(config)
+        copies = 1 if config.get("tie_word_embeddings", self.tied) else 2
+        return [TableSize(frozenset(self.sides), numbers)] * copies
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+    ) -> SequenceFormat:
+        """A text starts with its beginning and stops with its end. There is no source.
+
+        The beginning is the tokenizer's; or the one that config.json names, where the tokenizer has none (Qwen's) or
+        that is an end too (GPT-2's, and where a model was trained on lines with their ends between them). An id that is
+        no special token of this vocabulary is another vocabulary's. Where there is no beginning, the end stands for it.
+        """
+        end = needed(target, "eos", f"a {self.model_type} model")
+        begin, ends = config.get("bos_token_id"), config.get("eos_token_id")
+        is_end = begin is not None and begin in (ends if isinstance(ends, list) else [ends])
+        known = begin if begin in target.special_ids else end
+        return SequenceFormat((), (end,), known if is_end else target.special.get("bos", known))
+
+    def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
+        table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
+        return table
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        from subgraft.modeling.families.table_replacement import exchange
+
+        exchange(self, model, "decoder", tables["decoder"])
+        self.put_right(model)
+        return model
+
+
+def token_ids(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Settings of generation."""
+    end = tokenizer.special["eos"]
+    begin, padding = tokenizer.special.get("bos", end), tokenizer.special.get("pad")
+    return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": padding}

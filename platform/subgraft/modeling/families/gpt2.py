@@ -1,0 +1,91 @@
+"""GPT-2 (Radford et al., 2019): a decoder alone, with learned positions, its projection tied to its input table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.decoder_only import DecoderAlone, token_ids
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from subgraft.config.models import GPT2Settings
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+class GPT2(DecoderAlone):
+    """Its settings have names of their own: n_embd, n_layer, n_positions, …"""
+
+    model_type = "gpt2"
+    tied = True
+    transposed = True
+    attends_to_source = True
+
+    def position_limit(self, config: Config) -> int | None:
+        return int(config["n_positions"])
+
+    def depth(self, config: Config) -> int:
+        return int(config["n_layer"])
+
+    def width(self, config: Config) -> int:
+        return int(config["n_embd"])
+
+    def inner_width(self, config: Config) -> int:
+        return int(config.get("n_inner") or 4 * config["n_embd"])
+
+    def key_width(self, config: Config) -> int:
+        return self.width(config)
+
+    def body_parameters(self, config: Config) -> Parameters:
+        width = self.width(config)
+        layers = self.depth(config) * parameter_counts.encoder_layer(width, self.inner_width(config))
+        total = config["n_positions"] * width + layers + parameter_counts.norm(width)
+        return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        """One map makes queries, keys and values."""
+        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
+        attention = [Projection("c_attn", width, 3 * width, layers), Projection("attn.c_proj", width, width, layers)]
+        return [*attention, Projection("c_fc", width, inner, layers), Projection("mlp.c_proj", inner, width, layers)]
+
+    def described(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            "n_embd": settings.d_model,
+            "n_layer": settings.layers,
+            "n_head": settings.attention_heads,
+            "n_inner": settings.ffn_dim,
+            "n_positions": settings.max_positions,
+        }
+
+    def build(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        from transformers import GPT2Config
+
+        from subgraft.modeling.families.initialization import initialised
+
+        described = self.described(settings, len(decoder), len(decoder))
+        del described["model_type"]
+        config = GPT2Config(
+            **described,
+            resid_pdrop=settings.dropout,
+            embd_pdrop=settings.dropout,
+            attn_pdrop=settings.attention_dropout,
+            **token_ids(decoder),
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import GPT2LMHeadModel
+
+        return GPT2LMHeadModel
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.modeling.families.ctranslate2_loading import specification
+
+        return specification("GPT2Loader", model)

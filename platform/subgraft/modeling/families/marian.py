@@ -1,0 +1,147 @@
+# mypy: allow-untyped-calls
+"""Marian: a translation Transformer with a vocabulary per side (Junczys-Dowmunt et al., 2018; OPUS-MT)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from subgraft.modeling.families.bart_like import BartLike, new_config, shape
+from subgraft.modeling.families.model_parts import Config, Parameters, SequenceFormat, Side, needed, start_role, target_named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.settings_base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import MarianSettings
+    from subgraft.modeling.families.bart_like import Rebuilt
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+# Which bounds the memory that a table takes beside itself.
+_POSITIONS_AT_ONCE = 4096
+
+
+class Marian(BartLike):
+    """Published ones may share one table, or not; those built here never do."""
+
+    model_type = "marian"
+    objectives = frozenset({"translation"})
+    apart: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
+
+    def has_shared_table(self, config: Config) -> bool:
+        return bool(config.get("share_encoder_decoder_embeddings", True))
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Positions are sinusoids, which are kept as weights and not trained."""
+        width = self.width(config)
+        trained = self.layer_parameters(config)
+        return Parameters(trained + 2 * config["max_position_embeddings"] * width, trained)
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+    ) -> SequenceFormat:
+        """A sentence and its end; decoding starts with padding, unless the configuration names another role.
+
+        Where the encoder's vocabulary has codes of target languages (>>fra<<), a source begins with one of them.
+        """
+        ends = (needed(source, "eos", "a Marian"),), (needed(target, "eos", "a Marian"),)
+        start = needed(target, start_role(config, "pad"), "a Marian")
+        return SequenceFormat(*ends, start, target_named(source, languages, ">>"))
+
+    def described(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}
+        # Within the smallest vocabulary there is: a padding row must exist.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        separate = {"share_encoder_decoder_embeddings": False}
+        return {"model_type": self.model_type, **shape(settings), **sizes, **ids, **separate}
+
+    def build(self, settings: MarianSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """A translation Transformer (Vaswani et al., 2017) in Marian's form.
+
+        The output projection is the decoder's input table. Weights are drawn from N(0, 1/d_model), as the embeddings
+        of a Transformer usually are, so that scaled embeddings have unit variance.
+        """
+        from transformers import MarianConfig
+
+        from subgraft.modeling.families.initialization import initialised
+
+        config = MarianConfig(  # type: ignore[call-arg]
+            vocab_size=len(encoder),
+            decoder_vocab_size=len(decoder),
+            share_encoder_decoder_embeddings=False,
+            activation_function="relu",
+            init_std=settings.d_model**-0.5,
+            encoder_pad_token_id=encoder.special["pad"],
+            decoder_start_token_id=decoder.special["pad"],
+            **new_config(settings, decoder),
+        )
+        model = initialised(self.model_class(), config, seed)
+        self.put_right(model)
+        return model
+
+    def put_right(self, model: PreTrainedModel) -> None:
+        """Positions are computed without a gradient, which transformers forgets to say of a loaded model."""
+        super().put_right(model)
+        for name in self.sides:
+            model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        """Of transformers, whose table of sinusoids is made here: number by number it takes minutes for a long one."""
+        from transformers import MarianMTModel
+        from transformers.models.marian import modeling_marian
+
+        modeling_marian.MarianSinusoidalPositionalEmbedding.create_weight = _sinusoids  # type: ignore[method-assign]
+        return MarianMTModel
+
+    def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
+        from subgraft.modeling.families import marian_layout
+
+        return marian_layout.load(directory) if marian_layout.is_published(directory) else None
+
+    def published_numbering(self, encoder: Tokenizer, decoder: Tokenizer) -> Mapping[SideName, Sequence[int]]:
+        from subgraft.modeling.families import marian_layout
+
+        return marian_layout.orders(encoder, decoder)
+
+    def input_scale(self, model: nn.Module, side: Side) -> float:
+        """The decoder scales whatever it is given, the encoder ids alone."""
+        scale: Any = model.get_encoder().embed_scale if side.name == "encoder" else 1.0  # type: ignore[operator]
+        return float(scale)
+
+    def save_published_tokenizers(
+        self, encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]
+    ) -> bool:
+        from subgraft.modeling.families import marian_layout
+
+        return marian_layout.save(encoder, decoder, directory, settings)
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.modeling.families.ctranslate2_loading import specification
+
+        return specification("BartLoader", model, normalize_before=False, normalize_embedding=False)
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})
+
+
+def _sinusoids(table: nn.Embedding) -> Tensor:
+    """Sines of a position in a row's first half, cosines in its second: the same numbers as transformers', at once."""
+    import numpy as np
+    import torch
+
+    positions, width = table.weight.shape
+    periods = np.power(10000, 2 * (np.arange(width) // 2) / width)
+    made = torch.empty(positions, width, dtype=table.weight.dtype)
+    for start in range(0, positions, _POSITIONS_AT_ONCE):
+        angles = np.arange(start, min(positions, start + _POSITIONS_AT_ONCE))[:, None] / periods
+        halves = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], axis=1)
+        made[start : start + len(angles)] = torch.from_numpy(halves.astype(np.float32))
+    return made

@@ -1,0 +1,139 @@
+"""The vocabularies of a Marian model as it is published: source.spm, target.spm and vocab.json [, target_vocab.json].
+
+Two SentencePiece models cut the text of either side; vocab.json gives the pieces of both their ids, in one numbering.
+Where encoder and decoder do not share their table, target_vocab.json numbers the target side on its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.modeling.families.piece_numbering import numbered, read_numbering
+from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+_ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+_NEEDED = ("eos", "unk", "pad")
+# Those that tokenizer_config.json names where both sides have them.
+_WRITTEN = (*_NEEDED, "bos", "mask")
+
+
+def is_published(directory: Path) -> bool:
+    """Whether the directory has the published layout."""
+    return all((directory / name).is_file() for name in ("source.spm", "target.spm", "vocab.json"))
+
+
+def load(directory: Path) -> dict[SideName, Tokenizer]:
+    """One tokenizer per side, with the ids of the published numbering. Raises UserError where a file is broken."""
+    separate = directory / "target_vocab.json"
+    encoder_ids = directory / "vocab.json"
+    decoder_ids = separate if separate.is_file() else encoder_ids
+    return {
+        "encoder": _load_side(directory / "source.spm", encoder_ids),
+        "decoder": _load_side(directory / "target.spm", decoder_ids),
+    }
+
+
+def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
+    """The order of the tokens of both sides that transformers and CTranslate2 can read them in, as ids of now.
+
+    MarianTokenizer looks special tokens up in the source's vocabulary alone, so that they need the same ids on both
+    sides. CTranslate2's converter takes the last row of one vocabulary for padding, and knows no second one: where
+    there are two, padding is not last, so that the converter refuses them.
+    """
+    if encoder.pieces == decoder.pieces:
+        order = _with_padding_last(decoder)
+        return {"encoder": order, "decoder": order}
+    common = _common_roles(encoder, decoder)
+    same = all(encoder.special[role] == decoder.special[role] for role in common)
+    last = encoder.special.get("pad") == len(encoder) - 1
+    both: dict[SideName, Tokenizer] = {"encoder": encoder, "decoder": decoder}
+    if same and not last:
+        return {side: list(range(len(tokenizer))) for side, tokenizer in both.items()}
+    return {side: _beginning_with(tokenizer, common) for side, tokenizer in both.items()}
+
+
+def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]) -> bool:
+    """Write the published layout; False, and nothing, for one vocabulary that is not SentencePiece's.
+
+    settings: more of tokenizer_config.json.  Raises UserError for two vocabularies of which one is not: of these
+    transformers has no other layout.
+    """
+    sides = {"source": encoder, "target": decoder}
+    models = {side: _sentencepiece_model(tokenizer) for side, tokenizer in sides.items()}
+    if None in models.values():
+        if encoder.fingerprint == decoder.fingerprint:
+            return False
+        raise _not_native([side for side, model in models.items() if model is None])
+    for side, model in models.items():
+        (directory / f"{side}.spm").write_bytes(model or b"")
+    separate = encoder.pieces != decoder.pieces
+    _write_json(directory / "vocab.json", _numbering(encoder))
+    if separate:
+        _write_json(directory / "target_vocab.json", _numbering(decoder))
+    roles = {f"{role}_token": encoder.pieces[encoder.special[role]] for role in _common_roles(encoder, decoder)}
+    plain = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate, "clean_up_tokenization_spaces": False}
+    _write_json(directory / "tokenizer_config.json", {**plain, **roles, **settings})
+    return True
+
+
+def _common_roles(encoder: Tokenizer, decoder: Tokenizer) -> list[str]:
+    """The roles whose token both sides have, and spell alike."""
+    spellings = {role: (_spelling(encoder, role), _spelling(decoder, role)) for role in _WRITTEN}
+    return [role for role, (source, target) in spellings.items() if source is not None and source == target]
+
+
+def _spelling(tokenizer: Tokenizer, role: str) -> str | None:
+    return tokenizer.pieces[tokenizer.special[role]] if role in tokenizer.special else None
+
+
+def _with_padding_last(tokenizer: Tokenizer) -> list[int]:
+    padding = tokenizer.special.get("pad")
+    others = [token for token in range(len(tokenizer)) if token != padding]
+    return others if padding is None else [*others, padding]
+
+
+def _beginning_with(tokenizer: Tokenizer, roles: Iterable[str]) -> list[int]:
+    first = dict.fromkeys(tokenizer.special[role] for role in roles)
+    return [*first, *(token for token in range(len(tokenizer)) if token not in first)]
+
+
+def _sentencepiece_model(tokenizer: Tokenizer) -> bytes | None:
+    """What cuts a side's text; None where it is no SentencePiece model, or its special tokens are not Marian's."""
+    if any(_spelling(tokenizer, role) != _ROLES[f"{role}_token"] for role in _NEEDED):
+        return None
+    return tokenizer.sentencepiece_model or as_sentencepiece(tokenizer)
+
+
+def _not_native(sides: Sequence[str]) -> UserError:
+    named = " and ".join(sides)
+    return UserError(
+        f"transformers reads the two vocabularies of a Marian from SentencePiece models alone, and the {named} "
+        "vocabulary cannot be written as one",
+        hint="Learn it with --kind unigram or bpe and --like MODEL. `subgraft generate` and `export --to ctranslate2` "
+        "take this model as it is.",
+    )
+
+
+def _numbering(tokenizer: Tokenizer) -> dict[str, int]:
+    """Ids by piece; ids without a piece get a name, since transformers would take others' for them."""
+    return {piece or f"<spare {token}>": token for token, piece in enumerate(tokenizer.pieces)}
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _load_side(model: Path, numbering: Path) -> Tokenizer:
+    ids = read_numbering(numbering, _ROLES.values())
+    return numbered(model, ids, filter(_is_special, ids), _ROLES)
+
+
+def _is_special(piece: str) -> bool:
+    """The three roles, and target languages as multilingual models expect them: >>fra<<."""
+    return piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))

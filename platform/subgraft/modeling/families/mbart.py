@@ -1,0 +1,190 @@
+# mypy: allow-untyped-calls
+"""mBART (Liu et al., 2020), and the mBART whose sides have vocabularies of their own, which a transfer makes of it.
+
+Either may have embeddings that are narrower than its hidden states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.bart_like import BartLike, new_config, shape
+from subgraft.modeling.families.model_parts import Config, Parameters, SequenceFormat, language_codes, needed, start_role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import MBartSettings
+    from subgraft.modeling.families.bart_like import Rebuilt
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Learned positions begin after rows that transformers keeps for padding.
+POSITION_OFFSET = 2
+
+
+class MBart(BartLike):
+    """One vocabulary and one table for encoder, decoder and output projection."""
+
+    model_type = "mbart"
+    objectives = frozenset({"translation", "denoising"})
+    apart: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
+
+    def has_shared_table(self, config: Config) -> bool:
+        return True
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Each stack has learned positions, and layer normalisation after its embeddings and at its top."""
+        width = self.width(config)
+        positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
+        total = self.layer_parameters(config) + 2 * (positions + 2 * parameter_counts.norm(width))
+        return Parameters(total, total)
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+    ) -> SequenceFormat:
+        """A sentence, its end and the code of its language, with which the decoder also starts.
+
+        An mBART-50 (Tang et al., 2020), whose configuration starts decoding with the end of a sentence, puts the code
+        before a sentence instead, and predicts that of the target.
+        """
+        ends = needed(source, "eos", "an mBART"), needed(target, "eos", "an mBART")
+        codes = language_codes(source, target, languages)
+        if start_role(config, "language") == "eos":
+            return SequenceFormat((ends[0],), (ends[1],), ends[1], (codes[0],), codes[1])
+        return SequenceFormat((ends[0], codes[0]), (ends[1], codes[1]), codes[1])
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        if settings.embedding_width is not None:
+            return FactorisedMBart().described(settings, encoder_size, decoder_size)
+        # Within the smallest vocabulary there is: a padding row must exist.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """Every text starts with its language code, so `decoder_start_token_id` is left to whoever generates."""
+        from transformers import MBartConfig
+
+        from subgraft.modeling.families.initialization import initialised
+
+        if settings.embedding_width is not None:
+            return FactorisedMBart().build(settings, encoder, decoder, seed)
+
+        config = MBartConfig(vocab_size=len(decoder), **new_config(settings, decoder))
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import MBartForConditionalGeneration
+
+        return MBartForConditionalGeneration
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.modeling.families.ctranslate2_loading import specification
+
+        return specification("BartLoader", model, normalize_before=True, normalize_embedding=True)
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        """An mBART whose sides part company becomes a split one; a split one never comes together again."""
+        from subgraft.modeling.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
+
+        if not shared:
+            return SplitMBartForConditionalGeneration, SplitMBartConfig(**settings)
+        del settings["decoder_vocab_size"], settings["encoder_pad_token_id"]
+        return self.model_class(), type(config)(**settings)
+
+
+class SplitMBart(MBart):
+    """The class of `split_mbart.py`, a copy of which lies beside the weights."""
+
+    model_type = "split_mbart"
+    lends_encoder = False
+
+    def has_shared_table(self, config: Config) -> bool:
+        return False
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.modeling.families.split_mbart import SplitMBartForConditionalGeneration
+
+        return SplitMBartForConditionalGeneration
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        raise UserError("a split mBART is made by a transfer, never built")
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        raise UserError("a split mBART is made by a transfer, never built")
+
+
+class FactorisedMBart(MBart):
+    """The class of `factorised_mbart.py`, a copy of which lies beside the weights: tables are narrower than states."""
+
+    model_type = "factorised_mbart"
+    lends_encoder = False
+    apart: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
+    table_of_its_own = False
+
+    def check(self, config: Config) -> None:
+        if not config.get("tie_word_embeddings", True):
+            raise UserError("a factorised mBART predicts by its table: tie_word_embeddings must be true")
+
+    def has_shared_table(self, config: Config) -> bool:
+        return bool(config["shared_table"])
+
+    def embedding_width(self, config: Config) -> int:
+        return int(config["embedding_size"])
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """One projection is that of both sides and of the output."""
+        body, projection = super().body_parameters(config).total, self.embedding_width(config) * self.width(config)
+        return Parameters(body + projection, body + projection)
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
+        tables = {"vocab_size": decoder_size, "decoder_vocab_size": decoder_size, "shared_table": True}
+        width = {"embedding_size": settings.embedding_width}
+        return {"model_type": self.model_type, **shape(settings), **tables, **width, **ids}
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        from subgraft.modeling.families.factorised_mbart import FactorisedMBartConfig
+        from subgraft.modeling.families.initialization import initialised
+
+        assert settings.embedding_width is not None
+        config = FactorisedMBartConfig(
+            vocab_size=len(decoder),
+            decoder_vocab_size=len(decoder),
+            encoder_pad_token_id=decoder.special["pad"],
+            embedding_size=settings.embedding_width,
+            shared_table=True,
+            **new_config(settings, decoder),
+        )
+        return initialised(self.model_class(), config, seed)
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.modeling.families.factorised_mbart import FactorisedMBartForConditionalGeneration
+
+        return FactorisedMBartForConditionalGeneration
+
+    def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
+        head: Any = model.get_output_embeddings()
+        narrowed: Callable[[Tensor], Tensor] = head.narrowed
+        return narrowed
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return False
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        raise UserError(
+            "CTranslate2 has no mBART whose embeddings are narrower than its hidden states",
+            hint="`subgraft export --to transformers` writes what transformers loads.",
+        )
+
+    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        return self.model_class(), type(config)(**{**settings, "shared_table": shared})

@@ -1,0 +1,44 @@
+"""How many parameters the parts of a Transformer have (Vaswani et al., 2017, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subgraft.modeling.families.model_parts import Projection
+
+
+def projections(
+    names: Sequence[str], feed_forward: Sequence[str], width: int, inner: int, layers: int, attentions: int = 1
+) -> list[Projection]:
+    """Of a stack.  names: of queries, keys, values and the output.  feed_forward: into the inner layer, and out."""
+    found = [Projection(name, width, width, layers * attentions) for name in names]
+    into, out = feed_forward
+    return [*found, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
+
+
+def linear(inputs: int, outputs: int, bias: bool = True) -> int:
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def norm(width: int) -> int:
+    """Layer normalisation: a gain and a bias."""
+    return 2 * width
+
+
+def attention(width: int) -> int:
+    """Queries, keys, values and the output, all of the model's width."""
+    return 4 * linear(width, width)
+
+
+def feed_forward(width: int, inner: int) -> int:
+    return linear(width, inner) + linear(inner, width)
+
+
+def encoder_layer(width: int, inner: int) -> int:
+    """Also that of a decoder alone: what a layer sees is masked, not parametrised."""
+    return attention(width) + feed_forward(width, inner) + 2 * norm(width)
+
+
+def decoder_layer(width: int, inner: int) -> int:
+    """With attention to an encoder."""
+    return encoder_layer(width, inner) + attention(width) + norm(width)

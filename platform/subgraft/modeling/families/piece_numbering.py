@@ -1,0 +1,72 @@
+"""A vocabulary of two files: a SentencePiece model that cuts text, and a numbering that gives the pieces their ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.base.json_files import read_bytes, read_object
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.sentencepiece_model import convert
+from subgraft.subwords.vocabulary.tokenizer_checks import refusing
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Below the score of any segmentation by pieces of its own, per character: so that a piece of the other language is
+# chosen only for a character that the side itself does not know, as a Marian tokenizer does. (A run of such characters
+# it takes for one unknown piece; here each is looked up by itself.)
+_FOREIGN_SCORE = -1e6
+
+
+def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer of a SentencePiece model over other ids. Raises UserError for a model that cannot be read.
+
+    ids: as `read_numbering` gives them, or more; <unk> is among them.  config: as in tokenizer_config.json, its roles.
+    """
+    try:
+        with refusing("not in a form that is known"):
+            specification = json.loads(convert(read_bytes(model)).to_str())
+            specification["model"] = _renumbered(specification["model"], ids)
+            # What no text is cut into, whatever it spells: <s> and the like.
+            control = (token["content"] for token in specification["added_tokens"] if token["special"])
+            ordered = sorted({*special, *(piece for piece in control if piece in ids)}, key=lambda piece: ids[piece])
+            specification["added_tokens"] = [_added(piece, ids[piece]) for piece in ordered]
+            return Tokenizer(Source(json.dumps(specification, ensure_ascii=False), config))
+    except UserError as error:
+        what = f"this vocabulary cannot be read: {error.what}"
+        raise UserError(what, where=str(model), hint=error.hint) from error
+
+
+def read_numbering(path: Path, needed: Collection[str]) -> dict[str, int]:
+    """Ids 0, 1, … by piece. Raises UserError for other ids, and where one of the needed pieces is missing."""
+    ids = read_object(path)
+    if not all(type(i) is int for i in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
+        raise UserError("no numbering of pieces: its ids are not 0, 1, …", where=str(path))
+    if missing := [piece for piece in needed if piece not in ids]:
+        raise UserError(f"no numbering of pieces: {', '.join(missing)} is missing", where=str(path))
+    return ids
+
+
+def _added(piece: str, token_id: int) -> dict[str, Any]:
+    return {
+        "id": token_id,
+        "content": piece,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+
+
+def _renumbered(model: dict[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
+    """The segmentation model over the published ids. Pieces that it knows but the numbering lacks are left out."""
+    if model["type"] == "Unigram":
+        scores = dict(model["vocab"])
+        ordered = sorted(ids, key=lambda piece: ids[piece])
+        vocabulary = [(piece, scores.get(piece, _FOREIGN_SCORE * len(piece))) for piece in ordered]
+        return {**model, "vocab": vocabulary, "unk_id": ids["<unk>"]}
+    merges = [(left, right) for left, right in model["merges"] if {left, right, left + right} <= ids.keys()]
+    return {**model, "vocab": dict(ids), "merges": merges, "unk_token": "<unk>"}

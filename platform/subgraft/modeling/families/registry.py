@@ -1,0 +1,75 @@
+"""The table of model families, and who asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families.bart import Bart
+from subgraft.modeling.families.bert import Bert, Electra
+from subgraft.modeling.families.bert2bert import Bert2Bert
+from subgraft.modeling.families.conditional import Conditional
+from subgraft.modeling.families.family import ITS_VOCABULARY, Family
+from subgraft.modeling.families.gpt2 import GPT2
+from subgraft.modeling.families.llama import Llama
+from subgraft.modeling.families.m2m100 import M2M100
+from subgraft.modeling.families.marian import Marian
+from subgraft.modeling.families.mbart import FactorisedMBart, MBart, SplitMBart
+from subgraft.modeling.families.qwen import Qwen2, Qwen3
+from subgraft.modeling.families.t5 import MT5, T5
+from subgraft.modeling.families.xlm_roberta import XLMRoberta
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from subgraft.modeling.families.model_parts import Config
+
+FAMILIES: Mapping[str, Family] = {
+    Marian.model_type: Marian(),
+    MBart.model_type: MBart(),
+    SplitMBart.model_type: SplitMBart(),
+    FactorisedMBart.model_type: FactorisedMBart(),
+    Bert.model_type: Bert(),
+    XLMRoberta.model_type: XLMRoberta(),
+    Electra.model_type: Electra(),
+    Bert2Bert.model_type: Bert2Bert(),
+    GPT2.model_type: GPT2(),
+    Llama.model_type: Llama(),
+    Qwen2.model_type: Qwen2(),
+    Qwen3.model_type: Qwen3(),
+    T5.model_type: T5(),
+    MT5.model_type: MT5(),
+    Bart.model_type: Bart(),
+    M2M100.model_type: M2M100(),
+    Conditional.model_type: Conditional(),
+}
+
+
+def family_of(what: Config | nn.Module) -> Family:
+    """The family of a model of transformers, or of what a config.json holds. Raises UserError for an unknown one."""
+    if isinstance(what, Mapping):
+        family = family_named(what["model_type"])
+        family.check(what)
+        return family
+    config: Any = what.config
+    return family_named(config.model_type)
+
+
+def is_known(config: Config) -> bool:
+    """Whether the model of a config.json is supported; the vocabulary of others can be read without their family."""
+    try:
+        family_of(config)
+    except UserError:
+        return False
+    return True
+
+
+def family_named(model_type: str) -> Family:
+    """The family of a model type, or of a configuration's `model.family`. Raises UserError for an unknown one."""
+    if model_type not in FAMILIES:
+        raise UserError(
+            f"models of the family {model_type!r:.60} are not supported",
+            hint=f"Supported families: {', '.join(sorted(FAMILIES))}. {ITS_VOCABULARY}",
+        )
+    return FAMILIES[model_type]

@@ -1,0 +1,207 @@
+# mypy: allow-untyped-calls
+"""T5 (Raffel et al., JMLR 2020), its version 1.1, whose output projection is a table of its own, and mT5 like that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families.family import Family, one_table_only
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize, needed, start_role, target_named
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from transformers import PreTrainedModel
+
+    from subgraft.config.settings_base import SideName
+    from subgraft.config.corpora import Languages
+    from subgraft.config.models import T5Settings
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+class T5(Family):
+    """One table for encoder and decoder; relative positions, so that nothing limits a text; no biases at all."""
+
+    model_type = "t5"
+    objectives = frozenset({"translation"})
+    one_table = True
+
+    def position_limit(self, config: Config) -> int | None:
+        """None, whatever `n_positions` says: that is how long the texts of its pretraining were."""
+        return None
+
+    def is_tied(self, config: Config) -> bool:
+        """Whether the output projection is the input table, which reads scaled states; of version 1.1 neither holds.
+
+        Published files say so by `tie_word_embeddings`; transformers makes `scale_decoder_outputs` of it.
+        """
+        return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
+
+    def layers(self, config: Config, side: SideName) -> int:
+        own = config.get("num_decoder_layers") if side == "decoder" else None
+        return int(config["num_layers"] if own is None else own)
+
+    def width(self, config: Config) -> int:
+        return int(config["d_model"])
+
+    def inner_width(self, config: Config) -> int:
+        return int(config["d_ff"])
+
+    def weight_scale(self, config: Config) -> float:
+        """Input tables are drawn from N(0, 1)."""
+        return float(config.get("initializer_factor", 1.0))
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        """Raises UserError where the sides would have vocabularies of their own."""
+        if len(sizes) == 1 or len(set(sizes.values())) > 1:
+            raise one_table_only(self.model_type)
+        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **ids}
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Norms have a gain alone; the positions of a stack are a bias for each head and bucket of distances."""
+        width, inner, heads = self.width(config), self.inner_width(config), config["num_heads"]
+        attention = 4 * width * heads * config["d_kv"] + width
+        gated = str(config.get("feed_forward_proj", "relu")).startswith("gated")
+        feed_forward = (3 if gated else 2) * width * inner + width
+        layers = self.layers(config, "encoder") * (attention + feed_forward)
+        layers += self.layers(config, "decoder") * (2 * attention + feed_forward)
+        total = layers + 2 * (config.get("relative_attention_num_buckets", 32) * heads + width)
+        return Parameters(total, total)
+
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        numbers = config["vocab_size"] * self.width(config)
+        own = [] if self.is_tied(config) else [TableSize(frozenset({"decoder"}), numbers)]
+        return [TableSize(frozenset(self.sides), numbers), *own]
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, inner, heads = self.width(config), self.inner_width(config), config["num_heads"] * config["d_kv"]
+        encoder, decoder = self.layers(config, "encoder"), self.layers(config, "decoder")
+        attentions, layers = encoder + 2 * decoder, encoder + decoder
+        gated = str(config.get("feed_forward_proj", "relu")).startswith("gated")
+        sizes = {"q": (width, heads), "k": (width, heads), "v": (width, heads), "o": (heads, width)}
+        found = [Projection(name, *size, attentions) for name, size in sizes.items()]
+        found += [Projection(name, width, inner, layers) for name in (("wi_0", "wi_1") if gated else ("wi",))]
+        return [*found, Projection("wo", inner, width, layers)]
+
+    def sequence_format(
+        self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+    ) -> SequenceFormat:
+        """A sentence and its end; decoding starts with padding (MADLAD-400's with the unknown token).
+
+        The prefix that names a task is part of the text. Where the vocabulary has codes of target languages (<2fr>), as
+        MADLAD-400's has, a source begins with one.
+        """
+        ends = (needed(source, "eos", "a T5"),), (needed(target, "eos", "a T5"),)
+        start = needed(target, start_role(config, "pad", another="unk"), "a T5")
+        return SequenceFormat(*ends, start, target_named(source, languages, "<2"))
+
+    def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            "vocab_size": decoder_size,
+            "d_model": settings.d_model,
+            "d_kv": settings.d_model // settings.attention_heads,
+            "d_ff": settings.ffn_dim,
+            "num_layers": settings.encoder_layers,
+            "num_decoder_layers": settings.decoder_layers,
+            "num_heads": settings.attention_heads,
+            "n_positions": settings.max_positions,
+            "feed_forward_proj": "gated-gelu" if settings.gated else "relu",
+            "tie_word_embeddings": settings.tied,
+        }
+
+    def build(self, settings: T5Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """An untied projection begins as the scaled table: the function is at first what it is in a tied model."""
+        from torch import no_grad
+        from transformers import T5Config
+
+        from subgraft.modeling.families.initialization import initialised
+
+        described = self.described(settings, len(decoder), len(decoder)) | {
+            "dropout_rate": settings.dropout,
+            "pad_token_id": decoder.special["pad"],
+            "eos_token_id": decoder.special["eos"],
+            "decoder_start_token_id": decoder.special["pad"],
+        }
+        del described["model_type"]
+        model: Any = initialised(self.model_class(), T5Config(**described), seed)
+        self.put_right(model)
+        if not settings.tied:
+            with no_grad():
+                model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)
+        # Without a limit of its own, generate stops after 20 tokens.
+        model.generation_config.max_length = settings.max_positions
+        built: PreTrainedModel = model
+        return built
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import T5ForConditionalGeneration
+
+        return T5ForConditionalGeneration
+
+    def put_right(self, model: PreTrainedModel) -> None:
+        """Give version 1.1 the projection of its own that it means; transformers constructs every T5 tied.
+
+        It ties a loaded one again where table and projection are equal.
+        """
+        from torch import nn
+
+        if self.is_tied(model.config.to_dict()):
+            return
+        model.config.tie_word_embeddings = False
+        model.all_tied_weights_keys.pop("lm_head.weight", None)
+        output: Any = model.get_output_embeddings()
+        if output.weight is self.input_table(model, "decoder").weight:
+            output.weight = nn.Parameter(output.weight.detach().clone())
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        return True
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        from subgraft.modeling.families.ctranslate2_loading import specification
+
+        return specification("T5Loader", model, tie_word_embeddings=self.is_tied(model.config.to_dict()))
+
+    def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
+        table: nn.Embedding = getattr(model, name).embed_tokens
+        return table
+
+    def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
+        """Where the projection is the input table, states are scaled by d^-½."""
+        from torch import mul
+
+        return partial(mul, other=model.config.d_model**-0.5) if self.is_tied(model.config.to_dict()) else None
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        """Raises UserError where its one table would have to be two."""
+        from subgraft.modeling.families.table_replacement import exchange
+
+        if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
+            raise one_table_only(self.model_type)
+        exchange(self, model, "decoder", tables["decoder"])
+        table = self.input_table(model, "decoder")
+        others: tuple[Any, ...] = (self.input_table(model, "encoder"), model.get_input_embeddings())
+        for other in others:
+            other.weight, other.num_embeddings = table.weight, table.num_embeddings
+        return model
+
+
+class MT5(T5):
+    """mT5 (Xue et al., NAACL 2021): version 1.1 under a model type of its own, whatever its files say of being tied."""
+
+    model_type = "mt5"
+
+    def is_tied(self, config: Config) -> bool:
+        return False
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from transformers import MT5ForConditionalGeneration
+
+        return MT5ForConditionalGeneration
+
+    def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        raise UserError("an mT5 cannot be built", hint="Build a T5 with `tied: false` and `gated: true`.")

@@ -1,0 +1,75 @@
+# mypy: allow-untyped-calls
+"""Two ways to give a model other tables: exchange the tensors of its modules, or construct it anew around them."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.initialization import no_init_weights
+
+from subgraft.config.settings_base import SideName
+from subgraft.modeling.families.family import Family
+from subgraft.modeling.families.model_parts import Tables
+
+
+def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables) -> None:
+    """Put new tables into the modules of one side, in place; sizes and padding ids follow."""
+    old, config = family.side(model, name), family.side_config(model, name)
+    old.input.weight = nn.Parameter(new.input.detach())
+    old.input.num_embeddings = config.vocab_size = len(new.input)
+    if old.input.padding_idx is not None:
+        old.input.padding_idx = new.padding_id
+    config.pad_token_id = new.padding_id
+    if old.output is None:
+        return
+    model.config.pad_token_id = new.padding_id
+    output = new.input if new.output is None else new.output
+    old.output.weight = old.input.weight if old.tied else nn.Parameter(output.detach())
+    old.output.out_features = len(output)
+    if new.bias is not None:
+        old.output.bias = nn.Parameter(new.bias.detach())
+
+
+def as_they_are(family: Family, model: PreTrainedModel, name: SideName) -> Tables:
+    """A side's own tables."""
+    side = family.side(model, name)
+    output = None if side.output is None or side.tied else side.output.weight
+    bias = None if side.bias is None else side.bias.flatten()
+    return Tables(side.input.weight, output, bias, side.padding_id)
+
+
+def rebuilt(
+    model: PreTrainedModel,
+    kind: type[PreTrainedModel],
+    config: PreTrainedConfig,
+    encoder: Tables,
+    decoder: Tables,
+    shared: bool,
+) -> PreTrainedModel:
+    """The model as another class: constructed without memory, then given the tensors of the old one and the tables.
+
+    For models laid out as BART is. shared: whether encoder and decoder go on reading one table.
+    """
+    with torch.device("meta"), no_init_weights():
+        made: PreTrainedModel = kind(config)
+    state: dict[str, Tensor] = dict(model.state_dict())
+    state.pop("model.shared.weight", None)
+    output = decoder.input if decoder.output is None else decoder.output
+    state["model.encoder.embed_tokens.weight"] = encoder.input.detach()
+    state["model.decoder.embed_tokens.weight"] = decoder.input.detach()
+    state["lm_head.weight"] = output.detach()
+    if shared:
+        state["model.shared.weight"] = decoder.input.detach()
+    if decoder.bias is not None:
+        state["final_logits_bias"] = decoder.bias.detach().reshape(1, -1)
+    made.load_state_dict(state, assign=True)
+    for name, tensor in model.named_buffers():
+        if name not in state:  # computed ones, of which the meta device has nothing
+            made.get_submodule(name.rpartition(".")[0]).register_buffer(name.rpartition(".")[2], tensor, False)
+    made.tie_weights()
+    made.generation_config = copy.deepcopy(model.generation_config)
+    made.train(model.training)
+    return made

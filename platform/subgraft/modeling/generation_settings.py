@@ -1,0 +1,102 @@
+# mypy: allow-untyped-calls
+"""Published generation settings: kept where transformers takes them, left out where it does not, which is reported.
+
+transformers refuses to load some combinations, and warns of others that it then refuses to save once anything in the
+file has changed, as the ids of special tokens do with a vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from subgraft.base.errors import UserError
+from subgraft.base.terminal_escaping import say
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
+
+# Says what is wrong with the settings without these names; nothing where they are valid.
+_Complaint = Callable[[Collection[str]], str]
+# How transformers quotes a setting, and how it says that a setting has no effect in the default search.
+_NAMED = re.compile(r"`(\w+)`")
+_WITHOUT_EFFECT = {
+    "sample-based": "used for sampling only, and do_sample is not set",
+    "beam-based": "used for beam search only, and num_beams is not above 1",
+}
+_LONGEST_VALUE, _LONGEST_REASON = 60, 160
+
+
+def loadable(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The settings of a file without those that keep transformers from loading it; these are reported.
+
+    Raises UserError where no single setting can be blamed.
+    """
+    from transformers import GenerationConfig
+
+    def complaint(without: Collection[str]) -> str:
+        return _error_of(lambda: GenerationConfig(**{k: v for k, v in settings.items() if k not in without}))
+
+    invalid = _invalid(settings, complaint, where)
+    return {name: value for name, value in settings.items() if name not in invalid}
+
+
+def savable(settings: GenerationConfig) -> GenerationConfig:
+    """A copy without the settings that keep transformers from saving it; these are reported.
+
+    Raises UserError where no single setting can be blamed.
+    """
+
+    def without(names: Collection[str]) -> GenerationConfig:
+        made = deepcopy(settings)
+        for name in names:
+            setattr(made, name, None)
+        return made
+
+    given = {name: value for name, value in vars(settings).items() if value is not None}
+    complaint: _Complaint = lambda names: _error_of(lambda: without(names).validate(strict=True))  # noqa: E731
+    return without(_invalid(given, complaint, "generation_config.json"))
+
+
+def _error_of(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except (ValueError, TypeError, AttributeError, KeyError) as error:  # of settings that are of another type
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _invalid(settings: Mapping[str, Any], complaint: _Complaint, where: str) -> dict[str, str]:
+    """The settings that have to go for the others to be valid, and why each; they are reported in one line."""
+    from transformers import GenerationConfig
+
+    found: dict[str, str] = {}
+    known = [name for name in vars(GenerationConfig()) if name in settings]
+    while told := complaint(found):
+        quoted = [name for name in _NAMED.findall(told) if name in settings]
+        name = next((name for name in (*quoted, *known) if complaint({*found, name}) != told), None)
+        if name is None:
+            raise UserError(f"transformers does not take these generation settings: {told}", where=where)
+        found[name] = _reason(told, name)
+    if found:
+        reasons: dict[str, list[str]] = {}
+        for name, reason in found.items():
+            reasons.setdefault(reason, []).append(_shortened(f"{name} {settings[name]!r}", _LONGEST_VALUE))
+        parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+        say(f"{where}: generation settings left out: {'; '.join(parts)}", to=sys.stderr)
+    return found
+
+
+def _reason(told: str, name: str) -> str:
+    """What transformers says of one setting, in a few words."""
+    lines = [line for line in told.splitlines() if line.startswith(f"- `{name}`")]
+    said = (lines or told.splitlines())[0]
+    known = next((reason for phrase, reason in _WITHOUT_EFFECT.items() if phrase in said), "")
+    return known or _shortened(said.removeprefix(f"- `{name}`: ").replace("`", ""), _LONGEST_REASON)
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

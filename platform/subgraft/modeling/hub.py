@@ -1,0 +1,146 @@
+"""Where a model lies: a directory, or an id on the hub, of which a local copy is made.
+
+An id may end with `@` and a commit, a branch or a tag: `Helsinki-NLP/opus-mt-en-fr@main`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.modeling.config_file import read_checked
+from subgraft.modeling.families import Family, family_of
+from subgraft.modeling.hub_conversion import converted_weights
+from subgraft.modeling.other_forms import ADAPTER, other_form
+from subgraft.modeling.weights import INDEX, TORCH_INDEX, weight_files
+from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
+
+_HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")
+# Never *.pt or *.py, and *.bin for a conversion alone: no code is run that is not this package's. By name, since a
+# pattern would bring whatever an index or a configuration could be made to lead to.
+CONFIGURATION = ("config.json", "generation_config.json")
+_VOCABULARY = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    CHAT_TEMPLATE_FILE,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "target_vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    *MODEL_NAMES,
+    "source.spm",
+    "target.spm",
+)
+_FOLDERS = ("", "encoder/", "decoder/")
+VOCABULARY_FILES = tuple(f"{folder}{name}" for folder in _FOLDERS for name in _VOCABULARY)
+# All but weights.
+SMALL_FILES = (*CONFIGURATION, *VOCABULARY_FILES)
+HUB_FILES = [*SMALL_FILES, INDEX, "*.safetensors"]
+TORCH_FILES = [*SMALL_FILES, TORCH_INDEX, "*.bin"]
+# A star stands for folders as well.
+NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
+
+
+def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
+    """The directory of a model: itself, or the local copy of a hub id.
+
+    files: those wanted of the hub. Where they have safetensors among them and the repository has none, those of the
+    hub's own conversion are taken, and told.
+
+    Raises UserError where there is neither, and for a family that is not known, which is asked before any weights are
+    fetched; OperationalError where the hub cannot be reached.
+    """
+    directory = Path(model)
+    if directory.is_dir():
+        return directory
+    named = None if isinstance(model, Path) or directory.exists() else _HUB_ID.fullmatch(model)
+    if named is None:
+        if found_otherwise := other_form(directory) if directory.is_file() else None:
+            raise found_otherwise
+        raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
+    hub_id, revision = named["id"], named["revision"]
+    if set(files) > set(SMALL_FILES):
+        family_at(_download(hub_id, ["config.json", ADAPTER], revision), str(model))
+    found = _download(hub_id, files, revision)
+    if revision is not None or files is not HUB_FILES or any(found.glob("*.safetensors")):
+        return found
+    converted = converted_weights(hub_id, found.name)
+    return found if converted is None else _download(hub_id, files, converted)
+
+
+def with_revision(model: str, revision: str | None) -> str:
+    """A hub id at a commit, a branch or a tag. Raises UserError for a directory, and for an id that has one already."""
+    if revision is None:
+        return model
+    if Path(model).is_dir():
+        raise UserError("a directory has no revisions", where=model, hint="Leave the revision out.")
+    if "@" in model:
+        raise UserError(f"the id names a revision already, and {revision} is another", where=model)
+    return f"{model}@{revision}"
+
+
+def pinned(model: str, directory: Path) -> str:
+    """How to name, for good, what `model` was when `directory` was found: a hub id with its commit."""
+    if Path(model).is_dir():
+        return model
+    return f"{model.partition('@')[0]}@{directory.name}"  # the client names snapshots by their commits
+
+
+def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    try:
+        copied = snapshot_download(hub_id, revision=revision, allow_patterns=list(files), ignore_patterns=NOT_FROM_HUB)
+        return Path(copied)
+    except RevisionNotFoundError as error:
+        raise UserError(f"the hub has no revision {revision} of this model", where=hub_id) from error
+    except (RepositoryNotFoundError, ValueError) as error:
+        raise UserError(
+            "neither a directory nor a model on the hub", where=hub_id, hint="Check the spelling."
+        ) from error
+    except OSError as error:
+        raise OperationalError(
+            f"no such directory, and the hub could not be asked ({type(error).__name__})",
+            where=hub_id,
+            hint="Check the spelling of the directory, or the connection to the hub.",
+        ) from error
+
+
+def family_at(directory: Path, called: str = "") -> Family:
+    """The family of a model directory.
+
+    called: how the user names it; by default as its path. Raises UserError for a family that is not supported.
+    """
+    config = read_config(directory, called)
+    try:
+        return family_of(config)
+    except UserError as error:
+        raise UserError(error.what, where=error.where or called or str(directory), hint=error.hint) from error
+
+
+def read_config(directory: Path, called: str = "") -> dict[str, Any]:
+    """config.json of a model directory, checked. Raises UserError where it is missing, broken or of no model."""
+    if not (directory / "config.json").is_file() or "model_type" not in (config := read_checked(directory)):
+        raise other_form(directory, called) or UserError(
+            "not a model directory: it has no config.json with a model_type",
+            where=called or str(directory),
+            hint="Give a directory that transformers' save_pretrained wrote, or a hub id.",
+        )
+    return config
+
+
+def require_model(model: Path | str) -> Path:
+    """The directory of a model, nothing of it loaded yet.
+
+    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    """
+    directory = resolve_model(model)
+    family_at(directory, str(model))
+    weight_files(directory, str(model))
+    return directory

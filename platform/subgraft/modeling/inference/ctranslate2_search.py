@@ -1,0 +1,281 @@
+"""Text in, text out with CTranslate2: an exported model's own translator, or its generator where it has one stack.
+
+Outputs are those of `Translator` and `Continuer`: the same special tokens, and the same limit in bytes of text, which
+CTranslate2 does not know: it may search beyond it, and what is beyond is cut.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.modeling.inference.blank import is_blank
+from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
+from subgraft.modeling.inference.int8_products import choose_library, exact_products
+from subgraft.modeling.inference.length_limit import allowed, output_limit, piece_bytes
+from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
+from subgraft.base.terminal_escaping import say
+
+Progress = Callable[[int, int, str], None]
+_INEXACT = (
+    "{}: on this processor CTranslate2's products of int8 are wrong, so this model is computed in float32: the same "
+    "outputs, more slowly. Set CT2_USE_MKL=1 before the process starts for those of MKL."
+)
+# A search whose limit in bytes is told afterwards is broken off where tokens have so many on average.
+_BYTES_PER_TOKEN = 2
+
+
+class ExportedTranslator:
+    """Translates with an exported encoder-decoder; the output is in the order of the input, empty for a blank source.
+
+    beam: hypotheses that search keeps; 1 is greedy.  max_length_ratio: bytes of output for each byte of source.
+    cut: how many outputs of the last call did not end of themselves.
+    """
+
+    def __init__(
+        self,
+        exported: ExportedModel,
+        languages: Languages | None,
+        *,
+        beam: int,
+        max_length_ratio: float,
+        running: Any = None,
+    ) -> None:
+        """running: `engine` of the model, where it is loaded already."""
+        self._exported = exported
+        self._format = exported.sequence_format(languages)
+        self._beam = beam
+        self._search = {"beam_size": beam, **_options(exported)}
+        self._ratio = max_length_ratio
+        self._names = exported.vocabularies()
+        self._ids = {name: token for token, name in enumerate(self._names["decoder"])}
+        self._lengths = piece_bytes(exported.decoder).tolist()
+        self._engine: Any = engine(exported) if running is None else running
+        self.cut = 0
+
+    def __call__(self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+        """Translations of `texts`, each one line."""
+        return [
+            " ".join(self._exported.decoder.decode(tokens).splitlines())
+            for tokens in self.tokens(texts, batch_size, progress)
+        ]
+
+    def tokens(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None
+    ) -> list[tuple[int, ...]]:
+        """Ids of each output with the labels that it begins with and, where it has come to one, its end."""
+        form, limit = self._format, self._exported.max_positions
+        around = len(form.source_beginning) + len(form.source_ending)
+        bodies = [tokens[: limit - around] for tokens in self._exported.encoder.encode_batch(texts)]
+        sources = [[*form.source_beginning, *body, *form.source_ending] for body in bodies]
+        encoder = self._exported.encoder
+        spoken = [place for place, text in enumerate(texts) if not is_blank(text, bodies[place], encoder)]
+        outputs: list[tuple[int, ...]] = [()] * len(texts)
+        self.cut = 0
+        for batch in batches([sources[place] for place in spoken], batch_size, progress):
+            chosen = [spoken[number] for number in batch]
+            written = self._written([sources[place] for place in chosen], [texts[place] for place in chosen])
+            for place, tokens in zip(chosen, written, strict=True):
+                outputs[place] = tokens
+                self.cut += not self._exported.has_ended(tokens)
+        return outputs
+
+    def _written(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...]]:
+        longest = int(max(output_limit(text, self._ratio) for text in texts))
+        found = self._hypotheses(sources, texts, max_tokens=longest + 1)
+        return [self._limited(each[0], text) for each, text in zip(found, texts, strict=True)]
+
+    def settled(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...] | None]:
+        """Outputs of one batch, or None where the limit in bytes may have a part in what is the best one.
+
+        It has none where all hypotheses that the search keeps have ended within it. Nothing but time is lost by a
+        search that is broken off too early. sources: ids with the special tokens around them.
+        """
+        if self._beam == 1:
+            return list(self._written(sources, texts))
+        longest = int(max(output_limit(text, self._ratio) for text in texts) / _BYTES_PER_TOKEN) + 1
+        found = self._hypotheses(sources, texts, max_tokens=longest, num_hypotheses=self._beam)
+        return [
+            tuple(each[0]) if all(self._ended(tokens, text) for tokens in each) else None
+            for each, text in zip(found, texts, strict=True)
+        ]
+
+    def _hypotheses(
+        self, sources: Sequence[Sequence[int]], texts: Sequence[str], max_tokens: int, **options: Any
+    ) -> list[list[list[int]]]:
+        """Of each source, the ids of as many hypotheses as are asked for, the best one first."""
+        form, names = self._format, self._names
+        prefix = [names["decoder"][token] for token in (form.start, form.target_beginning) if token is not None]
+        # Where decoding always starts with one token, CTranslate2 knows it and takes none.
+        prefix = prefix if self._exported.settings.start is None else prefix[1:]
+        ends = _grown([output_limit(text, self._ratio) for text in texts], self._lengths)
+        found = self._engine.translate_batch(
+            [[names["encoder"][token] for token in source] for source in sources],
+            target_prefix=[prefix] * len(sources) if prefix else None,
+            max_input_length=0,
+            max_decoding_length=min(self._exported.max_positions - 1, max_tokens),
+            min_decoding_length=0,
+            return_end_token=True,
+            callback=ends if self._beam == 1 else None,
+            **self._search,
+            **options,
+        )
+        return [[[self._ids[name] for name in tokens] for tokens in one.hypotheses] for one in found]
+
+    def _ended(self, tokens: list[int], text: str) -> bool:
+        return self._exported.has_ended(tokens) and len(self._limited(tokens, text)) == len(tokens)
+
+    def _limited(self, tokens: list[int], text: str) -> tuple[int, ...]:
+        """As `LengthLimit` counts: the token that decoding starts with is one of the output's."""
+        return tuple(tokens[: allowed([self._format.start, *tokens], self._lengths, text, self._ratio) - 1])
+
+
+class ExportedContinuer:
+    """Continues prompts with an exported decoder alone; the output is in their order.
+
+    max_tokens: of each output, beside the limit by its prompt's length; None for no such limit.  chat: each prompt is a
+    user's turn, as `Continuer` has it.
+    """
+
+    def __init__(
+        self,
+        exported: ExportedModel,
+        languages: Languages | None,
+        *,
+        beam: int,
+        max_length_ratio: float,
+        max_tokens: int | None = None,
+        chat: ChatTemplate | None = None,
+        running: Any = None,
+    ) -> None:
+        """running: `engine` of the model, where it is loaded already."""
+        self._exported = exported
+        self._beam = beam
+        start, limit = exported.sequence_format(languages).start, exported.max_positions
+        self._prompts = Prompts(exported.decoder, start, limit, max_length_ratio, max_tokens, chat)
+        self._search = {"beam_size": beam, **_options(exported)}
+        self._ratio = self._prompts.ratio
+        self._names = exported.vocabularies()["decoder"]
+        self._lengths = piece_bytes(exported.decoder).tolist()
+        self._engine: Any = engine(exported) if running is None else running
+        self.cut = 0
+
+    def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+        """What follows each prompt."""
+        given, ends = self._prompts.ids(prompts), self._exported.ends
+        written = self.tokens(given, prompts, batch_size, progress)
+        return [self._prompts.output(*pair, ends) for pair in zip(given, written, strict=True)]
+
+    def tokens(
+        self,
+        given: Sequence[Sequence[int]],
+        prompts: Sequence[str],
+        batch_size: int = 32,
+        progress: Progress | None = None,
+    ) -> list[list[int]]:
+        """Ids behind each prompt, with their end where they have come to one. given: ids of the prompts."""
+        outputs: list[list[int]] = [[]] * len(prompts)
+        self.cut = 0
+        for chosen in batches(given, batch_size, progress):
+            texts = [prompts[place] for place in chosen]
+            found = self._hypotheses([given[place] for place in chosen], texts, None)
+            for place, each in zip(chosen, found, strict=True):
+                outputs[place] = self._limited(each[0], prompts[place])
+                self.cut += not self._exported.has_ended(outputs[place])
+        return outputs
+
+    def settled(self, given: Sequence[Sequence[int]], prompts: Sequence[str]) -> list[list[int] | None]:
+        """Outputs of one batch, as `ExportedTranslator.settled`."""
+        if self._beam == 1:
+            found = self._hypotheses(given, prompts, None)
+            return [self._limited(each[0], prompt) for each, prompt in zip(found, prompts, strict=True)]
+        longest = max(output_limit(prompt, self._ratio) for prompt in prompts)
+        found = self._hypotheses(given, prompts, int(longest / _BYTES_PER_TOKEN) + 1, num_hypotheses=self._beam)
+        return [
+            each[0] if all(self._ended(tokens, prompt) for tokens in each) else None
+            for each, prompt in zip(found, prompts, strict=True)
+        ]
+
+    def _hypotheses(
+        self, given: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
+    ) -> list[list[list[int]]]:
+        """Of each prompt, the ids of as many hypotheses as are asked for, the best one first."""
+        room = self._exported.max_positions - max(map(len, given))
+        limits = [limit for limit in (room, self._prompts.most, max_tokens) if limit is not None]
+        ends = _grown([output_limit(prompt, self._ratio) for prompt in prompts], self._lengths)
+        found = self._engine.generate_batch(
+            [[self._names[token] for token in ids] for ids in given],
+            include_prompt_in_result=False,
+            max_length=min(limits),
+            return_end_token=True,
+            callback=ends if self._beam == 1 else None,
+            **self._search,
+            **options,
+        )
+        return [[list(tokens) for tokens in one.sequences_ids] for one in found]
+
+    def _ended(self, tokens: list[int], prompt: str) -> bool:
+        return self._exported.has_ended(tokens) and len(self._limited(tokens, prompt)) == len(tokens)
+
+    def _limited(self, tokens: list[int], prompt: str) -> list[int]:
+        return tokens[: allowed(tokens, self._lengths, prompt, self._ratio)]
+
+
+def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
+    """CTranslate2's translator or generator of the model, on the GPU where there is one.
+
+    Models in int8 are computed in float32 on a processor where products of int8 are wrong. Raises UserError where
+    CTranslate2 is not installed or does not take the directory.
+    """
+    of_int8 = exported.settings.quantization.startswith("int8")
+    if of_int8:
+        choose_library()
+    try:
+        import ctranslate2
+    except ImportError as error:
+        hint = "pip install 'subgraft[ctranslate2]'"
+        raise UserError("CTranslate2 is not installed", where=str(exported.directory), hint=hint) from error
+    kind = ctranslate2.Translator if "encoder" in exported.sides else ctranslate2.Generator
+    threads = torch.get_num_threads()
+    if of_int8 and compute_type == "default" and not ctranslate2.get_cuda_device_count() and not exact_products():
+        compute_type = "float32"
+        say(_INEXACT.format(exported.directory), to=sys.stderr)
+    try:
+        return kind(str(exported.directory), device="auto", compute_type=compute_type, intra_threads=threads)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"CTranslate2 cannot load it: {error}", where=str(exported.directory)) from error
+
+
+def _grown(limits: Sequence[float], lengths: Sequence[int]) -> Callable[[Any], bool]:
+    """What ends greedy outputs of a batch about where they have come to their limits, in bytes.
+
+    It may not be told of tokens that are given, so what is cut is cut afterwards.
+    """
+    left = list(limits)
+
+    def ends(step: Any) -> bool:
+        left[step.batch_id] -= lengths[min(step.token_id, len(lengths) - 1)]
+        return bool(left[step.batch_id] <= 0)
+
+    return ends
+
+
+def batches(sequences: Sequence[Sequence[int]], size: int, progress: Progress | None) -> Iterator[list[int]]:
+    """Places of sequences by falling length, so many at a time."""
+    order = sorted(range(len(sequences)), key=lambda place: -len(sequences[place]))
+    for begin, end in pairwise([*range(0, len(order), size), len(order)]):
+        yield order[begin:end]
+        if progress is not None:
+            progress(end, len(order), "sentences")
+
+
+def _options(exported: ExportedModel) -> dict[str, Any]:
+    settings = exported.settings
+    whole = {name: int(value) if value.is_integer() else value for name, value in settings.search.items()}
+    return {**whole, "suppress_sequences": settings.suppressed or None, "end_token": list(exported.ends)}

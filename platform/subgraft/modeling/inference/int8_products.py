@@ -1,0 +1,90 @@
+# mypy: allow-untyped-calls
+"""Whether CTranslate2 multiplies int8 right on this processor, measured by a product whose result is known.
+
+On processors that are not Intel's CTranslate2 multiplies by oneDNN. Without VNNI instructions oneDNN adds two products
+of 8 bits in 16 bits and cuts off what exceeds them (its page "Nuances of int8 Computations"). CTranslate2 uses all 8
+bits, so log-probabilities are off by half a nat and more. MKL, which CTranslate2 has too, was exact wherever it was
+tried. CTranslate2 reads CT2_USE_MKL once, when it is imported: so each library is tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+CHOICE = "CT2_USE_MKL"
+# Every other pair of products is as large as two of 8 bits can be; all together come to the width.
+_WIDTH, _TOKENS = 64, 8
+
+
+def choose_library() -> None:
+    """Have CTranslate2 multiply by MKL where its own choice is wrong and MKL is right.
+
+    To be called before CTranslate2 is imported: afterwards, or where CT2_USE_MKL is set, nothing changes.
+    """
+    if CHOICE in os.environ or "ctranslate2" in sys.modules:
+        return
+    if not _exact_elsewhere({}) and _exact_elsewhere({CHOICE: "1"}):
+        os.environ[CHOICE] = "1"
+
+
+@cache
+def exact_products() -> bool:
+    """Whether products of int8 are exact on this processor in this process."""
+    import ctranslate2
+
+    with tempfile.TemporaryDirectory(prefix="subgraft-int8-") as folder:
+        _specification().save(folder)
+        generator = ctranslate2.Generator(folder, device="cpu", compute_type="int8", intra_threads=1)
+        found = [np.array(generator.forward_batch([["<1>"] * length])) for length in (1, _TOKENS)]
+    return all(bool(np.allclose(logits, _WIDTH, rtol=1e-3)) for logits in found)
+
+
+def _exact_elsewhere(environment: Mapping[str, str]) -> bool:
+    """Whether they are in a process with these variables; False where it ends otherwise, as without CTranslate2."""
+    command = [sys.executable, "-P", "-m", "subgraft.modeling.inference.int8_products"]
+    ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
+    return ended.returncode == 0
+
+
+def _specification() -> Any:
+    """A decoder that does nothing to its embeddings, of 1 and -1, and whose output rows are all equal to them."""
+    from ctranslate2.specs import TransformerDecoderModelSpec
+
+    specification = TransformerDecoderModelSpec.from_config(1, 1, pre_norm=True, no_final_norm=True)
+    decoder = specification.decoder
+    signs = np.where(np.arange(_WIDTH) % 4 < 2, 1, -1).astype(np.float32)
+    rows = np.tile(signs, (_TOKENS, 1))
+    decoder.embeddings.weight, decoder.projection.weight = rows, rows
+    decoder.projection.bias = np.zeros(_TOKENS, np.float32)
+    decoder.scale_embeddings = False
+    decoder.position_encodings.encodings = np.zeros_like(rows)
+    layer = decoder.layer[0]
+    for norm in (layer.self_attention.layer_norm, layer.ffn.layer_norm):
+        norm.gamma, norm.beta = np.ones(_WIDTH, np.float32), np.zeros(_WIDTH, np.float32)
+    inner, outer = layer.self_attention.linear
+    for linear, outputs in (
+        (inner, 3 * _WIDTH),
+        (outer, _WIDTH),
+        (layer.ffn.linear_0, _WIDTH),
+        (layer.ffn.linear_1, _WIDTH),
+    ):
+        linear.weight, linear.bias = np.zeros((outputs, _WIDTH), np.float32), np.zeros(outputs, np.float32)
+    specification.register_vocabulary([f"<{token}>" for token in range(_TOKENS)])
+    for role in ("unk_token", "bos_token", "eos_token"):
+        setattr(specification.config, role, "<0>")
+    specification.validate()
+    specification.optimize(quantization="int8")
+    return specification
+
+
+if __name__ == "__main__":
+    sys.modules["torch"] = None  # type: ignore[assignment]  # CTranslate2 imports it where it can, which takes seconds
+    sys.exit(not exact_products())

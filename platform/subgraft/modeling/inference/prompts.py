@@ -1,0 +1,133 @@
+"""What a decoder alone continues, and the text of what it adds: a plain prompt, or a user's turn that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import tokenizers
+
+from subgraft.base.errors import UserError
+from subgraft.subwords.vocabulary.tokenizer_description import ROLES
+from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Tokens of an answer to a turn, where nothing else is said: the length of a question does not limit it.
+ANSWER_TOKENS = 512
+_UNLIMITED = 1e9
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """The template of a tokenizer, which puts role marks around a user's turn; it runs in Jinja's sandbox."""
+
+    tokenizer: Tokenizer
+    template: str
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, where: str) -> ChatTemplate:
+        """Raises UserError where the tokenizer has none. where: the model, as messages name it."""
+        found = tokenizer.config.get(CHAT_TEMPLATE)
+        if isinstance(found, list):  # several with names
+            named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+            found = named.get("default")
+        if not isinstance(found, str):
+            hint = "Leave --chat out: each line is then continued as it stands."
+            raise UserError("this model's tokenizer has no chat template", where=where, hint=hint)
+        return cls(tokenizer, found)
+
+    def ids(self, turns: Sequence[str], room: int) -> list[list[int]]:
+        """The conversation of each turn alone, up to where the answer begins.
+
+        Raises UserError for a turn that spells a special token, which would end the turn; for one of more than `room`
+        tokens; and for a template that cannot be used.
+        """
+        found = []
+        for number, turn in enumerate(turns, 1):
+            spelled = next((piece for piece in self._special if piece in turn), None)
+            if spelled is not None:
+                what = f"the text has {spelled} in it, which the chat template would take for a special token"
+                raise UserError(what, where=f"line {number}", hint="Leave it out of the text.")
+            ids = self._backend.encode(self._rendered(turn), add_special_tokens=False).ids
+            if len(ids) > room:
+                what = f"{len(ids):,} tokens with the chat template, and the model takes {room:,}"
+                raise UserError(what, where=f"line {number}", hint="Make the text shorter.")
+            found.append(ids)
+        return found
+
+    @cached_property
+    def _backend(self) -> tokenizers.Tokenizer:
+        """The tokenizer as transformers has it, which knows special tokens where a text spells them."""
+        backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(self.tokenizer.backend.to_str())
+        backend.encode_special_tokens = False
+        return backend
+
+    @cached_property
+    def _special(self) -> tuple[str, ...]:
+        added = self._backend.get_added_tokens_decoder().values()
+        return tuple(token.content for token in added if token.special)
+
+    def _rendered(self, turn: str) -> str:
+        from jinja2 import TemplateError
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        pieces, special = self.tokenizer.pieces, self.tokenizer.special
+        named: dict[str, Any] = {f"{role}_token": pieces[special[role]] for role in ROLES if role in special}
+        messages: list[Any] = [{"role": "user", "content": turn}]
+        try:
+            rendered: Any = render_jinja_template(
+                [messages], chat_template=self.template, add_generation_prompt=True, **named
+            )
+        except (TemplateError, ImportError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise UserError(f"the chat template cannot be used: {error}", where="--chat") from error
+        return str(rendered[0][0])
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """How texts become what is continued. start: the token before each plain prompt; a template writes its own.
+
+    max_length_ratio, max_tokens: of outputs, as `Continuer` has them.
+    """
+
+    tokenizer: Tokenizer
+    start: int
+    max_positions: int
+    max_length_ratio: float
+    max_tokens: int | None
+    chat: ChatTemplate | None = None
+
+    @property
+    def most(self) -> int | None:
+        """Tokens of an output at most."""
+        return self.max_tokens or (None if self.chat is None else ANSWER_TOKENS)
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of an output for each byte of its prompt."""
+        return self.max_length_ratio if self.chat is None else _UNLIMITED
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each prompt, of one at least. A plain prompt that leaves too little room is cut at its beginning."""
+        if self.chat is not None:
+            return [ids or [self.start] for ids in self.chat.ids(texts, self.max_positions - 1)]
+        half = self.max_positions // 2
+        room = self.max_positions - 1 - min(self.max_tokens or half, half)
+        bodies = self.tokenizer.encode_batch(texts)
+        return [[self.start, *tokens[max(0, len(tokens) - room) :]] for tokens in bodies]
+
+    def output(self, given: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
+        """What was written, as text: behind a plain prompt what is added to it, in a conversation the answer."""
+        return added_text(self.tokenizer, given if self.chat is None else [], written, ends)
+
+
+def added_text(tokenizer: Tokenizer, given: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
+    """One line: what the written tokens add to the text of the given ones, the space before a word included."""
+    ending = (*ends, tokenizer.special.get("pad"))
+    stops = (place for place, token in enumerate(written) if token in ending)
+    body = written[: next(stops, len(written))]
+    prompt, whole = tokenizer.decode(given), tokenizer.decode([*given, *body])
+    added = whole[len(prompt) :] if whole.startswith(prompt) else tokenizer.decode(body)
+    return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in added)

@@ -1,0 +1,161 @@
+"""Text in, text out: beam search through transformers, or sampling, batched by length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import StoppingCriteriaList
+
+from subgraft.modeling.inference.beam_cache import BeamCache
+from subgraft.modeling.inference.blank import is_blank
+from subgraft.modeling.inference.confidence import token_probabilities
+from subgraft.modeling.inference.length_limit import LengthLimit, piece_bytes
+from subgraft.modeling.inference.search import searched, unended
+from subgraft.modeling.ends import end_tokens
+from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+Progress = Callable[[int, int, str], None]
+# Sentences that are searched together, where nothing else is said.
+AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Output:
+    """A translation with its tokens, start and end left out, and the model's probability of each."""
+
+    text: str
+    tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+class Translator:
+    """Generates target texts with an encoder-decoder model; the output is in the order of the input.
+
+    A source without a word has an empty output, which no model is asked for.
+
+    beam: hypotheses that search keeps; None: tokens are drawn from the whole distribution, by torch's generator.
+    max_length_ratio: bytes of output for each byte of source at which an output is ended.
+    cut: how many outputs of the last call did not end of themselves.  seconds: that its search took.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        source: Tokenizer,
+        target: Tokenizer,
+        sequence_format: SequenceFormat,
+        *,
+        beam: int | None,
+        max_length_ratio: float,
+        max_positions: int,
+    ) -> None:
+        self._model = model
+        self._source = source
+        self._target = target
+        self._sequence_format = sequence_format
+        self._begins = 1 + sequence_format.target_begins
+        self._search = _search(beam)
+        self._ratio = max_length_ratio
+        self._max_positions = max_positions
+        self._lengths = piece_bytes(target)
+        self._ends = end_tokens(model, target)
+        self._begin()
+
+    def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
+        """Translations of `texts`. The model is left in evaluation mode."""
+        outputs = [""] * len(texts)
+        for chosen, _, _, generated in self._batches(texts, batch_size, progress):
+            for index, tokens in zip(chosen, generated.tolist(), strict=True):
+                outputs[index] = self._text(tokens)
+        return outputs
+
+    def with_probabilities(
+        self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None
+    ) -> list[Output]:
+        """The same translations with their tokens and probabilities, for one more pass over each output."""
+        outputs = [Output("", (), ())] * len(texts)
+        for chosen, input_ids, mask, generated in self._batches(texts, batch_size, progress):
+            probabilities = token_probabilities(self._model, input_ids, mask, generated).tolist()
+            for index, tokens, sure in zip(chosen, generated.tolist(), probabilities, strict=True):
+                body = self._body(tokens)
+                # The first probability is of what comes after the decoder's start.
+                first = self._begins - 1
+                outputs[index] = Output(self._text(tokens), body, tuple(sure[first : first + len(body)]))
+        return outputs
+
+    def _begin(self) -> None:
+        """What a call counts, before it counts anything."""
+        self.cut = 0
+        self.seconds = 0.0
+
+    def _text(self, tokens: list[int]) -> str:
+        """One line: a vocabulary with bytes can spell the end of one."""
+        return " ".join(self._target.decode(tokens).splitlines())
+
+    def _body(self, tokens: list[int]) -> tuple[int, ...]:
+        """What stands between the beginning and the end, or the padding of an output that was cut."""
+        ending = (*self._ends, self._target.special["pad"])
+        ends = (place for place, token in enumerate(tokens) if place and token in ending)
+        return tuple(tokens[self._begins : next(ends, len(tokens))])
+
+    def _batches(
+        self, texts: Sequence[str], batch_size: int, progress: Progress | None
+    ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
+        """Batches by falling length: places of their texts, input ids, attention mask, generated ids [B, T]."""
+        self._model.eval()
+        beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
+        limit = self._max_positions - len(beginning) - len(ending)
+        bodies = self._source.encode_batch(texts)
+        encoded = [beginning + tokens[:limit] + ending for tokens in bodies]
+        spoken = [i for i, text in enumerate(texts) if not is_blank(text, bodies[i], self._source)]
+        order = sorted(spoken, key=lambda i: -len(encoded[i]))
+        self._begin()
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            input_ids, mask = self._padded([encoded[i] for i in chosen])
+            started = time.perf_counter()
+            generated = self._generate(input_ids, mask, [texts[i] for i in chosen])
+            self.seconds += time.perf_counter() - started
+            self.cut += unended(generated[:, 1:], self._ends)
+            yield chosen, input_ids, mask, generated
+            if progress is not None:
+                progress(min(start + batch_size, len(order)), len(order), "sentences")
+
+    def _padded(self, sources: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
+        longest = max(len(tokens) for tokens in sources)
+        padding = self._source.special["pad"]
+        device = next(self._model.parameters()).device
+        input_ids = torch.tensor([tokens + [padding] * (longest - len(tokens)) for tokens in sources], device=device)
+        lengths = torch.tensor([len(tokens) for tokens in sources], device=device)
+        return input_ids, (torch.arange(longest, device=device) < lengths[:, None]).long()
+
+    @torch.inference_mode()
+    def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
+        self._lengths = self._lengths.to(input_ids.device)
+        return searched(
+            self._model,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            **self._search,
+            decoder_start_token_id=self._sequence_format.start,
+            forced_bos_token_id=self._sequence_format.target_beginning,
+            eos_token_id=list(self._ends),
+            forced_eos_token_id=None,
+            max_length=self._max_positions,
+            past_key_values=BeamCache(),
+            stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
+        )
+
+
+def _search(beam: int | None) -> dict[str, Any]:
+    """As `generate` is told."""
+    if beam is None:
+        return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    # Greedy search warns that it knows no early stopping.
+    return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1}

@@ -1,0 +1,104 @@
+"""Text that is written for a source: greedily, by beam search or drawn, through transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.modeling.conditioning.sources import Source, TextSource, padded
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.modeling.inference.blank import is_blank
+from subgraft.modeling.inference.prompts import added_text
+from subgraft.modeling.inference.search import searched, unended
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.ends import end_tokens
+from subgraft.modeling.families import family_of
+
+Progress = Callable[[int, int, str], None]
+
+
+class Writer:
+    """Writes a text for each source, in their order; a language model without a source writes as many that it likes.
+
+    settings: beam, or how tokens are drawn, by a seed that every call begins with; and what may not come twice.
+    max_tokens: of each text.  cut: how many texts of the last call did not end of themselves.
+    """
+
+    def __init__(self, bundle: Bundle, settings: MeasurementSettings, max_tokens: int) -> None:
+        self._bundle = bundle
+        self._search = search_of(settings)
+        self._seed = 0 if settings.draw is None else settings.draw.seed
+        self._batch_size = settings.batch_size
+        self._length = 1 + min(max_tokens, bundle.max_positions - 1)
+        self._start = bundle.sequence_format(None).start
+        self._ends = end_tokens(bundle.model, bundle.decoder)
+        self.cut = 0
+
+    def __call__(self, sources: Sequence[np.ndarray], progress: Progress | None = None) -> list[str]:
+        """sources: encoded, as `modeling.conditioning.sources` does. The model is left in evaluation mode."""
+        self._bundle.model.train(False)
+        texts: list[str] = []
+        self.cut = 0
+        device = next(self._bundle.model.parameters()).device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self._seed)
+            for begin in range(0, len(sources), self._batch_size):
+                end = min(begin + self._batch_size, len(sources))
+                source, mask = padded([sources[place] for place in range(begin, end)])
+                written = self._generate(source.to(device), mask.to(device))
+                self.cut += unended(written[:, 1:], self._ends)
+                texts += [added_text(self._bundle.decoder, [], tokens[1:], self._ends) for tokens in written.tolist()]
+                if progress is not None:
+                    progress(len(texts), len(sources), "texts")
+        return texts
+
+    @torch.inference_mode()
+    def _generate(self, source: Tensor, mask: Tensor) -> Tensor:
+        """Tokens [B, T], the start first."""
+        model: Any = self._bundle.model
+        if family_of(model).has_source:
+            given: dict[str, Any] = {"input_ids": source, "attention_mask": mask}
+            given["decoder_start_token_id"] = self._start
+        else:
+            given = {"input_ids": torch.full((len(source), 1), self._start, device=source.device)}
+            given["attention_mask"] = torch.ones_like(given["input_ids"])
+        return searched(
+            model,
+            **given,
+            **self._search,
+            eos_token_id=list(self._ends),
+            pad_token_id=self._bundle.padding[1],
+            forced_bos_token_id=None,
+            forced_eos_token_id=None,
+            max_length=self._length,
+        )
+
+
+def written_for(
+    write: Writer, read: Source[Any], sources: Sequence[Any], progress: Progress | None = None
+) -> list[str]:
+    """A text for each source; an empty one for a source that is a text without a word. read: how they are encoded."""
+    places = list(range(len(sources)))
+    if isinstance(read, TextSource):
+        bodies = read.tokenizer.encode_batch(sources)
+        places = [place for place in places if not is_blank(sources[place], bodies[place], read.tokenizer)]
+    texts = [""] * len(sources)
+    chosen = sources if len(places) == len(sources) else [sources[place] for place in places]
+    for place, text in zip(places, write(read.encode(chosen), progress), strict=True):
+        texts[place] = text
+    return texts
+
+
+def search_of(settings: MeasurementSettings) -> dict[str, Any]:
+    """As `generate` is told."""
+    ngrams = {} if settings.no_repeat_ngrams is None else {"no_repeat_ngram_size": settings.no_repeat_ngrams}
+    draw, beam = settings.draw, settings.beam
+    if draw is None:
+        # Greedy search warns that it knows no early stopping.
+        return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1, **ngrams}
+    chosen = {"temperature": draw.temperature, "top_k": draw.top_k, "top_p": draw.top_p}
+    return {"do_sample": True, "num_beams": 1, **chosen, **ngrams}

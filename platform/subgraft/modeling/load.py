@@ -1,0 +1,138 @@
+# mypy: allow-untyped-calls
+"""Models from directories and from the hub, and back: safetensors only, and no code but this package's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel, modeling_utils
+from transformers.utils import logging as transformers_logging
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.modeling.generation_settings import savable
+from subgraft.modeling.hub import family_at, read_config, require_model
+from subgraft.modeling.parameter_count import count_parameters
+from subgraft.modeling.tokenizers import save_tokenizers
+from subgraft.modeling.weights import require_plausible, weights_alone
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` says else.
+
+    Raises UserError for a directory that holds no model, for an unknown family, for weights that are not in
+    safetensors, and for weights that do not fit the configuration.
+    """
+    directory = require_model(model)
+    config, family = read_config(directory), family_at(directory, str(model))
+    kind: Any = family.model_class()
+    settings = _settings(kind, config, directory)
+    described = settings.to_dict()
+    require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
+    with _quietly(), weights_alone(directory, config) as weights:
+        try:
+            loaded, information = kind.from_pretrained(
+                weights,
+                config=settings,
+                dtype=dtype or "auto",
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+        except Exception as error:  # transformers raises anything at all
+            told = str(error).replace(str(weights), str(directory)) or type(error).__name__
+            raise UserError(f"the weights cannot be loaded: {told}", where=str(directory)) from error
+    loaded.name_or_path = loaded.config.name_or_path = str(directory)
+    missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
+    if missing:
+        what = f"{len(missing)} weights are missing, among them {missing[0]}"
+        raise UserError(what, where=str(directory), hint=_needed(kind, config))
+    assert isinstance(loaded, PreTrainedModel)
+    family.put_right(loaded)
+    return loaded
+
+
+def _needed(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
+    """What model has the weights that are missing, where config.json says that this is one of another class."""
+    named = config.get("architectures")
+    other = named[0] if isinstance(named, list) and named and named[0] != kind.__name__ else None
+    return f"config.json says that it is a {other!r:.60}, and a {kind.__name__} is needed." if other else ""
+
+
+def _settings(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:
+    """What transformers makes of a checked config.json. Raises UserError where it makes nothing of it."""
+    try:
+        with _quietly():
+            made: PreTrainedConfig = kind.config_class.from_dict(deepcopy(config))
+    except Exception as error:
+        raise UserError(f"config.json cannot be used: {error}", where=str(directory)) from error
+    return made
+
+
+def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
+    """Write configuration, weights and tokenizers: what `load_model` and `load_tokenizers` read again.
+
+    A split mBART's directory also gets a copy of its module, for AutoModelForSeq2SeqLM with remote code allowed.
+    """
+    save_without_tokenizers(model, directory)
+    save_tokenizers(tokenizers, directory)
+
+
+def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
+    """Write configuration, generation settings and weights alone; invalid settings are left out and reported."""
+    with _quietly(), _taken_as_it_is(), _savable_settings(model):
+        model.save_pretrained(directory)
+    for weights in directory.glob("*.safetensors"):
+        weights.chmod(0o644)  # safetensors leaves files that only their owner can read
+
+
+@contextmanager
+def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
+    """The model has the settings that can be saved, and its own again afterwards: a model in training searches on."""
+    own = getattr(model, "generation_config", None)
+    if own is None or not model.can_generate():
+        yield
+        return
+    model.generation_config = savable(own)
+    try:
+        yield
+    finally:
+        model.generation_config = own
+
+
+@contextmanager
+def _taken_as_it_is() -> Iterator[None]:
+    """transformers saves a model without asking accelerate what may be wrapped around it: here nothing is.
+
+    To ask imports DeepSpeed: a second of CPU in every worker, and lines on standard output.
+    """
+    unwrap = modeling_utils.unwrap_model
+    modeling_utils.unwrap_model = lambda model, recursive=False: model
+    try:
+        yield
+    finally:
+        modeling_utils.unwrap_model = unwrap
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No progress bars, and no reports on weights: what matters is raised as an error of ours."""
+    enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+    disabled = logging.root.manager.disable
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        transformers_logging.set_verbosity(verbosity)
+        if enabled:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,178 @@
+"""The precision of a training's matrix products, and which one a machine is faster in, by a measurement of a second."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from subgraft.config.training import NamedPrecision, Precision
+from subgraft.modeling.families import family_of
+from subgraft.modeling.matmul_backend import faster_products
+
+# bf16 is taken where it needs at most this part of the time of fp32: for less, nobody wants other roundings.
+WORTHWHILE = 0.9
+# Where one sentence takes so many times as long in bf16, a whole batch is not tried: it could take minutes. Without
+# instructions for bf16 the product for the gradient of states takes up to 67 times as long (docs/performance.md).
+HOPELESS = 3.0
+SECONDS = 1.0
+# Of a pass: enough to keep the device busy, little enough for a second.
+TOKENS = {"cpu": 2048, "cuda": 16384}
+# Of sentences, in the order of the passes: every batch of a training has another shape, and on a CPU products in bf16
+# are prepared for each shape anew.
+LENGTHS = tuple(24 + 7 * number % 17 for number in range(17))
+HEAD = 64
+# Rows of the projection at a layer's end are this number by the layers: a vocabulary of a task's size.
+VOCABULARY = 8192
+
+
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
+    """The context in which a forward pass has this precision; weights, sums and norms stay in fp32.
+
+    Raises ValueError for `auto`, which stands for one of the others until something was measured.
+    """
+    if precision == "auto":
+        raise ValueError("precision auto was not settled before it was used")
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+def fuses_attention(device: torch.device, precision: Precision) -> bool:
+    """Whether PyTorch's fused attention pays: on a CPU its backward pass is slow in bf16 (benchmarks/precision.py)."""
+    return device.type != "cpu" or precision != "bf16"
+
+
+def device_name(device: torch.device) -> str:
+    """What a measurement holds for: the GPU, or the processor and the threads that are used of it."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{_processor()}, threads: {torch.get_num_threads()}"
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """What the measurement knows of a model. Vocabularies are left out: systems that differ in nothing else are to be
+    trained alike.
+
+    width, inner: of hidden states, and of the feed-forward layer.  layers: of both sides.
+    """
+
+    width: int
+    inner: int
+    layers: int
+
+    @classmethod
+    def of(cls, model: PreTrainedModel) -> LayerShape:
+        family, config = family_of(model), model.config.to_dict()
+        layers = family.layers(config, "encoder") + family.layers(config, "decoder")
+        return cls(family.width(config), family.inner_width(config), max(1, layers))
+
+
+@dataclass(frozen=True)
+class MeasuredPrecision:
+    """What was chosen, and a layer's seconds forward and back in each precision, on a device of this name."""
+
+    precision: NamedPrecision
+    seconds: Mapping[NamedPrecision, float]
+    device: str
+
+
+def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecision:
+    """Time a layer of this shape, forward and back, in both precisions for about a second.
+
+    No random number is used up.
+    """
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(0)
+        layer = _Layer(shape).to(device)
+        tokens = torch.randn(TOKENS.get(device.type, 2048), shape.width, device=device)
+    seconds = _seconds(layer, tokens)
+    chosen: NamedPrecision = "bf16" if seconds["bf16"] <= WORTHWHILE * seconds["fp32"] else "fp32"
+    return MeasuredPrecision(chosen, seconds, device_name(device))
+
+
+def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
+    """Of a pass in each precision: the shortest of some, each of other lengths; of few sentences where bf16 is slow."""
+    names: tuple[NamedPrecision, ...] = ("fp32", "bf16")
+    sentences = _sentences(tokens, min(LENGTHS) - 1)
+    for name in names:  # libraries are loaded
+        _pass(layer, sentences[:1], name)
+    seconds = {name: min(_pass(layer, sentences[:1], name) for _ in range(2)) for name in names}
+    if seconds["bf16"] > HOPELESS * seconds["fp32"]:
+        fitting = sentences[: max(1, int(SECONDS / seconds["bf16"]))]
+        return {name: _pass(layer, fitting, name) for name in names}
+    seconds, begun, lengths = dict.fromkeys(names, float("inf")), time.perf_counter(), cycle(LENGTHS)
+    while time.perf_counter() - begun < SECONDS:
+        states = _sentences(tokens, next(lengths))
+        for name in names:
+            seconds[name] = min(seconds[name], _pass(layer, states, name))
+    return seconds
+
+
+def _sentences(tokens: Tensor, length: int) -> Tensor:
+    """As many as there are tokens for [n, width] → [n / length, length, width]."""
+    count = len(tokens) // length
+    return tokens[: count * length].view(count, length, -1)
+
+
+class _Layer(nn.Module):
+    """A layer of a Transformer, passed twice, and its share of the projection onto a vocabulary."""
+
+    def __init__(self, shape: LayerShape) -> None:
+        super().__init__()
+        self.attended, self.mixed = nn.Linear(shape.width, 3 * shape.width), nn.Linear(shape.width, shape.width)
+        self.inner, self.outer = nn.Linear(shape.width, shape.inner), nn.Linear(shape.inner, shape.width)
+        self.rows = nn.Linear(shape.width, max(1, VOCABULARY // shape.layers))
+        self.heads = next(n for n in range(max(1, shape.width // HEAD), 0, -1) if shape.width % n == 0)
+
+    def forward(self, states: Tensor, fused: bool) -> Tensor:
+        """[sentences, tokens, width] → a loss."""
+        for _ in range(2):  # what is prepared for a shape serves all layers of a side
+            states = self._passed(states, fused)
+        logits: Tensor = self.rows(states).flatten(0, 1).float()
+        labels = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+        return functional.cross_entropy(logits, labels)
+
+    def _passed(self, states: Tensor, fused: bool) -> Tensor:
+        parts = self.attended(states).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        attention = functional.scaled_dot_product_attention if fused else _attention
+        heard = attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
+        states = functional.layer_norm(states + self.mixed(heard), states.shape[-1:])
+        return functional.layer_norm(states + self.outer(functional.gelu(self.inner(states))), states.shape[-1:])
+
+
+def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    scores = queries @ keys.transpose(-1, -2) * keys.shape[-1] ** -0.5
+    heard: Tensor = scores.softmax(-1, dtype=torch.float32).to(queries.dtype) @ values
+    return heard
+
+
+def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
+    """Seconds of a pass forward and back."""
+    begun = time.perf_counter()
+    with faster_products(states.device, precision, states.shape[1]):
+        with autocast(states.device, precision):
+            loss = layer(states, fuses_attention(states.device, precision))
+        loss.backward()
+    layer.zero_grad()
+    float(loss.detach())
+    if states.device.type == "cuda":
+        torch.cuda.synchronize(states.device)
+    return time.perf_counter() - begun
+
+
+def _processor() -> str:
+    """Its name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())

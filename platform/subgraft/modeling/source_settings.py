@@ -1,0 +1,97 @@
+"""What a language model is to read, by the corpus of its task and the settings of an experiment."""
+
+from __future__ import annotations
+
+from subgraft.config.conditioning import (
+    ClassSourceSettings,
+    ConditioningSettings,
+    CopyingName,
+    CopyingSettings,
+    FeatureSourceSettings,
+    OwnTextSourceSettings,
+    PretrainedTextSourceSettings,
+    ReadingSettings,
+    SourceName,
+    SourceSettings,
+    TextSourceSettings,
+    VariantName,
+)
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import Config, SequenceFormat, family_of
+from subgraft.modeling.parameter_count import Parameters, count_parameters
+from subgraft.data.text.class_labels import class_labels
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.features import features_of
+
+# Of a corpus that is not there yet, for what only has to be near: two classes, of any names, and rows of 64 numbers.
+_CLASSES, _FEATURES = ("", " "), 64
+
+
+def conditioning_settings(
+    variant: VariantName,
+    source: SourceName,
+    settings: ReadingSettings,
+    corpus: Corpus | None,
+    vocabulary: int,
+    reader: PretrainedTextSourceSettings | None = None,
+    copying: CopyingName | None = None,
+) -> ConditioningSettings:
+    """corpus: the task's, where it is there already.  vocabulary: how many tokens a text's tokenizer has.
+
+    reader: what is read by a pretrained encoder, where there is one.
+    """
+    given = reader or _source(variant, source, settings, corpus, vocabulary)
+    threshold = settings.copy_threshold if copying == "bottom-up" else None
+    copies = None if copying is None else CopyingSettings(kind=copying, threshold=threshold)
+    return ConditioningSettings(variant=variant, source=given, decoder=settings.decoder, copying=copies)
+
+
+def _source(
+    variant: VariantName, source: SourceName, settings: ReadingSettings, corpus: Corpus | None, vocabulary: int
+) -> SourceSettings:
+    if source == "class":
+        classes = _CLASSES if corpus is None else class_labels(corpus).labels
+        return ClassSourceSettings(classes=classes, vectors=settings.vectors)
+    if source == "features":
+        return FeatureSourceSettings(features=_FEATURES) if corpus is None else _features(corpus, variant)
+    if variant == "prepend":
+        return OwnTextSourceSettings(max_length=settings.max_length)
+    if settings.shared_vocabulary:
+        return OwnTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
+    encoder = settings.encoder.model_dump()
+    return TextSourceSettings(vocabulary=vocabulary, max_length=settings.max_length, **encoder)
+
+
+def pretrained_source(
+    config: Config, max_length: int, form: SequenceFormat | None = None, parameters: Parameters | None = None
+) -> PretrainedTextSourceSettings:
+    """A text as the encoder of a model reads it, whose config.json this is.
+
+    form: what stands around a text.  parameters: of the encoder; where it is not loaded yet, its share of the layers.
+    Raises UserError where the model has no encoder, or is none of transformers' own.
+    """
+    family = family_of(config)
+    if "encoder" not in family.sides or not family.lends_encoder:
+        hint = "Take an encoder-decoder, or an encoder, of a type that transformers knows."
+        raise UserError(f"a {family.model_type} model has no encoder that can be taken out of it", hint=hint)
+    if parameters is None:
+        own, other = (family.layers(config, side) for side in ("encoder", "decoder"))
+        share = count_parameters(config).total * own // max(1, own + other)
+        parameters = Parameters(share, share)
+    limit = family.position_limit(config) or max_length
+    return PretrainedTextSourceSettings(
+        model=dict(config),
+        width=family.width(config),
+        parameters=parameters.total,
+        fixed=parameters.total - parameters.trained,
+        max_length=min(max_length, limit),
+        beginning=form.source_beginning if form else (),
+        ending=form.source_ending if form else (),
+    )
+
+
+def _features(corpus: Corpus, variant: VariantName) -> FeatureSourceSettings:
+    """Where they stand before the target, its positions begin behind the longest example of any split."""
+    of_splits = [features_of(corpus, split) for split in corpus.splits]
+    rows = max(int(features.counts.max()) for features in of_splits) if variant == "prepend" else None
+    return FeatureSourceSettings(features=of_splits[0].width, rows=rows)

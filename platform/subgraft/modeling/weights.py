@@ -1,0 +1,102 @@
+"""The weights of a model directory: safetensors that lie in it, checked before transformers sees any file.
+
+Transformers is then given a folder with those files alone: no adapter that names another model, no checkpoint of
+another form, and no index that leads elsewhere can be in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from subgraft.base.errors import UserError
+from subgraft.base.files import folder_of
+from subgraft.base.json_files import read_object
+from subgraft.modeling.generation_settings import loadable
+from subgraft.modeling.other_forms import other_form
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# PyTorch's own form, which only a conversion reads.
+TORCH_WEIGHTS, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+# No folder, no way up, nothing hidden.
+_PLAIN = re.compile(r"\w[\w.-]*")
+# Numbers in the weights so far below those of the configuration are of another model: what is missing would be made up.
+_LARGEST_SHARE_MISSING = 4
+_ALWAYS_ALLOWED = 1 << 26
+
+
+def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
+    """The files with a model's weights: model.safetensors, or those that its index names.
+
+    called: how the user names the model; by default as its directory.
+
+    Raises UserError where there are none, or the index names anything but safetensors in this folder.
+    """
+    if (directory / WEIGHTS).is_file():
+        return (directory / WEIGHTS,)
+    if (directory / INDEX).is_file():
+        return tuple(directory / name for name in sorted(set(read_index(directory / INDEX).values())))
+    convertible = any((directory / name).is_file() for name in (TORCH_WEIGHTS, TORCH_INDEX))
+    raise (None if convertible else other_form(directory, called)) or UserError(
+        "no weights in safetensors form here",
+        where=called or str(directory),
+        hint=f"`subgraft convert {called or directory} --out DIR` makes them of a {TORCH_WEIGHTS}; other forms, never.",
+    )
+
+
+def read_index(path: Path) -> Mapping[str, str]:
+    """The names of a model's tensors, and beside the index the file that each is in, of the form that the index is for.
+
+    Raises UserError for an index that cannot be read, or that names anything but such files beside it.
+    """
+    kind = Path(path.name.removesuffix(".index.json")).suffix
+    found: Any = read_object(path).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise UserError("no index of weights: it has no weight_map", where=str(path))
+    for name in found.values():
+        if not (isinstance(name, str) and _PLAIN.fullmatch(name) and name.endswith(kind)):
+            what = f"weights are said to be in {name!r:.100}, which is no {kind} file beside it"
+            raise UserError(what, where=str(path), hint="Nothing else is opened.")
+        if not (path.parent / name).is_file():
+            raise UserError(f"{name} is missing", where=str(path.parent))
+    return found
+
+
+def require_plausible(directory: Path, numbers: int) -> None:
+    """Raises UserError where the weights hold so few of the configuration's `numbers` that most would be made up."""
+    held = sum(map(_held, weight_files(directory)))
+    if numbers > _LARGEST_SHARE_MISSING * held + _ALWAYS_ALLOWED:
+        what = f"config.json describes {numbers:,} parameters and positions, the weights hold {held:,}"
+        raise UserError(f"the weights cannot be loaded: {what}", where=str(directory))
+
+
+@contextmanager
+def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder with nothing but the checked weights, their index, the configuration, and how the model generates."""
+    files: dict[str, Path | str] = {path.name: path for path in weight_files(directory)}
+    generation = directory / "generation_config.json"
+    if generation.is_file():
+        files["config.json"] = json.dumps(config)
+        files[generation.name] = json.dumps(loadable(read_object(generation), str(generation)))
+    else:  # older models say in config.json how they generate
+        files["config.json"] = json.dumps(loadable(config, str(directory / "config.json")))
+    if WEIGHTS not in files:
+        files[INDEX] = json.dumps({"metadata": {}, "weight_map": read_index(directory / INDEX)})
+    with folder_of(files) as folder:
+        yield folder
+
+
+def _held(path: Path) -> int:
+    """How many numbers a file has, by its header, whose sizes and places safetensors checks."""
+    try:
+        with safe_open(path, framework="numpy") as stored:
+            return sum(math.prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"the weights cannot be loaded: {error}", where=str(path.parent)) from error

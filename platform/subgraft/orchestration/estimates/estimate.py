@@ -1,0 +1,159 @@
+"""What the trainings of a plan will need: parameters, memory for each worker, updates, device-hours and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+from subgraft.config.runtime import Runtime, ZeroStage
+from subgraft.orchestration.estimates.memory_estimate import Dimensions, activation_bytes, checkpoint_bytes, state_bytes
+from subgraft.orchestration.estimates.model_forecast import trained_model, training_parameters
+from subgraft.orchestration.estimates.throughput import Pace, pace
+from subgraft.orchestration.estimates.workload import Workload, workload
+from subgraft.orchestration.execution.plan import Plan
+from subgraft.modeling.parameter_count import Parameters
+from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.orchestration.store.step import Step, made_by
+from subgraft.orchestration.store.store import Store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one training step, under one runtime.
+
+    memory: bytes on each worker by ZeRO stage, activations included if their number is known; where a worker trains on
+    CPUs, with the copy of which checkpoints are written. devices: that it uses.  exact: whether its parameters, and
+    with them its memory, are known, and not only how much they are at most.
+    """
+
+    step: Step[TrainedRecipe]
+    parameters: Parameters
+    memory: Mapping[ZeroStage, int]
+    workload: Workload
+    pace: Pace | None
+    devices: float
+    exact: bool = True
+
+    @property
+    def device_hours(self) -> float | None:
+        """None where updates or their pace are unknown."""
+        if self.workload.updates is None or self.pace is None:
+            return None
+        return self.workload.updates * self.pace.seconds * self.devices / 3600
+
+
+def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
+    """Of all trainings that a run would do, in the plan's order."""
+    return [_estimate(store, step, runtime) for step in made_by(TrainedRecipe, plan.to_run)]
+
+
+def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Estimate:
+    (parameters, exact), work = training_parameters(store, step), workload(store, step)
+    activations = _activations(store, step, runtime, work)
+    memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
+    devices = runtime.workers * (runtime.gpus_per_worker or 1)
+    found = pace(store, step, runtime, parameters, work.tokens)
+    return Estimate(step, parameters, memory, work, found, devices, exact)
+
+
+def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
+    # What is offloaded depends on the stage: stages that cannot offload are estimated without it.
+    states = state_bytes(parameters, stage, runtime.workers, runtime.offload if stage else "none")
+    copied = runtime.checkpoints_in_background and not runtime.gpus_per_worker
+    return states + (checkpoint_bytes(parameters, stage, runtime.workers) if copied else 0)
+
+
+def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work: Workload) -> int:
+    """Of the largest micro-batch of a worker; nothing where its tokens are not known."""
+    training = step.recipe.training
+    if work.tokens is None:
+        return 0
+    whole, micro = training.largest_batch_size, training.micro_batch_size
+    part = 1 / runtime.workers if micro is None else micro / whole
+    tokens = int(work.tokens * min(1.0, part))
+    return activation_bytes(
+        Dimensions.of(trained_model(store, step)), tokens, training.precision, runtime.activation_checkpointing
+    )
+
+
+def table(found: list[Estimate], runtime: Runtime) -> Table:
+    """Estimates as people read them: trainings that need the same in one row, and all of them at the end."""
+    from subgraft.base.terminal import Sheet
+
+    shown = Sheet(box=None, pad_edge=False, caption=_caption(runtime), caption_justify="left")
+    shown.add_column("training", overflow="fold")
+    for heading in ("parameters", "trained", "GiB", "updates", "device-hours", "cost"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("pace", overflow="fold")
+    alike: dict[tuple[str, ...], list[Estimate]] = {}
+    for each in found:
+        alike.setdefault((each.step.stage.name, *_cells(each, runtime)), []).append(each)
+    for (_, parameters, trained, memory, updates, known), same in alike.items():
+        told = f"{updates} each" if len(same) > 1 and updates != UNKNOWN else updates
+        row = (_named([each.step.name for each in same]), parameters, trained, memory, told)
+        shown.add_row(*row, *_costs(same, runtime), known)
+    if len(found) > 1:
+        total = f"total of {len(found)} trainings"
+        shown.add_row(total, "", "", "", "", *_costs(found, runtime), "")
+    return shown
+
+
+def _caption(runtime: Runtime) -> str:
+    workers = "1 worker" if runtime.workers == 1 else f"each of {runtime.workers} workers"
+    stages = ", under ZeRO 0 (or none), 1, 2, 3" if _is_divided(runtime) else ""
+    activations = "+ where activations come on top, not known yet"
+    return f"GiB: of {workers}{stages}; {activations}; device-hours and cost: of all trainings of a row"
+
+
+def _is_divided(runtime: Runtime) -> bool:
+    """Whether ZeRO's stages differ in what a worker holds: they divide and offload."""
+    return runtime.workers > 1 or runtime.offload != "none"
+
+
+def _cells(each: Estimate, runtime: Runtime) -> tuple[str, ...]:
+    more = "+" if each.workload.tokens is None else ""
+    memory = list(each.memory.values()) if _is_divided(runtime) else [each.memory[0]]
+    return (
+        _number(each.parameters.total),
+        ("" if each.exact else "at most ") + _number(each.parameters.trained),
+        " ".join(f"{size / 2**30:.2f}{more}" for size in memory),
+        UNKNOWN if each.workload.updates is None else f"{each.workload.updates:,}",
+        UNKNOWN if each.pace is None else f"{each.pace.seconds:.3g} s, {each.pace.known}",
+    )
+
+
+def _costs(trainings: Sequence[Estimate], runtime: Runtime) -> tuple[str, str]:
+    """Device-hours and cost of trainings together; at least so much where some are unknown."""
+    known = [each.device_hours for each in trainings if each.device_hours is not None]
+    if not known:
+        return UNKNOWN, UNKNOWN
+    least, price = "≥ " if len(known) < len(trainings) else "", runtime.price_per_device_hour
+    cost = UNKNOWN if price is None else f"{least}{sum(known) * price:.2f} {runtime.currency}"
+    return f"{least}{sum(known):.2f}", cost
+
+
+def _named(steps: Sequence[str]) -> str:
+    """Steps that need the same, in one line: seeds, and what else they differ in, behind what they begin with alike."""
+    seeds: dict[str, list[str]] = {}
+    for step in steps:
+        name, _, seed = step.partition(" seed ")
+        seeds.setdefault(name, []).append(seed)
+    of_all = set(map(tuple, seeds.values()))
+    if len(of_all) > 1:
+        return ", ".join(steps)
+    first, *_ = words = [name.partition(" ") for name in seeds]
+    names = [name for name, _, _ in words] if first[1] == "" else [rest for _, _, rest in words]
+    kind = "" if first[1] == "" else f"{first[0]} "
+    chosen = [seed for seed in of_all.pop() if seed]
+    told = f", seed{'s' if len(chosen) > 1 else ''} {', '.join(chosen)}" if chosen else ""
+    return f"{kind}{', '.join(names)}{told}"
+
+
+def _number(parameters: int) -> str:
+    return f"{parameters / 1e6:.1f} M" if parameters >= 100_000 else f"{parameters:,}"

@@ -1,0 +1,153 @@
+"""The model that a step makes or trains, before it is there: its configuration, and how many parameters it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+
+from subgraft.config.settings_base import SideName
+from subgraft.orchestration.estimates.memory_estimate import Dimensions
+from subgraft.orchestration.estimates.workload import known_tokenizer
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config, resolve_model
+from subgraft.modeling.parameter_count import Parameters, as_both_sides, count_parameters, described, vocabulary_sizes, with_source, with_vocabularies
+from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
+from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
+from subgraft.pipeline.recipes.trained_recipe import Beside
+from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.orchestration.store.store import Store
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.alignment import new_tokens
+
+if TYPE_CHECKING:
+    from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+    from subgraft.orchestration.store.step import Step
+
+Config = Mapping[str, Any]
+
+
+def model_config(store: Store, step: Step) -> Config:
+    """config.json of the model that a step makes; if it is not made yet, with all that parameter counts depend on."""
+    if store.find(step) is not None:
+        return read_config(store.path(step))
+    match step.recipe.model_change:
+        case TakenOver(checkpoint):
+            return read_config(resolve_model(checkpoint))
+        case Made(settings):
+            return described(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
+        case OnBothSides():
+            return as_both_sides(model_config(store, step.inputs["model"]))
+        case WithVocabularies(sides):
+            new = {side: vocabulary_size(store, step, f"vocabulary/{side}") for side in sides}
+            return with_vocabularies(model_config(store, step.inputs["model"]), new)
+        case WithSource(variant, source, settings, copying):
+            size = vocabulary_size(store, step, "encoder") if "encoder" in step.inputs else 1
+            given = step.inputs.get("reader")
+            reader = pretrained_source(model_config(store, given), settings.max_length) if given else None
+            conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader, copying)
+            return with_source(model_config(store, step.inputs["model"]), conditioning)
+        case Unchanged():
+            return model_config(store, step.inputs["model"])
+        case change:
+            assert_never(change)
+
+
+def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
+    """config.json of the model that a training holds: the one that it is given, or the one that it makes."""
+    return model_config(store, step.inputs.get("model", step))
+
+
+def vocabulary_size(store: Store, step: Step, role: str) -> int:
+    """The number of tokens of a vocabulary that a step is given, or will be given."""
+    vocabulary = step.inputs[role]
+    record = store.find(vocabulary)
+    if record is not None:
+        return int(record.summary["size"])
+    if isinstance(vocabulary.recipe, AdaptedVocabularyRecipe):
+        return _upstream_size(store, vocabulary, vocabulary.recipe.model_side) + (vocabulary.recipe.added or 0)
+    return step.input(role, VocabularyRecipe).recipe.settings.size
+
+
+def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
+    """The most that a vocabulary can keep of the one that it is made of."""
+    if "vocabulary" in adapted.inputs:
+        return vocabulary_size(store, adapted, "vocabulary")
+    return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
+
+
+def _corpus(store: Store, step: Step) -> Corpus | None:
+    corpus = step.inputs["corpus"]
+    return Corpus.open(store.path(corpus)) if store.find(corpus) is not None else None
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of what a training step is given (see `KnownSizes`)."""
+
+    store: Store
+    step: Step[TrainedRecipe]
+    model: Config
+
+    @property
+    def width(self) -> int:
+        return Dimensions.of(self.model).embeddings
+
+    @property
+    def tied(self) -> bool:
+        return bool(self.model.get("tie_word_embeddings", True))
+
+    def vocabulary(self, side: SideName) -> int:
+        return vocabulary_size(self.store, self.step, f"vocabulary/{side}")
+
+    def tables(self, role: str) -> Mapping[SideName, int]:
+        return vocabulary_sizes(model_config(self.store, self.step.inputs[role]))
+
+    def adapters(self, rank: int) -> int:
+        each = family_of(self.model).projections(self.model)
+        return sum(rank * (projection.inputs + projection.outputs) * projection.times for projection in each)
+
+    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> Beside:
+        whole = new = 0
+        sizes = vocabulary_sizes(self.model)
+        known = {side: self._new_tokens(side, keep_seen) for side in sides}
+        for table in family_of(self.model).table_sizes(self.model):
+            if of_sides := sorted(table.sides & set(sides)):
+                first = of_sides[0]
+                found = known[first]
+                whole += table.numbers
+                new += table.numbers // sizes[first] * (sizes[first] if found is None else found)
+        return Beside(held=whole + new, trained=new, exact=None not in known.values())
+
+    def _new_tokens(self, side: SideName, keep_seen: bool) -> int | None:
+        """None where one of the vocabularies is not known yet."""
+        upstream, own = (known_tokenizer(self.store, self.step.inputs[role], side) for role in ("upstream", "model"))
+        return None if upstream is None or own is None else len(new_tokens(upstream, own, keep_seen))
+
+
+class Foreseen(NamedTuple):
+    """Parameters that a training holds.  exact: whether these are their numbers, and not the most that they may be."""
+
+    parameters: Parameters
+    exact: bool
+
+
+def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
+    """What a training step holds in memory, and which part of it is trained."""
+    recipe, config = step.recipe, trained_model(store, step)
+    model, beside = counted(config, recipe.frozen_tables), recipe.beside_model(_Sizes(store, step, config))
+    trained = beside.trained + (model.trained if recipe.trains_model else 0)
+    return Foreseen(Parameters(model.total + beside.held, trained), beside.exact)
+
+
+def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:
+    """Parameters of the model that a config.json describes; each configuration is looked at once."""
+    return _counted(json.dumps(dict(config), sort_keys=True, default=str), frozen)
+
+
+@lru_cache(maxsize=64)
+def _counted(config: str, frozen: tuple[SideName, ...]) -> Parameters:
+    return count_parameters(json.loads(config), frozen)

@@ -1,0 +1,169 @@
+"""How many updates a training step will take, and of how many tokens: from the text, where it is in the store."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings, TrainingSettings
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.recipe import TakenOver
+from subgraft.orchestration.store.store import Store
+from subgraft.data.text.batches import evenly_spaced, evenly_spaced_places
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.features import features_of
+from subgraft.data.text.languages import oversampled
+from subgraft.training.mixed_plan import MixedPlan
+from subgraft.training.schedule import batch_plan, planned_steps, steps_of
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+    from subgraft.orchestration.store.step import Step
+
+# So many pairs, evenly spaced, tell how long sentences are in tokens.
+SAMPLE = 1000
+
+
+class Workload(NamedTuple):
+    """updates: those of a training that nothing ends early. tokens: of the largest global batch, a side.
+
+    None: not known yet.
+    """
+
+    updates: int | None
+    tokens: int | None
+
+
+def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
+    """Exact where batches are counted in characters, or steps are given; else as a sample of the text has it."""
+    found, end = _planned(store, step), step.recipe.training.stop_after
+    return found if end is None else found._replace(updates=min(found.updates or end, end))
+
+
+def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
+    """Without an early end."""
+    recipe, (role, share) = step.recipe, step.recipe.epochs_over
+    corpus, training = step.inputs[role], recipe.training
+    if store.find(corpus) is None or recipe.new_tokens_only:
+        return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
+    text = Corpus.open(store.path(corpus))
+    if isinstance(recipe, PretrainRecipe) and not text.is_pair and not any(o.needs_pairs for o in recipe.objectives):
+        return _on_texts(recipe, text, known_tokenizer(store, step, "decoder"))
+    sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
+    if training.epochs is None:
+        updates = training.max_steps
+    elif training.batch_unit == "characters":
+        if text.monolingual or not text.aligned:
+            lengths = [len(line) + 1 for line in text.lines("train", text.text_of("decoder"))]
+            if any(objective.source == "features" for objective in recipe.trained_on):
+                lengths = np.maximum(lengths, features_of(text, "train").counts).tolist()
+        else:
+            lengths = [max(len(source), len(target)) + 1 for source, target in text.pairs("train")]
+        pairs = _pairs(recipe)
+        updates = planned_steps(training, np.array(evenly_spaced(lengths, pairs)), recipe.seed, share)
+    else:
+        updates = _by_tokens(recipe, sample)
+    return Workload(updates, _known_tokens(training, sample))
+
+
+def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
+    """Of a pretraining on texts by themselves, whose lines come as often as their language is drawn.
+
+    As if each text were a sample of it over and over.
+    """
+    training = recipe.training
+    if tokenizer is None:
+        return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
+    texts = list(corpus.texts("train"))
+    if recipe.language_exponent is not None:
+        texts = list(oversampled(texts, recipe.language_exponent))
+    lengths = list[np.ndarray]()
+    for _, lines in texts:
+        sample = list(lines.take(evenly_spaced_places(len(lines), min(SAMPLE, len(lines)))))
+        lengths.append(np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines)))
+    of_all = np.concatenate(lengths)
+    # Denoising cuts a line that is longer than a block; others read what is left of it in the next one.
+    most = [each.longest_block if each.denoises else None for each in recipe.objectives]
+    steps = _steps(recipe, [of_all if limit is None else np.minimum(of_all, limit) for limit in most])
+    return Workload(steps, training.largest_batch_size)
+
+
+def _pairs(recipe: TrainedRecipe) -> int | None:
+    """How many of a task's pairs a training takes; all where None."""
+    training, of_task = recipe.training, recipe.epochs_over.role == "corpus"
+    return training.pairs if isinstance(training, FinetuneSettings) and of_task else None
+
+
+def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:
+    if training.batch_unit == "tokens":
+        return training.largest_batch_size
+    return None if sample is None else int(training.largest_batch_size * sample.tokens_of_a_character)
+
+
+def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
+    """As if the text were the sample over and over."""
+    if sample is None:
+        return None
+    pairs = min(sample.pairs, _pairs(recipe) or sample.pairs)
+    lengths = []
+    for objective in recipe.trained_on:
+        # Where it needs no pairs, each side of one is an example of its own.
+        sides = [sample.tokens.max(axis=0)] if objective.needs_pairs else sample.tokens
+        lengths.append(np.concatenate([np.resize(side, pairs) for side in sides]))
+    return _steps(recipe, lengths)
+
+
+def _steps(recipe: TrainedRecipe, lengths: Sequence[np.ndarray]) -> int:
+    """Of a training on examples of each objective, by their lengths."""
+    training, objectives, seed = recipe.training, recipe.trained_on, recipe.seed
+    if len(lengths) == 1:
+        return planned_steps(training, lengths[0], seed, recipe.epochs_over.share)
+    plans = [batch_plan(of_one, training, seed) for of_one in lengths]
+    return steps_of(MixedPlan(plans, [objective.weight for objective in objectives], seed), training)
+
+
+class _Sample(NamedTuple):
+    """pairs: of the whole text. tokens, characters: [sides, n] lengths of those that were looked at, with an end."""
+
+    pairs: int
+    tokens: np.ndarray
+    characters: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: Corpus, source: Tokenizer | None, target: Tokenizer | None) -> _Sample | None:
+        """None without the vocabularies, without a sentence, and of texts that are no pair."""
+        if source is None or target is None or not corpus.is_pair or not corpus.size("train"):
+            return None
+        size = corpus.size("train")
+        read = corpus.lines("train", "source") if corpus.monolingual else corpus.pairs("train")
+        chosen = itertools.islice(read, 0, None, max(1, size // SAMPLE))
+        sides = [list(chosen)] if corpus.monolingual else [list(side) for side in zip(*chosen, strict=True)]
+        tokens = [
+            [len(ids) + 1 for ids in tokenizer.encode_batch(side)]
+            for tokenizer, side in zip((target,) if corpus.monolingual else (source, target), sides, strict=True)
+        ]
+        return cls(size, np.array(tokens), np.array([[len(text) + 1 for text in side] for side in sides]))
+
+    @property
+    def tokens_of_a_character(self) -> float:
+        """Of the longer side of a pair, which decides what a batch takes."""
+        return float(self.tokens.max(axis=0).sum() / self.characters.max(axis=0).sum())
+
+
+def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:
+    """The vocabulary that a step's model has on a side, where it is known already."""
+    own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
+    if own is not None:
+        return Tokenizer.load(store.path(own)) if store.find(own) is not None else None
+    if side == "encoder" and "reader" in step.inputs:
+        return known_tokenizer(store, step.inputs["reader"], side)
+    change = step.recipe.model_change
+    if isinstance(change, TakenOver):
+        return load_tokenizers(change.checkpoint).get(side)
+    return known_tokenizer(store, step.inputs["model"], side)

@@ -1,0 +1,146 @@
+"""A Ray cluster for one run: the one at an address, or a local one that lives and dies with this process."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from subgraft.base import terminal_escaping
+from subgraft.config.runtime import Runtime
+from subgraft.base.errors import OperationalError, SubgraftError, Terminated
+from subgraft.orchestration.execution.local_ray import start
+from subgraft.orchestration.execution.ray_folder import NO_ROOM, is_full, ray_folder
+
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A worker group may have to wait for the steps that run before it.
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "86400",
+    "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
+    # Ray would run stages at the lowest priority, behind whatever else the machine does.
+    "RAY_worker_niceness": "0",
+    # Threads that wait for one another would spin, which on a busy machine keeps the awaited one from running
+    # (benchmarks/busy_threads.py).
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # glibc would give the blocks of every training step back and fetch them anew (sizes in bytes). Much larger values
+    # keep blocks that no later batch fits into, and a worker grows by gigabytes.
+    "MALLOC_MMAP_THRESHOLD_": "67108864",
+    "MALLOC_TRIM_THRESHOLD_": "536870912",
+    # bf16 products on a CPU are prepared, and kept, for every shape; every batch has another one. A batch's own are
+    # to be kept until all layers have had them.
+    "LRU_CACHE_CAPACITY": "16",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+}
+
+
+def _to_standard_error(line: str) -> None:
+    terminal_escaping.say(line, to=sys.stderr)
+
+
+@contextmanager
+def cluster(
+    runtime: Runtime, address: str | None = None, say: Callable[[str], None] = _to_standard_error
+) -> Iterator[str]:
+    """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
+
+    What it yields is where the dashboard is, as host:port, if this process knows of one. `say` is told of what killed
+    runs left, and where Ray's logs are if this one fails.
+
+    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on the loopback
+    address only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError
+    when no cluster is to be had. While it is up, SIGTERM raises Terminated in the main thread.
+    """
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    # Ray would try a step again for ever that takes more memory than there is.
+    os.environ.setdefault("RAY_task_oom_retries", str(runtime.max_failures))
+    address = address or os.environ.get("RAY_ADDRESS")
+    import ray
+
+    if ray.is_initialized():
+        yield ""
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    with ray_folder(say) if not address else nullcontext() as folder:
+        dashboard = _up(runtime, address, folder)
+        with _terminated(before):
+            try:
+                yield dashboard
+            finally:
+                _leave()
+
+
+def _leave() -> None:
+    """Leave Ray, or end it, without a garbage collection meanwhile.
+
+    A thread of this process (that of tracking, say) which collected a cycle with a reference of Ray's in it, just when
+    Ray has closed its own side, would be ended by Ray, and the process with it: exit status 1 and not a word.
+    """
+    import ray
+
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
+    try:
+        return start(folder, dashboard=runtime.dashboard, cpus=runtime.cpus) if folder else _connect(address)
+    except SubgraftError:
+        raise
+    except Exception as error:  # a node that does not come up in time is no more than an Exception
+        if folder and is_full(folder):
+            raise OperationalError(
+                "there is no room for Ray's sockets and logs", where=str(folder), hint=NO_ROOM
+            ) from error
+        hint = "Run the same command again; a busy machine may have been too slow."
+        raise OperationalError(f"Ray is not available: {error}", where=address or "local cluster", hint=hint) from error
+
+
+@contextmanager
+def _terminated(before: Any) -> Iterator[None]:
+    """SIGTERM, while the block lasts, is an interrupt like that of a keyboard; then it is handled as `before`.
+
+    Ray has set handlers of its own. They print a trace and abort the process while it clears up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received = False
+
+    def terminate(number: int, frame: object) -> None:
+        nonlocal received
+        if not received:  # a second one must not break off the clearing up
+            received = True
+            raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if received:  # Ray's waiting makes a plain KeyboardInterrupt of whatever a handler raises
+            raise Terminated from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _connect(address: str | None) -> str:
+    import ray
+
+    from subgraft.orchestration.execution.import_path import InstalledCode
+
+    job = InstalledCode()
+    return ray.init(address, log_to_driver=False, logging_level=logging.ERROR, job_config=job).dashboard_url or ""

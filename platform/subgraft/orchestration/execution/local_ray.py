@@ -1,0 +1,89 @@
+"""A Ray for one run on this machine: on its loopback address only, with a token, below a folder of this user's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from subgraft.orchestration.execution.ray_folder import FOLDER
+from subgraft.orchestration.execution.ray_token import ensure_private_token
+
+OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
+LOOPBACK = "127.0.0.1"
+
+
+def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> str:
+    """Start it and connect to it; where the dashboard is, as host:port, or nothing. It ends by `ray.shutdown`.
+
+    folder: of this user alone (`ray_folder`). cpus: how many steps are given; all there are if None.
+
+    Raises UserError where the dashboard's token is open to others, whatever Ray raises where it does not come up.
+    """
+    import ray
+    from ray._private import ray_constants
+
+    from subgraft.orchestration.execution.import_path import InstalledCode
+
+    # Ray asks for tokens on a local cluster unless RAY_AUTH_MODE says otherwise (which is read when Ray is imported).
+    # The token is this run's own; with a dashboard it is Ray's, in a file, so that a browser can be given it. It is set
+    # for good: Ray keeps a process's first.
+    if not os.environ.get("RAY_AUTH_TOKEN"):
+        os.environ["RAY_AUTH_TOKEN"] = ensure_private_token() if dashboard else secrets.token_hex(32)
+    clustered = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False  # read from the environment when Ray was imported
+    try:
+        with _environment(_only_here(folder)):
+            context = ray.init(
+                "local",
+                num_cpus=cpus,
+                include_dashboard=dashboard,
+                dashboard_host=LOOPBACK,
+                object_store_memory=OBJECT_STORE_BYTES,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                job_config=InstalledCode(),
+                _temp_dir=str(folder),
+            )
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = clustered
+    return context.dashboard_url or ""
+
+
+def local_folder() -> Path | None:
+    """In a process of a local Ray its folder, which all of its processes share; None elsewhere."""
+    named = os.environ.get(FOLDER)
+    return Path(named) if named else None
+
+
+def _only_here(folder: Path) -> dict[str, str]:
+    """What all processes of this Ray inherit, and nothing that is started later."""
+    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+    return {
+        FOLDER: str(folder),
+        "PYTHONSAFEPATH": "1",  # no process that they start in turn looks for code in the current directory
+        # As Ray has it on macOS and Windows: its node has the loopback address, and every server of it listens there.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_enable_metrics_collection": "0",  # would be served without a token
+        # What a worker group talks over, whatever the host's name resolves to.
+        "GLOO_SOCKET_IFNAME": loopback,
+        "NCCL_SOCKET_IFNAME": loopback,
+    }
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

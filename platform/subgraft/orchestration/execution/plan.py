@@ -1,0 +1,124 @@
+"""What a run would do: for each step cached, to run, or stale, and in what its recipe differs from the stored one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from subgraft.orchestration.store.events import EVENTS
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step, flatten, in_order
+from subgraft.orchestration.store.store import Store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from subgraft.pipeline.stages.context import Json
+
+# With more differences than this an artifact is of another experiment rather than an earlier state of this one.
+MOST_DIFFERENCES = 4
+
+
+class State(Enum):
+    """What happens to a step.
+
+    stale: to run, and the store holds the result of a slightly different recipe. unneeded: absent, and not missed.
+    """
+
+    CACHED = "cached"
+    TO_RUN = "to run"
+    STALE = "stale"
+    UNNEEDED = "not needed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A step and what is to happen to it. differences: field -> (stored, wanted); resumes: it was begun before."""
+
+    step: Step
+    state: State
+    record: Record | None = None
+    differences: Mapping[str, tuple[Json, Json]] | None = None
+    resumes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Entries, inputs before what needs them."""
+
+    entries: tuple[Entry, ...]
+
+    @property
+    def to_run(self) -> tuple[Step, ...]:
+        """The steps a run would execute."""
+        return tuple(entry.step for entry in self.entries if entry.state in (State.TO_RUN, State.STALE))
+
+    @property
+    def cached(self) -> Mapping[str, Record]:
+        """Records of what is there, by fingerprint."""
+        return {entry.step.fingerprint: entry.record for entry in self.entries if entry.record is not None}
+
+
+def make_plan(store: Store, targets: Sequence[Step]) -> Plan:
+    """Look up targets and all they need. A missing input of a cached step is not missed."""
+    steps = in_order(targets)
+    records = {step.fingerprint: store.find(step) for step in steps}
+    needed = {target.fingerprint for target in targets}
+    for step in reversed(steps):
+        if step.fingerprint in needed and records[step.fingerprint] is None:
+            needed.update(source.fingerprint for source in step.inputs.values())
+    current = frozenset(records)
+    return Plan(
+        tuple(_entry(store, step, records[step.fingerprint], step.fingerprint in needed, current) for step in steps)
+    )
+
+
+def _entry(store: Store, step: Step, record: Record | None, needed: bool, current: frozenset[str]) -> Entry:
+    if record is not None:
+        return Entry(step, State.CACHED, record)
+    if not needed:
+        return Entry(step, State.UNNEEDED)
+    resumes = (store.work(step) / EVENTS).exists()
+    stored = [record for record in store.records(step.stage.name) if record.fingerprint not in current]
+    nearest = min((_differences(step, record) for record in stored), key=len, default=None)
+    if nearest is None or len(nearest) > MOST_DIFFERENCES:
+        return Entry(step, State.TO_RUN, resumes=resumes)
+    return Entry(step, State.STALE, differences=nearest, resumes=resumes)
+
+
+def _differences(step: Step, record: Record) -> dict[str, tuple[Json, Json]]:
+    wanted = flatten(step.recipe.model_dump(mode="json"))
+    wanted.update({f"input {role}": source.fingerprint[:12] for role, source in step.inputs.items()})
+    stored = flatten(record.recipe)
+    stored.update({f"input {role}": source["fingerprint"][:12] for role, source in record.inputs.items()})
+    wanted["revision"], stored["revision"] = step.stage.revision, record.revision
+    keys = sorted(wanted.keys() | stored.keys())
+    return {key: (stored.get(key), wanted.get(key)) for key in keys if stored.get(key) != wanted.get(key)}
+
+
+def table(plan: Plan) -> Table:
+    """The plan as people read it."""
+    from subgraft.base.terminal import Sheet
+
+    shown = Sheet(box=None, pad_edge=False)
+    for heading in ("stage", "step", "state", "why"):
+        shown.add_column(heading, overflow="fold")
+    for entry in plan.entries:
+        shown.add_row(entry.step.stage.name, entry.step.name, entry.state.value, _why(entry))
+    return shown
+
+
+def _why(entry: Entry) -> str:
+    if entry.record is not None:
+        return f"made in {entry.record.seconds:.0f} s, {entry.record.finished}"
+    reasons = [f"{key}: {_short(old)} → {_short(new)}" for key, (old, new) in (entry.differences or {}).items()]
+    if entry.resumes:
+        reasons.append("was begun before")
+    return "; ".join(reasons)
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,188 @@
+"""How a run looks: live bars on a terminal, an occasional line anywhere else. Both go to standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from subgraft.base.terminal_escaping import printable
+from subgraft.base.redaction import redacted
+from subgraft.orchestration.store.events import Metrics, Progress, Warned
+from subgraft.orchestration.store.observer import Observer
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from subgraft.base.terminal import Terminal
+
+LINE_SECONDS = 15.0
+STEPS = "steps"  # as the training loop counts them
+
+
+class Display(Observer, Protocol):
+    """An observer that people look at."""
+
+    def say(self, line: str) -> None:
+        """Show one line, above anything that moves."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class PlainDisplay:
+    """Lines for logs: a step's beginning and end, and in between one every `seconds`, with the time left."""
+
+    def __init__(self, write: Callable[[str], None], seconds: float = LINE_SECONDS) -> None:
+        self._write = write
+        self._seconds = seconds
+        self._pace: dict[str, Pace] = {}
+        self._last: dict[str, float] = {}
+
+    def say(self, line: str) -> None:
+        self._write(line)
+
+    def cached(self, step: Step, record: Record) -> None:
+        self.say(f"[cached]   {step.name}")
+
+    def started(self, step: Step) -> None:
+        self._last[step.fingerprint] = time.monotonic()
+        self.say(f"[started]  {step.name}")
+
+    def progress(self, step: Step, event: Progress) -> None:
+        pace = self._pace.setdefault(step.fingerprint, Pace())
+        pace.update(event)
+        now = time.monotonic()
+        if now - self._last.get(step.fingerprint, 0.0) >= self._seconds:
+            self._last[step.fingerprint] = now
+            self.say(f"[running]  {step.name}: {counted(event)}{pace.left(event)}")
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        pass
+
+    def warned(self, step: Step, event: Warned) -> None:
+        self.say(f"[warning]  {step.name}: {event.line}")
+
+    def finished(self, step: Step, record: Record) -> None:
+        self.say(f"[done]     {step.name} ({duration(record.seconds)})")
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            self.say(f"[stopped]  {step.name}")
+            return
+        self.say(f"[failed]   {step.name}: {(str(error) or type(error).__name__).splitlines()[0]}")
+
+    def close(self) -> None:
+        pass
+
+
+class RichDisplay:
+    """A bar per running step, and the finished ones above."""
+
+    def __init__(self, console: Terminal) -> None:
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        text = partial(TextColumn, markup=False)
+        columns = [text("{task.description}"), BarColumn(bar_width=24), text("{task.fields[shown]}")]
+        self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._lines = PlainDisplay(self._print, seconds=float("inf"))
+        self._tasks: dict[str, TaskID] = {}
+        self._pace: dict[str, Pace] = {}
+        self._bars.start()
+
+    def say(self, line: str) -> None:
+        self._print(line)
+
+    def cached(self, step: Step, record: Record) -> None:
+        self._lines.cached(step, record)
+
+    def started(self, step: Step) -> None:
+        if step.fingerprint not in self._tasks:
+            self._tasks[step.fingerprint] = self._bars.add_task(printable(step.name), total=None, shown="")
+
+    def progress(self, step: Step, event: Progress) -> None:
+        self.started(step)
+        pace = self._pace.setdefault(step.fingerprint, Pace())
+        pace.update(event)
+        self._bars.update(
+            self._tasks[step.fingerprint],
+            completed=event.done,
+            total=event.total or None,
+            shown=printable(f"{counted(event)}{pace.left(event)}"),
+        )
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        pass
+
+    def warned(self, step: Step, event: Warned) -> None:
+        self._lines.warned(step, event)
+
+    def finished(self, step: Step, record: Record) -> None:
+        self._drop(step)
+        self._lines.finished(step, record)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        self._drop(step)
+        self._lines.failed(step, error)
+
+    def close(self) -> None:
+        self._bars.stop()
+
+    def _drop(self, step: Step) -> None:
+        task = self._tasks.pop(step.fingerprint, None)
+        if task is not None:
+            self._bars.remove_task(task)
+
+    def _print(self, line: str) -> None:
+        self._bars.console.print(redacted(line))
+
+
+class Pace:
+    """How fast something goes, measured from its first report of one kind of work: a resumed run is not flattered."""
+
+    def __init__(self) -> None:
+        self._first: Progress | None = None
+
+    def update(self, event: Progress) -> None:
+        """Take in a report."""
+        if self._first is None or self._first.what != event.what or event.done < self._first.done:
+            self._first = event
+
+    def left(self, event: Progress) -> str:
+        """The time left at this pace, as `, 3 min left`, or nothing while there is no estimate."""
+        if self._first is None or event.done <= self._first.done or event.total <= event.done:
+            return ""
+        rate = (event.time - self._first.time) / (event.done - self._first.done)
+        return f", {duration(rate * (event.total - event.done))} left"
+
+
+def counted(event: Progress) -> str:
+    """As `120/4,000 sentences` or `step 120 of 4,000, loss 5.012`; without the total where there is none."""
+    if not event.done and not event.total:
+        return event.what
+    if event.what == STEPS:
+        count = f"step {event.done:,} of {event.total:,}" if event.total else f"step {event.done:,}"
+    else:
+        count = f"{event.done:,}/{event.total:,} {event.what}" if event.total else f"{event.done:,} {event.what}"
+    return f"{count}, {event.now}" if event.now else count
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: 8 s, 3 min 5 s, 2 h 10 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def display_for(console: Terminal) -> Display:
+    """Bars where the console is a terminal, lines otherwise."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return RichDisplay(console)
+    return PlainDisplay(lambda line: console.print(redacted(line), soft_wrap=True))

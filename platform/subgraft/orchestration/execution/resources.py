@@ -1,0 +1,87 @@
+"""What a step asks of a cluster, and whether the cluster has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from subgraft.config.runtime import Runtime
+from subgraft.base.errors import UserError
+from subgraft.orchestration.execution.worker import Job
+
+HELPS = "runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker"
+
+
+def machines() -> list[Mapping[str, float]]:
+    """Ray's resources, CPU and GPU among them, of each machine that is up."""
+    import ray
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node["Resources"] for node in nodes if node["Alive"]]
+
+
+def gpus_here() -> int:
+    """The GPUs of this machine that a Ray started by this process would give away; Ray itself is not started."""
+    from ray._private.accelerators import get_accelerator_manager_for_resource
+
+    manager = get_accelerator_manager_for_resource("GPU")
+    if manager is None:
+        return 0
+    visible = manager.get_current_process_visible_accelerator_ids()
+    found = manager.get_current_node_num_accelerators()
+    return found if visible is None else min(found, len(visible))
+
+
+def gpus_lacking(runtime: Runtime) -> str:
+    """One line where a training asks for more GPUs than this machine has; empty where it has them."""
+    wanted = runtime.workers * runtime.gpus_per_worker
+    if not wanted or (there := gpus_here()) >= wanted:
+        return ""
+    return f"{wanted:g} {'GPU' if wanted == 1 else 'GPUs'} asked for, and this machine has {there or 'none'}"
+
+
+def require_gpus(runtime: Runtime) -> None:
+    """Raises UserError where this machine has fewer GPUs than a training asks for."""
+    if told := gpus_lacking(runtime):
+        hint = "Say runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
+        raise UserError(told, where="runtime.gpus_per_worker", hint=hint)
+
+
+def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
+    """UserError for jobs that this cluster could never start, which would wait for ever.
+
+    available: Ray's resources of the whole cluster, CPU and GPU.
+    """
+    for job in jobs:
+        workers = job.runtime.workers if job.distributed else 1
+        wanted = {"GPU": workers * job.gpus, **({"CPU": workers * job.cpus} if job.distributed else {})}
+        for resource, amount in wanted.items():
+            there = available.get(resource, 0)
+            if amount > there:
+                raise UserError(
+                    f"{job.step.name} needs {amount:g} {resource}s and there are {there:g}",
+                    where="runtime",
+                    hint=f"lower {HELPS}",
+                )
+
+
+def capped(job: Job, there: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Resources of a task; never more cores than the largest machine has, or it would wait for ever."""
+    most = max((machine.get("CPU", 0) for machine in there), default=0)
+    return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
+
+
+def groups_at_once(job: Job, available: Mapping[str, float]) -> int:
+    """How many worker groups such as the job's a machine can have at a time, one at least."""
+    wanted = {"CPU": job.runtime.workers * job.cpus, "GPU": job.runtime.workers * job.gpus}
+    return max(1, min(int(available.get(name, 0) // amount) for name, amount in wanted.items() if amount))
+
+
+def lacking(job: Job, there: Sequence[Mapping[str, float]]) -> str:
+    """One line where no machine that is up could ever start one worker of the job; empty where one could."""
+    task = capped(job, there)
+    wanted = {"CPU": job.cpus if job.distributed else task["num_cpus"], "GPU": job.gpus}
+    if any(all(machine.get(name, 0) >= amount for name, amount in wanted.items()) for machine in there):
+        return ""
+    named = " and ".join(f"{amount:g} {name}s" for name, amount in wanted.items() if amount)
+    return f"waits for a machine with {named}, which the cluster does not have now; unless it grows, lower {HELPS}"

@@ -1,0 +1,296 @@
+"""Executes a plan on Ray: every step whose inputs are there at once, as far as the machine's cores and GPUs go."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from subgraft.config.runtime import MOST_CORES, Runtime
+from subgraft.base.errors import OperationalError, SubgraftError, UserError
+from subgraft.orchestration.execution.cluster import cluster
+from subgraft.orchestration.execution.plan import Plan, make_plan
+from subgraft.orchestration.execution.resources import HELPS, capped, check_fits, groups_at_once, lacking, machines, require_gpus
+from subgraft.orchestration.execution.heartbeat import Watch
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
+from subgraft.orchestration.store.observer import Observer
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+
+POLL_SECONDS = 0.3
+PATIENCE_SECONDS = 30.0
+
+
+def run(
+    store: Store,
+    targets: Sequence[Step],
+    runtime: Runtime,
+    observers: Sequence[Observer] = (),
+    *,
+    address: str | None = None,
+    provenance: Provenance | None = None,
+) -> dict[str, Record]:
+    """Make the targets and whatever they need; records of all steps there are now, by fingerprint.
+
+    provenance: of the process that asked for it, where that is not this one.
+
+    When everything is cached, Ray is not started. After a failure the steps that run at that time are let finish,
+    nothing new starts, and the first failure is raised: a stage's UserError as it is, or an OperationalError.
+    """
+    plan = _announced(store, targets, observers)
+    records = dict(plan.cached)
+    if plan.to_run:
+        store.sweep()
+        require_devices(plan, store, runtime, address)
+        with cluster(runtime, address, store.say):
+            local = is_local(address)  # a cluster elsewhere may grow
+            if local:
+                _check_local(plan, store, runtime)
+            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here(), local).run())
+    return records
+
+
+def _announced(store: Store, targets: Sequence[Step], observers: Sequence[Observer]) -> Plan:
+    """The plan, of which observers have been told what is there: from then on no garbage collection takes it.
+
+    One that had begun before may have taken something between the look and the word.
+    """
+    told = set[str]()
+    while True:
+        plan = make_plan(store, targets)
+        there = [entry for entry in plan.entries if entry.record is not None]
+        for entry in there:
+            if entry.step.fingerprint not in told:
+                told.add(entry.step.fingerprint)
+                for observer in observers:
+                    observer.cached(entry.step, plan.cached[entry.step.fingerprint])
+        if all(store.find(entry.step) is not None for entry in there):
+            return plan
+
+
+def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
+    """What a step gets: runtime's cores, its GPUs if the stage can use them, its workers if it can be distributed."""
+    own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
+    cpus = min(own.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MOST_CORES)
+    distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
+    gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
+    return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)
+
+
+def is_local(address: str | None) -> bool:
+    """Whether a run that is given this address has a Ray of its own, on this machine."""
+    return address is None and "RAY_ADDRESS" not in os.environ
+
+
+def require_devices(plan: Plan, store: Store, runtime: Runtime, address: str | None) -> None:
+    """Raises UserError, before Ray is started here, for GPUs that are not here. A Ray that is up says what it has."""
+    ray = sys.modules.get("ray")
+    if not is_local(address) or (ray is not None and ray.is_initialized()):
+        return
+    if any(job_for(step, store, runtime, Provenance()).gpus for step in plan.to_run):
+        require_gpus(runtime)
+
+
+def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
+    import ray
+
+    jobs = [job_for(step, store, runtime, Provenance()) for step in plan.to_run]
+    check_fits(jobs, ray.cluster_resources())  # type: ignore[no-untyped-call]
+
+
+@dataclass
+class _Running:
+    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been reported.
+
+    ended: of its processes, the one that hung and was ended last.
+    """
+
+    job: Job
+    tail: EventTail
+    since: float
+    started: bool = False
+    heard_of: bool = False
+    cancelled: bool = False
+    ended: str = ""
+
+
+@dataclass
+class _Drive:
+    """One run on a cluster that is up. local: it is this machine, and never more."""
+
+    store: Store
+    plan: Plan
+    runtime: Runtime
+    observers: Sequence[Observer]
+    provenance: Provenance
+    local: bool
+    running: dict[Any, _Running] = field(default_factory=dict)
+    made: dict[str, Record] = field(default_factory=dict)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.runtime.hang_seconds)
+
+    def run(self) -> Mapping[str, Record]:
+        import ray
+
+        waiting = list(self.plan.to_run)
+        try:
+            while self.running or (waiting and not self.failures):
+                if not self.failures:
+                    for step in [step for step in waiting if self._is_ready(step)]:
+                        job = job_for(step, self.store, self.runtime, self.provenance)
+                        if self._has_room(job):
+                            waiting.remove(step)
+                            self._submit(job)
+                finished, _ = ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
+                for running in self.running.values():
+                    self._follow(running)
+                    self._watch_over(running)
+                for reference in finished:
+                    self._finish(reference)
+        except BaseException as stop:
+            self._stop(stop)
+            raise
+        if self.failures:
+            raise self.failures[0]
+        return self.made
+
+    def _is_ready(self, step: Step) -> bool:
+        there = self.plan.cached.keys() | self.made.keys()
+        return all(source.fingerprint in there for source in step.inputs.values())
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether a worker group need not wait for another one, here where that would take two processes.
+
+        Of a cluster that grows by what waits, all is to be seen.
+        """
+        import ray
+
+        if not (self.local and job.distributed):
+            return True
+        begun = sum(running.job.distributed for running in self.running.values())
+        return begun < groups_at_once(job, ray.cluster_resources())  # type: ignore[no-untyped-call]
+
+    def _submit(self, job: Job) -> None:
+        import ray
+
+        step = job.step
+        tail = EventTail(self.store.work(step) / EVENTS)
+        running = _Running(job, tail, time.monotonic())
+        for event in tail.read():  # an earlier attempt's: its curve is part of this step's
+            if isinstance(event, Metrics):
+                self._tell("metrics", step, event)
+        # A distributed step's own task only waits for its workers, which have the resources.
+        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else capped(job, machines())
+        task = ray.remote(perform).options(
+            name=step.name,
+            max_retries=self.runtime.max_failures,
+            retry_exceptions=False,
+            scheduling_strategy="DEFAULT",  # not within the placement group of a trial that asks for the step
+            **options,
+        )
+        self.running[task.remote(job)] = running
+
+    def _follow(self, running: _Running) -> None:
+        for event in running.tail.read():
+            if isinstance(event, Started):
+                running.started = True
+                self._tell("started", running.job.step)
+            elif isinstance(event, Progress):
+                running.heard_of = True
+                self._tell("progress", running.job.step, event)
+            elif isinstance(event, Warned):
+                self._tell("warned", running.job.step, event)
+            else:
+                self._tell("metrics", running.job.step, event)
+        if not running.heard_of and time.monotonic() - running.since > PATIENCE_SECONDS:
+            if line := lacking(running.job, machines()):
+                self._tell("warned", running.job.step, Warned(line, time.time()))
+            running.heard_of = True
+
+    def _watch_over(self, running: _Running) -> None:
+        for line in self.watch.end_hanging(self.store.work(running.job.step)):
+            running.ended = line
+            self._tell("warned", running.job.step, Warned(line, time.time()))
+
+    def _finish(self, reference: Any) -> None:
+        import ray
+
+        running = self.running.pop(reference)
+        self._follow(running)
+        try:
+            ray.get(reference)
+            record = self.store.find(running.job.step)
+            if record is None:
+                raise OperationalError("what it published did not verify", where=running.job.step.name)
+        except Exception as error:
+            if not running.cancelled:
+                failure = _unwrapped(error, running.job.step)
+                if running.ended and not isinstance(failure, UserError):
+                    failure = _hung(running)
+                self.failures.append(failure)
+                self._tell("failed", running.job.step, failure)
+                self._cancel_queued()
+        else:
+            self.made[running.job.step.fingerprint] = record
+            self._tell("finished", running.job.step, record)
+
+    def _cancel_queued(self) -> None:
+        import ray
+
+        for reference, running in self.running.items():
+            self._follow(running)
+            if not running.started:
+                running.cancelled = True
+                ray.cancel(reference)
+
+    def _stop(self, stop: BaseException) -> None:
+        import ray
+
+        for reference, running in self.running.items():
+            ray.cancel(reference, force=True)
+            self._tell("failed", running.job.step, stop)
+
+    def _tell(self, what: str, *news: Any) -> None:
+        for observer in self.observers:
+            getattr(observer, what)(*news)
+
+
+def _hung(running: _Running) -> OperationalError:
+    """Why a step failed, where one of its processes hung and was ended."""
+    hint = (
+        "Run the same command again: it carries on from the last checkpoint. runtime.max_failures is how often that is "
+        "done by itself, runtime.hang_seconds how long to wait."
+    )
+    return OperationalError(running.ended, where=running.job.step.name, hint=hint)
+
+
+def _unwrapped(error: Exception, step: Step) -> SubgraftError:
+    """The stage's own error out of Ray's wrapping, or an OperationalError that says how the task died."""
+    cause = getattr(error, "cause", None)
+    for candidate in (cause, error):  # Ray's wrapping is of the class of what it wraps, too
+        if isinstance(candidate, SubgraftError):
+            return candidate
+    if isinstance(cause, Exception):  # outside the stage: in Ray, or in what surrounds the stage
+        return OperationalError(f"{type(cause).__name__}: {cause}", where=step.name)
+    from ray.exceptions import OutOfMemoryError
+
+    if isinstance(error, OutOfMemoryError):
+        return OperationalError(
+            "Ray ended its process, because the machine was running out of memory",
+            where=step.name,
+            hint=f"Free memory, or lower {HELPS}; the same command carries on from the last checkpoint.",
+        )
+    said = str(error).strip().splitlines()
+    return OperationalError(
+        f"its process died: {said[0] if said else type(error).__name__}",
+        where=step.name,
+        hint="run the same command again: it carries on from the last checkpoint",
+    )

@@ -1,0 +1,165 @@
+"""One step, where it is executed: inside a Ray task, alone or over the workers of a Ray Train group."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subgraft.config.runtime import Runtime
+from subgraft.base.errors import OperationalError, SubgraftError
+from subgraft.orchestration.execution.early_stopping import take_over
+from subgraft.orchestration.execution.local_ray import local_folder
+from subgraft.orchestration.execution.heartbeat import giving_signs
+from subgraft.base.locks import Lock, long_waits_told
+from subgraft.base.redaction import redacted
+from subgraft.orchestration.store.disk import space_needed
+from subgraft.orchestration.store.events import EVENTS, EventLog, StageContext
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+
+if TYPE_CHECKING:
+    from subgraft.pipeline.stages.context import Json
+
+TRACEBACK = "error.txt"
+RAY_TRAIN = "ray-train"
+ELSEWHERE = {"done": 0, "total": 0, "what": "waiting for another process at the same step"}
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A step to execute. cpus and gpus are per worker, of which there are runtime.workers if `distributed`."""
+
+    step: Step
+    home: Path
+    runtime: Runtime
+    cpus: int
+    gpus: float
+    distributed: bool
+    provenance: Provenance
+
+
+def perform(job: Job) -> Record:
+    """Execute and publish a step whose inputs the caller has verified; the record of what is published.
+
+    Where another process is at the same step already, wait for it: its artifact is used, or its checkpoint if it died.
+    Raises a stage's own SubgraftError as it is, anything else as an OperationalError that names a traceback file.
+    """
+    work = Store(job.home).work(job.step)
+    with space_needed(job.home):
+        work.mkdir(parents=True, exist_ok=True)
+        log = EventLog(work / EVENTS)
+        store = Store(job.home, lambda line: log.append("warned", line=line))
+        claim = work.with_name(f"{work.name}.claim")
+        with (
+            giving_signs(work, "its process"),
+            Lock.wait(claim, "makes the same step", lambda: log.append("progress", **ELSEWHERE)),
+        ):
+            found = store.find(job.step)
+            if found is not None:
+                return found
+            take_over(store, job.step)
+            log.append("started")
+            return _publish(job, store, work)
+
+
+def _publish(job: Job, store: Store, work: Path) -> Record:
+    run = _on_worker_group if job.distributed else _here
+    try:
+        record = store.publish(job.step, lambda out: run(job, out), job.provenance.on(_device(job)))
+    except SubgraftError:
+        raise
+    except Exception as error:
+        (work / TRACEBACK).write_text(redacted(traceback.format_exc()), encoding="utf-8")
+        raise OperationalError(
+            f"{type(error).__name__}: {error}", where=job.step.name, hint=f"the traceback is in {work / TRACEBACK}"
+        ) from None
+    for path in work.iterdir():
+        if path.name != EVENTS:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return record
+
+
+def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
+    limit_threads(job.cpus)
+    store = Store(job.home)
+    work = store.work(job.step)
+    context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded, store.measured)
+    inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
+    with long_waits_told(context.warn):
+        return job.step.stage.function(job.step.recipe, inputs, out, context)
+
+
+def limit_threads(cpus: int) -> None:
+    """Make numeric libraries use this many threads, whether they are loaded yet or not."""
+    os.environ.update(dict.fromkeys(THREADS, str(cpus)))
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(cpus)
+
+
+def _on_worker_group(job: Job, out: Path) -> Mapping[str, Json]:
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    from subgraft.orchestration.execution.rendezvous import FileTorchConfig
+
+    # Ray Train would load what it wrote in an earlier attempt, and die of it where that is damaged.
+    own = job.home / "work" / job.step.fingerprint / RAY_TRAIN
+    shutil.rmtree(own, ignore_errors=True)
+    resources = {"CPU": job.cpus, **({"GPU": job.gpus} if job.gpus else {})}
+    backend, folder = "nccl" if job.gpus else "gloo", local_folder()
+    on_worker: Any = _on_worker  # returns a value, which Ray's annotation leaves out
+    trainer: Any = TorchTrainer(
+        on_worker,
+        train_loop_config={"job": job, "out": out},
+        torch_config=FileTorchConfig(backend, folder=str(folder)) if folder else TorchConfig(backend),
+        scaling_config=ScalingConfig(
+            num_workers=job.runtime.workers, use_gpu=bool(job.gpus), resources_per_worker=resources
+        ),
+        run_config=RunConfig(
+            name=own.name,
+            storage_path=str(own.parent),
+            failure_config=FailureConfig(max_failures=job.runtime.max_failures),
+        ),
+    )
+    try:
+        summary: Mapping[str, Json] = trainer.fit().return_value
+    except WorkerGroupError as failure:
+        raise _first_cause(failure) from None
+    return summary
+
+
+def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
+    import torch.distributed
+    from ray.train import get_context
+
+    rank, job = get_context().get_world_rank(), config["job"]
+    with giving_signs(Store(job.home).work(job.step), f"worker {rank} of {job.runtime.workers}"):
+        if rank == 0:  # what a failed attempt of this worker group left
+            for path in config["out"].iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        torch.distributed.barrier()
+        return _here(job, config["out"], rank)
+
+
+def _first_cause(failure: Any) -> Exception:
+    """What the first failing worker raised; one of our own errors comes before anything else."""
+    causes = [getattr(error, "cause", None) or error for _, error in sorted(failure.worker_failures.items())]
+    ours = [cause for cause in causes if isinstance(cause, SubgraftError)]
+    return (ours or causes or [failure])[0]
+
+
+def _device(job: Job) -> str:
+    if not job.gpus:
+        return "cpu"
+    import torch
+
+    return f"cuda ({torch.cuda.get_device_name()})" if torch.cuda.is_available() else "cuda"

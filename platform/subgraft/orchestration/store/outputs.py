@@ -1,0 +1,77 @@
+"""How a result that a user asked for appears: whole, in a place of its own, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.files import require_path
+from subgraft.orchestration.store.disk import full_disk, is_full_disk
+from subgraft.base.unfinished import unfinished_folder
+
+
+@contextmanager
+def new_directory(out: Path) -> Iterator[Path]:
+    """A directory to write to that becomes `out` at the end, if nothing fails.
+
+    Raises UserError where `out` exists and is not an empty directory, OperationalError where the disk is full.
+    """
+    require_empty_directory(out)
+    with _beside(out) as place:
+        place.mkdir()
+        yield place
+
+
+@contextmanager
+def new_file(out: Path) -> Iterator[Path]:
+    """A file to write to that becomes `out` at the end, if nothing fails.
+
+    Raises UserError where `out` exists, OperationalError where the disk is full.
+    """
+    require_absent(out)
+    with _beside(out) as place:
+        yield place
+
+
+def require_empty_directory(out: Path) -> None:
+    """Raises UserError where `out` exists and is not an empty directory: before long work, rather than after it."""
+    if require_path(out).exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
+
+
+def require_absent(out: Path, option: str = "--out") -> None:
+    """Raises UserError where there is something: before long work, rather than after it. option: that names it."""
+    if require_path(out).exists():
+        raise UserError("exists already", where=str(out), hint=f"Give another {option}.")
+
+
+@contextmanager
+def _beside(out: Path) -> Iterator[Path]:
+    """A place on the disk of `out` that is moved there at the end; its missing parents are made only then."""
+    nearest = next(parent for parent in out.absolute().parents if parent.exists())
+    if not nearest.is_dir():
+        raise UserError("a folder was expected, this is a file", where=str(nearest), hint="Give another --out.")
+    try:
+        with unfinished_folder(nearest) as folder, _naming_full_disk(out):
+            place = folder / out.name
+            yield place
+            out.parent.mkdir(parents=True, exist_ok=True)
+            place.rename(out)
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        raise full_disk(error, out) from error
+
+
+@contextmanager
+def _naming_full_disk(out: Path) -> Iterator[None]:
+    """Says which disk is full while what was half written is still there."""
+    try:
+        yield
+    except Exception as error:
+        if not is_full_disk(error):
+            raise
+        full = full_disk(error, out)
+        raise OperationalError(f"{full.what}; nothing was written", where=full.where, hint=full.hint) from error

@@ -1,0 +1,64 @@
+"""Under what an artifact was made. Nothing here identifies it; everything here helps to explain it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+
+import subgraft
+from subgraft.base.redaction import redacted_words
+
+LIBRARIES = ("subgraft", "torch", "transformers", "tokenizers", "sentencepiece", "numpy", "ray", "deepspeed")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The command line, the checkout's commit (with `+` if changed; None for an installed copy), versions, device.
+
+    argv: without the secrets in it.
+    """
+
+    argv: tuple[str, ...] = ()
+    git_commit: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+
+    @classmethod
+    def here(cls) -> Provenance:
+        """Of this process, on the CPU."""
+        return cls(redacted_words(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
+
+    def on(self, device: str) -> Provenance:
+        """The same on another device."""
+        return replace(self, device=device)
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _git_commit(package: Path) -> str | None:
+    # A copy installed into a virtual environment inside some checkout is not of that checkout.
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    return _git(package, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+")
+
+
+def _git(package: Path, *arguments: str) -> str | None:
+    command = ["git", "--no-optional-locks", "-C", str(package), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,127 @@
+"""The record of an artifact: what it is, what it was made from and with, and the digest of every file in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from subgraft.base import json_values
+from subgraft.base.files import file_digest
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import canonical_json, sha256_of
+
+RECORD = "record.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of an artifact; path is relative and POSIX, size in bytes."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """record.json. `digest` is of the files' contents, `inputs` maps each role to {"fingerprint", "digest"}."""
+
+    fingerprint: str
+    stage: str
+    revision: int
+    name: str
+    recipe: Mapping[str, Any]
+    inputs: Mapping[str, Mapping[str, str]]
+    seeds: Mapping[str, Any]
+    files: tuple[FileEntry, ...]
+    digest: str
+    summary: Mapping[str, Any]
+    seconds: float
+    finished: str
+    provenance: Provenance
+
+    def to_json(self) -> str:
+        """Readable text that ends with the digest of the rest, so that a damaged record is known as such."""
+        content = asdict(self)
+        content["record_sha256"] = sha256_of(content)
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """Raises ValueError (with what is wrong) for a truncated, damaged or foreign record."""
+        try:
+            content = json_values.parse_object(text)
+            declared = content.pop("record_sha256")
+            if sha256_of(content) != declared:
+                raise ValueError("its own digest does not match")
+            content["files"] = tuple(json_values.build(FileEntry, entry) for entry in content["files"])
+            content["provenance"] = json_values.build(Provenance, content["provenance"])
+            return json_values.build(cls, content)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{RECORD} is not whole") from error
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a record ({error!r})") from error
+
+
+def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], str] = file_digest) -> Record:
+    """The record of an artifact of which every file is as recorded.
+
+    alone: whether nothing else may lie there.  digest: of a file's bytes, as it is or as it was noted.
+    Raises FileNotFoundError, or ValueError with what is not as recorded.
+    """
+    record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+    found = {entry.path: entry for entry in file_entries(directory, digest)}
+    expected = {entry.path: entry for entry in record.files}
+    for path in sorted(found.keys() | expected.keys() if alone else expected):
+        if found.get(path) != expected.get(path):
+            raise ValueError(f"{path} is not as recorded")
+    return record
+
+
+def file_entries(directory: Path, digest: Callable[[Path], str] = file_digest) -> tuple[FileEntry, ...]:
+    """Every regular file below `directory` but its record, sorted by path, hashed on a few threads.
+
+    Raises ValueError for anything that is neither file nor directory (a link's target could change unseen).
+    """
+    paths = sorted(path for path in _walk(directory) if path != directory / RECORD)
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        digests = list(pool.map(digest, paths))
+    return tuple(
+        FileEntry(path.relative_to(directory).as_posix(), path.stat().st_size, digest)
+        for path, digest in zip(paths, digests, strict=True)
+    )
+
+
+def content_digest(files: Iterable[FileEntry]) -> str:
+    """One SHA-256 hex over paths and contents."""
+    return sha256_of([[entry.path, entry.sha256] for entry in files])
+
+
+def seeds_in(recipe: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Every setting of a recipe called seed or seeds, by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in recipe.items():
+        if key in ("seed", "seeds"):
+            found[f"{prefix}{key}"] = value
+        elif isinstance(value, Mapping):
+            found.update(seeds_in(value, f"{prefix}{key}."))
+    return found
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary as JSON holds it (tuples become lists). TypeError or ValueError if it cannot be held."""
+    return dict(json.loads(canonical_json(value)))
+
+
+def _walk(directory: Path) -> Iterable[Path]:
+    for path in directory.iterdir():
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise ValueError(f"{path.name} is neither a file nor a directory")
+        if path.is_dir():
+            yield from _walk(path)
+        else:
+            yield path

@@ -1,0 +1,97 @@
+"""A step of an experiment: a stage with a recipe and the steps it reads. It is inert; running is the runner's part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, cast
+
+from typing_extensions import TypeVar
+
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import R, Stage
+
+if TYPE_CHECKING:
+    from subgraft.pipeline.stages.context import Json
+
+
+A = TypeVar("A", bound=Recipe)
+
+# A label of evaluations on another test set than the task's own.
+TEST_SET = "test_set"
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Generic[R]):
+    """One thing to make.
+
+    name and labels are shown to people (labels become tracking tags: system, seed, ...) and are not in the fingerprint.
+    """
+
+    stage: Stage[R]
+    name: str
+    recipe: R
+    inputs: Mapping[str, Step] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 hex over the stage's name and revision, the recipe, and the inputs' fingerprints; never code text."""
+        return sha256_of(
+            {
+                "stage": self.stage.name,
+                "revision": self.stage.revision,
+                "recipe": self.recipe.model_dump(mode="json"),
+                "inputs": {role: step.fingerprint for role, step in self.inputs.items()},
+            }
+        )
+
+    def input(self, role: str, recipe: type[A]) -> Step[A]:
+        """What it reads in a role. Raises TypeError where that is made by another recipe."""
+        found = self.inputs[role]
+        if not isinstance(found.recipe, recipe):
+            raise TypeError(f"{self.name}: its {role} is made by a {type(found.recipe).__name__}")
+        return cast("Step[A]", found)
+
+
+def made_by(recipe: type[A], steps: Iterable[Step]) -> list[Step[A]]:
+    """Those steps that such a recipe asks for, in order."""
+    return [cast("Step[A]", step) for step in steps if isinstance(step.recipe, recipe)]
+
+
+def canonical_json(value: Json) -> str:
+    """JSON with sorted keys and no white space: equal values give equal text. ValueError for NaN and infinities."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def sha256_of(value: Json) -> str:
+    """SHA-256 hex of the canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def flatten(value: Json, prefix: str = "") -> dict[str, Json]:
+    """Nested mappings as one, with dotted keys; lists stay values. An empty mapping is a value too."""
+    if not isinstance(value, Mapping) or (prefix and not value):
+        return {prefix: value}
+    flat: dict[str, Json] = {}
+    for key, inner in value.items():
+        flat.update(flatten(inner, f"{prefix}.{key}" if prefix else str(key)))
+    return flat
+
+
+def in_order(targets: Iterable[Step]) -> list[Step]:
+    """Targets and all they need, inputs first, each fingerprint once, in a fixed order."""
+    ordered: dict[str, Step] = {}
+
+    def visit(step: Step) -> None:
+        if step.fingerprint not in ordered:
+            for role in sorted(step.inputs):
+                visit(step.inputs[role])
+            ordered[step.fingerprint] = step
+
+    for target in targets:
+        visit(target)
+    return list(ordered.values())

@@ -1,0 +1,244 @@
+"""Artifacts, each made once: written beside, recorded last, published by one rename, verified before they are read.
+
+    <home>/store/<stage>/<fingerprint>/      an artifact: the stage's files and record.json
+    <home>/store/.partial/<name>/            one being written
+    <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
+    <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
+    <home>/encoded/                          text as token ids, for whoever reads it (data/text/encoded.py)
+    <home>/measured/                         what machines were measured to do faster (pipeline/stages/auto_precision.py)
+    <home>/digests/                          of large files that were verified, and have not changed since
+    <home>/quarantine/                       what did not verify
+
+Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
+system.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from subgraft.base import terminal_escaping
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.files import sync, sync_tree
+from subgraft.base.locks import Lock
+from subgraft.base.digest_cache import NotedDigests
+from subgraft.orchestration.store.disk import space_needed
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
+from subgraft.orchestration.store.step import Step
+
+if TYPE_CHECKING:
+    from subgraft.pipeline.stages.context import Json
+
+WRITER = ".writer"
+RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets this variable, of that name, for the command of a job
+
+
+def default_home() -> Path:
+    """SUBGRAFT_HOME, or .subgraft in the working directory; absolute.
+
+    Raises UserError in a Ray job that would have it in its copy of the working directory, which is not kept.
+    """
+    home = Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
+    if RAY_JOB in os.environ and not home.is_absolute():
+        raise UserError(
+            f"the store would be in the working directory of a job, which is not kept: {home}",
+            where="SUBGRAFT_HOME",
+            hint="Set it on all nodes, or in env_vars of runtime_env.yaml, to a folder on the shared storage.",
+        )
+    return home.absolute()
+
+
+class Store:
+    """The artifacts under a home directory. `say` gets a line for anything put into quarantine."""
+
+    def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
+        self.home = home.absolute()
+        self.say = say or (lambda line: terminal_escaping.say(line, to=sys.stderr))
+        self._digests = NotedDigests(self.home)
+        self._verified: dict[str, tuple[object, Record]] = {}
+
+    def path(self, step: Step) -> Path:
+        """Where the step's artifact is, or would be."""
+        return self.home / "store" / step.stage.name / step.fingerprint
+
+    def work(self, step: Step) -> Path:
+        """The step's work directory; not made here."""
+        return self.home / "work" / step.fingerprint
+
+    @property
+    def encoded(self) -> Path:
+        """Where encoded text is kept; not made here."""
+        return self.home / "encoded"
+
+    @property
+    def measured(self) -> Path:
+        """Where it is kept what was measured of machines; not made here."""
+        return self.home / "measured"
+
+    def find(self, step: Step) -> Record | None:
+        """The record of a step's artifact, every file verified by size and SHA-256, or None.
+
+        An artifact that does not verify is moved to quarantine and counts as absent. One process hashes an artifact
+        once, and again if any file's size, times or inode have changed since; of large files that others have hashed
+        it takes the digest that they noted (see `noted_digests`).
+        """
+        directory = self.path(step)
+        try:
+            before = _state(directory)
+            known = self._verified.get(step.fingerprint)
+            if known and known[0] == before:
+                return known[1]
+            record = self._verify(directory, step)
+        except FileNotFoundError as error:
+            if not directory.exists():
+                return None
+            self._quarantine(directory, f"{Path(error.filename).name} is missing")
+            return None
+        except ValueError as error:
+            self._quarantine(directory, str(error))
+            return None
+        self._verified[step.fingerprint] = (before, record)
+        return record
+
+    def _verify(self, directory: Path, step: Step) -> Record:
+        try:
+            record = verified(directory, digest=self._digests.of)
+        except ValueError:  # by what was noted: now by what is there
+            record = verified(directory)
+        if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
+            raise ValueError("the record is of another step")
+        return record
+
+    def forget_digests(self) -> None:
+        """Let everybody hash every file again before it is used."""
+        self._digests.forget()
+
+    def artifact(self, step: Step) -> Path:
+        """The verified directory of a step's artifact. Raises OperationalError where there is none."""
+        if self.find(step) is None:
+            raise OperationalError(f"{step.name} has not been made yet", where=str(self.path(step)))
+        return self.path(step)
+
+    def records(self, stage: str) -> Iterator[Record]:
+        """The readable records of a stage, files unverified, by fingerprint: for comparing recipes."""
+        for directory in sorted((self.home / "store" / stage).glob("[0-9a-f]*")):
+            try:
+                yield Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+
+    def publish(
+        self,
+        step: Step,
+        write: Callable[[Path], Mapping[str, Json]],
+        provenance: Provenance | None = None,
+    ) -> Record:
+        """Let `write` fill a new directory, record it, and publish it; the record of the artifact that won.
+
+        Raises OperationalError when the disk is full; whatever `write` raises passes through. In both cases nothing
+        is published and the new directory is gone.
+        """
+        with space_needed(self.home), self._partial(step) as out:
+            started = time.monotonic()
+            summary = plain(write(out))
+            record = self._describe(step, out, summary, time.monotonic() - started, provenance or Provenance.here())
+            (out / RECORD).write_text(record.to_json(), encoding="utf-8")
+            sync_tree(out)
+            return self._rename(step, out, record)
+
+    def sweep(self) -> None:
+        """Remove what dead processes left half-written."""
+        for partial in {path.with_suffix("") for path in (self.home / "store" / ".partial").glob("*")}:
+            claim = Lock.take(partial.with_suffix(WRITER))
+            if claim is not None:
+                shutil.rmtree(partial, ignore_errors=True)
+                claim.release()
+
+    @contextmanager
+    def _partial(self, step: Step) -> Iterator[Path]:
+        self.sweep()
+        claim = None
+        while claim is None:
+            partial = self.home / "store" / ".partial" / f"{step.fingerprint[:12]}-{secrets.token_hex(6)}"
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            claim = Lock.take(partial.with_suffix(WRITER))
+        try:
+            partial.mkdir()
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            claim.release()
+
+    def _describe(
+        self, step: Step, out: Path, summary: Mapping[str, Json], seconds: float, provenance: Provenance
+    ) -> Record:
+        recipe = step.recipe.model_dump(mode="json")
+        files = file_entries(out)
+        return Record(
+            fingerprint=step.fingerprint,
+            stage=step.stage.name,
+            revision=step.stage.revision,
+            name=step.name,
+            recipe=recipe,
+            inputs={role: self._input(source) for role, source in step.inputs.items()},
+            seeds=seeds_in(recipe),
+            files=files,
+            digest=content_digest(files),
+            summary=summary,
+            seconds=round(seconds, 3),
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            provenance=provenance,
+        )
+
+    def _input(self, source: Step) -> dict[str, str]:
+        # The files were verified by whoever handed the inputs out; here only the digest is wanted.
+        record = Record.from_json((self.path(source) / RECORD).read_text(encoding="utf-8"))
+        return {"fingerprint": record.fingerprint, "digest": record.digest}
+
+    def _rename(self, step: Step, out: Path, record: Record) -> Record:
+        target = self.path(step)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                out.rename(target)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+                winner = self.find(step)
+                if winner is not None:
+                    return winner
+                continue  # it did not verify and is out of the way now
+            sync(target.parent)
+            self._verified[step.fingerprint] = (_state(target), record)
+            return record
+
+    def _quarantine(self, directory: Path, problem: str) -> None:
+        identity = directory.stat().st_ino if directory.exists() else None
+        grave = self.home / "quarantine" / f"{directory.parent.name}-{directory.name[:12]}-{secrets.token_hex(4)}"
+        grave.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.rename(grave)
+        except FileNotFoundError:
+            return  # another process was quicker
+        if identity is not None and grave.stat().st_ino != identity:
+            grave.rename(directory)  # a good one had just taken its place
+            return
+        self.say(f"{directory.parent.name} {directory.name[:12]} is damaged ({problem}); moved to {grave}")
+
+
+def _state(directory: Path) -> tuple[tuple[str, int, int, int, int], ...]:
+    """Name, size, times and inode of everything in a directory. Raises FileNotFoundError if absent."""
+    paths = [directory, *sorted(directory.rglob("*"))]
+    stats = [(str(path), path.stat()) for path in paths]
+    return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) for name, stat in stats)

@@ -1,0 +1,108 @@
+"""Runs side by side: the figures of one kind of stage, a line for each system, seed and run."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from subgraft.base.errors import UserError
+from subgraft.orchestration.store.step import TEST_SET
+from subgraft.orchestration.tracking.server import Server, TrackedRun
+from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER, system_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# The parts of a system's run that a stage has made, and the test set of each that is not the task's own.
+PARTS: Mapping[str, Mapping[str, str | None]] = {
+    "evaluate": {TEST: None, UPSTREAM_AFTER: "upstream"},
+    "finetune": {TRAINED: None},
+}
+SINGLE = (
+    "Every line is one training: that one figure is higher may be the luck of its seed or of the test sentences. "
+    "What is more than luck, reports say."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSystem:
+    """One stage of one run: its system and seed labels (or its name, where it has none) and its figures."""
+
+    run: str
+    system: str
+    seed: str
+    cached: bool
+    figures: dict[str, float]
+
+
+def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedSystem]:
+    """The finished stages of that kind in the runs given by name or id, in the order given.
+
+    A system's evaluation on the upstream test set is distinguished from the one on the task's: `patt (upstream)`.
+
+    Raises UserError for a run that is not there, or if none of the runs has such a stage.
+    """
+    systems = []
+    for run in map(server.find, runs):
+        for child in server.children(run):
+            seed, cached = child.tags.get("seed", ""), child.tags.get("cached") == "true"
+            found = _shown(child, stage) if child.tags.get("kind") == SYSTEM else _alone(child, stage)
+            systems += [ComparedSystem(run.name, name, seed, cached, figures) for name, figures in found]
+    if not systems:
+        raise UserError(f"none of these runs has a finished stage '{stage}'", where=", ".join(runs))
+    return systems
+
+
+def _shown(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """What a system's run shows of the stage."""
+    for part, test_set in PARTS.get(stage, {}).items():
+        beginning = f"{part}/"
+        figures = {
+            name.removeprefix(beginning): value for name, value in run.metrics.items() if name.startswith(beginning)
+        }
+        if figures:
+            yield _name(run.tags.get("system", run.name), test_set), figures
+
+
+def _alone(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """A stage that has a run of its own, as all had in earlier versions."""
+    if run.tags.get("stage") == stage and run.metrics:
+        system = system_of(run.tags)
+        yield run.name if system is None else _name(system, run.tags.get(TEST_SET)), dict(run.metrics)
+
+
+def _name(system: str, test_set: str | None) -> str:
+    return f"{system} ({test_set})" if test_set else system
+
+
+def figure_names(systems: Sequence[ComparedSystem]) -> list[str]:
+    """Every figure that any of the systems has, in the order of their first appearance."""
+    return list(dict.fromkeys(name for system in systems for name in system.figures))
+
+
+def write_csv(systems: Sequence[ComparedSystem], file: TextIO) -> None:
+    """The systems as comma-separated values (RFC 4180), figures in full; one that a system lacks is empty."""
+    names = figure_names(systems)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("run", "system", "seed", "cached", *names))
+    for system in systems:
+        figures = (repr(system.figures[name]) if name in system.figures else "" for name in names)
+        writer.writerow((system.run, system.system, system.seed, str(system.cached).lower(), *figures))
+
+
+def table(systems: Sequence[ComparedSystem]) -> Table:
+    """The systems as people read them, and what they do not show; a figure that a system lacks is blank."""
+    from subgraft.base.terminal import Sheet
+
+    figures = figure_names(systems)
+    shown = Sheet(box=None, pad_edge=False, caption=SINGLE, caption_justify="left")
+    for heading in ("run", "system", "seed"):
+        shown.add_column(heading)
+    for heading in figures:
+        shown.add_column(heading, justify="right")
+    for system in systems:
+        values = [f"{system.figures[name]:.4g}" if name in system.figures else "" for name in figures]
+        shown.add_row(system.run, system.system, system.seed, *values)
+    return shown

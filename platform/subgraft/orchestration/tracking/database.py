@@ -1,0 +1,73 @@
+"""The SQLite file of runs: made whole or not at all, and looked at before MLflow opens it.
+
+MLflow makes its tables in whatever file it is given: in one that was emptied, where it begins the record of runs anew
+without a word, and in the database of another program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+from subgraft.base.errors import OperationalError, UserError
+
+MAKING = ".making-mlflow-"
+# Tables that MLflow has had in every version; without one of them it has no record of runs.
+TABLES = frozenset({"alembic_version", "experiments", "runs"})
+LOCKED_SECONDS = 20.0
+RESTORE = "Put a copy of it back, or move it away: a new one is made then, and artifacts stay as they are."
+
+
+def make_or_check(database: Path, locked_seconds: float = LOCKED_SECONDS) -> None:
+    """The file with MLflow's tables, made where it is absent. The caller sees to it that nobody else does this.
+
+    locked_seconds: how long to wait while another process has it locked. Raises OperationalError where the file is
+    empty, damaged or stays locked, UserError where it is no database of MLflow.
+    """
+    if not database.exists():
+        _make(database)
+        return
+    if not database.is_file():
+        raise UserError("a database was expected, this is no file", where=str(database))
+    if database.stat().st_size == 0:
+        raise OperationalError("is empty: the record of earlier runs is gone", where=str(database), hint=RESTORE)
+    try:
+        found = _tables(database, locked_seconds)
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            hint = "End that process, or try again later."
+            raise OperationalError("another process has it locked", where=str(database), hint=hint) from None
+        raise OperationalError(f"is damaged: {error}", where=str(database), hint=RESTORE) from None
+    if not found & TABLES:
+        hint = "Move it away, or set SUBGRAFT_HOME or MLFLOW_TRACKING_URI to another place."
+        raise UserError("is no database of MLflow", where=str(database), hint=hint)
+    if missing := sorted(TABLES - found):
+        what = f"is damaged: it has no table {missing[0]}"
+        raise OperationalError(what, where=str(database), hint=RESTORE)
+
+
+def _tables(database: Path, locked_seconds: float) -> set[str]:
+    """The names of its tables. Raises sqlite3.Error unless every page of it can be read."""
+    # Read and write, because what a kill has left half-written is taken back when it is opened.
+    address = f"file:{quote(str(database))}?mode=rw"
+    with contextlib.closing(sqlite3.connect(address, uri=True, timeout=locked_seconds)) as opened:
+        ((told, *_),) = opened.execute("PRAGMA quick_check(1)").fetchall()
+        if told != "ok":
+            raise sqlite3.DatabaseError(str(told).splitlines()[-1])
+        return {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _make(database: Path) -> None:
+    """Whole or not at all, as MLflow never mends half-made tables."""
+    from mlflow import MlflowClient
+
+    for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=database.parent, prefix=MAKING) as folder:
+        beside = Path(folder) / database.name
+        MlflowClient(tracking_uri=f"sqlite:///{beside}").search_experiments(max_results=1)
+        beside.rename(database)

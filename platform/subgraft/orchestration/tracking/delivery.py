@@ -1,0 +1,181 @@
+"""Delivers an outbox to the tracking server from a thread of its own, so that nobody waits for a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from subgraft.base.redaction import redacted
+from subgraft.orchestration.tracking.outbox import Delivered, EndRun, LogArtifacts, LogDatasets, LogMetrics, LogModel, Need, Operation, Outbox, RegisterModel, SetTags, StartRun
+from subgraft.orchestration.tracking.model_registry import Registry
+from subgraft.orchestration.tracking.server import Server, is_refusal
+
+LOOK_SECONDS = 3.0
+RETRY_SECONDS = 15.0
+# A server that answers byte by byte never lets a request end. So long nothing may be delivered while all wait for it.
+PATIENCE_SECONDS = 1800.0
+
+
+class Delivery:
+    """Connects, delivers what dead processes left behind, then what this one appends, until `finish`."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        home: Path,
+        uri: str | None,
+        say: Callable[[str], None],
+        retry: float = RETRY_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._outbox = outbox
+        self._home = home
+        self._uri = uri
+        self._say = say
+        self._retry = retry
+        self._patience = patience
+        self._moved = time.monotonic()
+        self._broken_off = False
+        self._server: Server | None = None
+        self._told = False
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tracking", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> bool:
+        """Wait until all is delivered, or until one more attempt has failed; whether all is delivered.
+
+        Waits no longer than its patience for any one operation: what is left, is left to the next run.
+        """
+        self._moved = time.monotonic()
+        self._closing.set()
+        self._wake.set()
+        while self._thread.is_alive() and time.monotonic() - self._moved < self._patience:
+            self._thread.join(min(LOOK_SECONDS, self._patience))
+        return self._done.is_set()
+
+    def _run(self) -> None:
+        while True:
+            last = self._closing.is_set()
+            delivered = self._attempt()
+            if last:
+                if delivered:
+                    self._outbox.remove()
+                    self._done.set()
+                else:
+                    self._outbox.keep()
+                return
+            self._wake.wait(LOOK_SECONDS if delivered else self._retry)
+            self._wake.clear()
+
+    def _attempt(self) -> bool:
+        """Deliver what there is; False, and one line for the first time, when the server cannot take it."""
+        try:
+            if self._server is None:
+                server = Server(self._home, self._uri)
+                for left in Outbox.left_behind(self._outbox.path.parent):
+                    self._deliver_left_behind(left, server)
+                self._server = server
+            self._deliver(self._outbox, self._server, again=self._broken_off)
+            self._broken_off = False
+        except Exception as error:  # whatever the server's client raises must not end the run
+            self._broken_off = True
+            if not self._told:
+                self._told = True
+                reason = _reason(error)
+                self._say(f"tracking is not available ({reason}); the run goes on, its record is kept and sent later")
+            return False
+        return True
+
+    def _deliver(self, outbox: Outbox, server: Server, again: bool) -> Delivered:
+        """again: the first operation may have been carried out before."""
+        delivered = outbox.delivered()
+        for operation, offset in merge_metrics(outbox.read(delivered.offset), delivered.offset):
+            try:
+                carry_out(operation, server, delivered.runs, outbox.path.stem, again)
+            except Exception as error:
+                if not is_refusal(error):
+                    raise
+                self._say(f"tracking: {type(operation).__name__} was refused: {_reason(error)}")
+            again = False
+            self._moved = time.monotonic()
+            if isinstance(operation, StartRun):
+                delivered.open.append(operation.run)
+            elif isinstance(operation, EndRun) and operation.run in delivered.open:
+                delivered.open.remove(operation.run)
+            delivered.offset = offset
+            outbox.note(delivered)
+        return delivered
+
+    def _deliver_left_behind(self, left: Outbox, server: Server) -> None:
+        try:
+            delivered = self._deliver(left, server, again=True)
+            now = int(time.time() * 1000)
+            for run in reversed(delivered.open):  # its process was killed
+                carry_out(EndRun(run, "KILLED", now), server, delivered.runs)
+        except Exception:
+            left.keep()
+            raise
+        left.remove()
+
+
+def carry_out(
+    operation: Operation, server: Server, runs: dict[str, str], outbox: str = "", again: bool = False
+) -> None:
+    """`runs` maps the outbox's names of runs to the server's ids; a StartRun adds to it.
+
+    outbox: its name.  again: this may have been carried out before; a run is not begun twice, all else may be repeated.
+    """
+    match operation:
+        case StartRun(run, parent, experiment, name, tags, params, time):
+            above, key = None if parent is None else runs[parent], f"{outbox}/{run}"
+            runs[run] = server.start(experiment, name, time, params, tags, above, key=key, again=again)
+        case LogMetrics(run, points):
+            server.log_metrics(runs[run], points)
+        case SetTags(run, tags):
+            server.set_tags(runs[run], tags)
+        case LogArtifacts(run, directory, files, folder):
+            server.log_artifacts(runs[run], Path(directory), files, folder)
+        case LogDatasets(run, datasets):
+            server.log_datasets(runs[run], datasets)
+        case LogModel(run, name, tags, scores, dataset):
+            server.log_model(runs[run], name, tags, scores, dataset)
+        case Need():
+            pass
+        case RegisterModel(run):
+            with server.alone():
+                Registry(server).register(runs[run], operation)
+        case EndRun(run, status, time):
+            server.end(runs[run], status, time)
+
+
+def _reason(error: Exception) -> str:
+    return (redacted(str(error)).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def merge_metrics(operations: Sequence[tuple[Operation, int]], begin: int) -> Iterator[tuple[Operation, int]]:
+    """Operations with neighbouring LogMetrics made one for each run, and the offset that is reached by each.
+
+    begin: the offset before all. It is not left before the last of such neighbours: points may well be sent twice.
+    """
+    points: dict[str, list[tuple[str, float, int, int]]] = {}
+    reached = begin
+
+    def merged() -> Iterator[tuple[Operation, int]]:
+        for number, (run, together) in enumerate(points.items(), 1):
+            yield LogMetrics(run, together), reached if number == len(points) else begin
+        points.clear()
+
+    for operation, offset in operations:
+        if isinstance(operation, LogMetrics):
+            points.setdefault(operation.run, []).extend(operation.points)
+        else:
+            yield from merged()
+            yield operation, offset
+            begin = offset
+        reached = offset
+    yield from merged()

@@ -1,0 +1,248 @@
+"""The model registry: versions of models, each with its files, a model card, the texts of its evaluation, and tags.
+
+A version is a plain directory (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
+
+    <run's artifacts>/model/          the files of the finetuned model, and README.md, the model card
+    <run's artifacts>/evaluation/     sources, references and hypotheses of the test set, and the scores
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.files import file_digest
+from subgraft.orchestration.store.record import FileEntry, content_digest, file_entries
+from subgraft.orchestration.tracking.outbox import RegisterModel
+from subgraft.orchestration.tracking.server import Server
+
+CHAMPION, CANDIDATE = "champion", "candidate"
+CARD = "README.md"
+TEXTS = ("sources.txt", "references.txt", "hypotheses.txt", "evaluation.json")
+# Tags of a version: digests of the model's files, of the card, and of the evaluation's texts.
+DIGEST, CARD_DIGEST, TEXTS_DIGEST = "subgraft.digest", "subgraft.card", "subgraft.evaluation"
+SCHEME = "models:/"
+REGISTERED = "mlflow.modelVersions"  # of a trained model, as MLflow's page reads it
+# Forms of weights that can hold code.
+UNSAFE = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".npy", ".joblib"})
+# How MLflow answers for what is not there, and for a version that is no number.
+ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredVersion:
+    """A version as the registry has it. run_id: the run whose artifacts it is; created: when it was registered."""
+
+    model: str
+    number: int
+    aliases: tuple[str, ...]
+    tags: Mapping[str, str]
+    run_id: str
+    created: datetime
+
+    @property
+    def uri(self) -> str:
+        return f"{SCHEME}{self.model}/{self.number}"
+
+
+class Registry:
+    """The registered models of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._client = server.client
+
+    def versions(self) -> list[RegisteredVersion]:
+        """Every version of every model, by name, the newest first."""
+        found = []
+        for model in _pages(self._client.search_registered_models):
+            listed = _pages(self._client.search_model_versions, f"name='{model.name}'")
+            found += [_version(one, model.aliases) for one in listed]
+        return sorted(found, key=lambda one: (one.model, -one.number))
+
+    def version(self, uri: str) -> RegisteredVersion:
+        """The version of models:/NAME@ALIAS, models:/NAME/VERSION or, for its champion, models:/NAME.
+
+        `models:/` may be left out. Raises UserError, with the models that there are, where there is no such version.
+        """
+        name, _, alias = uri.removeprefix(SCHEME).partition("@")
+        number = ""
+        if not alias:
+            name, _, number = name.partition("/")
+        try:
+            aliases = self._client.get_registered_model(name).aliases
+            number = number or str(aliases[alias or CHAMPION])
+            return _version(self._client.get_model_version(name, number), aliases)
+        except Exception as error:
+            if not isinstance(error, KeyError) and getattr(error, "error_code", "") not in ABSENT:
+                raise
+            held = [f"{SCHEME}{one.model}@{alias}" for one in self.versions() for alias in one.aliases]
+            hint = f"models: {', '.join(held) or 'none'}"
+            raise UserError(f"there is no registered model {uri}", where=self._server.uri, hint=hint) from error
+
+    def with_digest(self, model: str, digest: str) -> RegisteredVersion | None:
+        """The version of a model with this digest of its files, or None."""
+        listed = _pages(self._client.search_model_versions, f"name='{model}'")
+        return next((_version(one, {}) for one in listed if one.tags.get(DIGEST) == digest), None)
+
+    def resolve(self, uri: str) -> Path:
+        """The local directory of a version, fetched where it is remote, and verified.
+
+        Raises UserError when there is no such model, OperationalError when its files are not those registered.
+        """
+        version = self.version(uri)
+        source = self._client.get_model_version_download_uri(version.model, str(version.number))
+        directory = self._server.fetch(source, self._cache(version) / f"model-{version.tags.get(CARD_DIGEST, '')[:12]}")
+        verify(directory, version)
+        return directory
+
+    def pull(self, uri: str, out: Path) -> RegisteredVersion:
+        """Copy a version's files into an empty directory, and verify the copy.
+
+        Raises UserError where it has weights in another form than safetensors, and as `resolve` does.
+        """
+        version = self.version(uri)
+        directory = self.resolve(version.uri)
+        foreign = sorted(path.name for path in directory.rglob("*") if path.suffix in UNSAFE)
+        if foreign or not any(directory.glob("*.safetensors")):
+            what = f"{', '.join(foreign)}: not safetensors" if foreign else "no weights in safetensors form"
+            raise UserError(what, where=uri, hint="Other forms may hold code; they are not handed out.")
+        shutil.copytree(directory, out, dirs_exist_ok=True)
+        verify(out, version)
+        return version
+
+    def evaluation(self, version: RegisteredVersion) -> Path | None:
+        """The verified texts of a version's evaluation; None where it was registered without."""
+        if TEXTS_DIGEST not in version.tags:
+            return None
+        source = f"{self._client.get_run(version.run_id).info.artifact_uri}/evaluation"
+        directory = self._server.fetch(source, self._cache(version) / "evaluation")
+        if content_digest(_entries(directory)) != version.tags[TEXTS_DIGEST]:
+            raise OperationalError("the texts of its evaluation are not those registered", where=str(directory))
+        return directory
+
+    def tag(self, version: RegisteredVersion, tags: Mapping[str, str]) -> None:
+        """Add tags to a version."""
+        for name, value in tags.items():
+            self._client.set_model_version_tag(version.model, str(version.number), name, value)
+
+    def point(self, alias: str, version: RegisteredVersion) -> None:
+        """Make an alias that of this version."""
+        self._client.set_registered_model_alias(version.model, alias, str(version.number))
+
+    def register(self, run_id: str, operation: RegisterModel) -> None:
+        """Make a version of a directory, unless there is one with its files, and set aliases.
+
+        A version that was registered without a card or texts is given them.
+        """
+        held = self._aliases(operation.model)
+        version = self.with_digest(operation.model, operation.digest)
+        if version is None:
+            self._client.log_artifacts(run_id, operation.directory, "model")
+            source = f"{self._client.get_run(run_id).info.artifact_uri}/model"
+            tags = {**operation.tags, **self._attach(run_id, operation), DIGEST: operation.digest}
+            made = self._client.create_model_version(operation.model, source, run_id, tags)
+            version = _version(made, {})
+        elif operation.evaluation and TEXTS_DIGEST not in version.tags:
+            self.tag(version, {**operation.tags, **self._attach(version.run_id, operation)})
+        self._link(run_id, version)
+        for alias in operation.aliases:
+            if alias != CHAMPION:
+                self.point(alias, version)
+            elif alias not in held:
+                # The first champion is whoever came first, which all who register at once agree on; afterwards only a
+                # test makes another (promotion.py).
+                self.point(alias, self._first(operation.model))
+
+    def _link(self, run_id: str, version: RegisteredVersion) -> None:
+        """Show a version with the model that its run has trained.
+
+        A server takes a model's id with a new version only where its files are that model's own; they are the run's.
+        """
+        trained = self._server.model_of(run_id)
+        if trained is not None:
+            named = json.dumps([{"name": version.model, "version": version.number}])
+            self._client.set_logged_model_tags(trained, {REGISTERED: named})
+
+    def _aliases(self, model: str) -> Mapping[str, str]:
+        """Those of a model, which is made where there is none of this name."""
+        try:
+            self._client.create_registered_model(model)
+        except Exception as error:
+            if getattr(error, "error_code", "") != "RESOURCE_ALREADY_EXISTS":
+                raise
+        aliases: Mapping[str, str] = self._client.get_registered_model(model).aliases
+        return aliases
+
+    def _first(self, model: str) -> RegisteredVersion:
+        """The oldest version of a model."""
+        listed = _pages(self._client.search_model_versions, f"name='{model}'")
+        return min((_version(one, {}) for one in listed), key=lambda one: one.number)
+
+    def _attach(self, run_id: str, operation: RegisterModel) -> dict[str, str]:
+        """Put card and texts beside the model; the tags with their digests."""
+        tags = {}
+        with tempfile.TemporaryDirectory() as folder:
+            if operation.card:
+                card = Path(folder) / CARD
+                card.write_text(operation.card, encoding="utf-8")
+                self._client.log_artifact(run_id, str(card), "model")
+                tags[CARD_DIGEST] = file_digest(card)
+        texts = [Path(operation.evaluation) / name for name in TEXTS] if operation.evaluation else []
+        if texts and all(path.is_file() for path in texts):
+            for path in texts:
+                self._client.log_artifact(run_id, str(path), "evaluation")
+            entries = (FileEntry(path.name, path.stat().st_size, file_digest(path)) for path in sorted(texts))
+            tags[TEXTS_DIGEST] = content_digest(entries)
+        return tags
+
+    def _cache(self, version: RegisteredVersion) -> Path:
+        """Where copies of a remote version's files lie; another server's version of this name has another run."""
+        return self._server.home / "registry" / version.model / f"{version.number}-{version.run_id[:12]}"
+
+
+def verify(directory: Path, version: RegisteredVersion) -> None:
+    """Raises OperationalError unless a directory holds exactly the files, and the card, that were registered."""
+    entries = _entries(directory)
+    card = next((entry.sha256 for entry in entries if entry.path == CARD), None)
+    declared = version.tags.get(DIGEST)
+    if declared is not None and content_digest(entry for entry in entries if entry.path != CARD) != declared:
+        raise OperationalError("the model's files are not the ones that were registered", where=str(directory))
+    if card != version.tags.get(CARD_DIGEST):
+        raise OperationalError("the model's card is not the one that was registered", where=str(directory))
+
+
+def _entries(directory: Path) -> tuple[FileEntry, ...]:
+    """What lies in a directory of artifacts; nothing where there is none, or where it holds a link."""
+    try:
+        return file_entries(directory)
+    except (FileNotFoundError, ValueError):
+        return ()
+
+
+def _version(found: Any, aliases: Mapping[str, str]) -> RegisteredVersion:
+    """aliases: those of the model, each with the number it stands for."""
+    return RegisteredVersion(
+        found.name,
+        int(found.version),
+        tuple(sorted(alias for alias, number in aliases.items() if int(number) == int(found.version))),
+        dict(found.tags),
+        found.run_id or "",
+        datetime.fromtimestamp(found.creation_timestamp / 1000, UTC),
+    )
+
+
+def _pages(search: Any, *arguments: str) -> Iterable[Any]:
+    """All that a search of MLflow's finds, page by page."""
+    token: str | None = None
+    while token != "":
+        page = search(*arguments, page_token=token)
+        yield from page
+        token = page.token or ""

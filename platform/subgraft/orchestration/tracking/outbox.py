@@ -1,0 +1,215 @@
+"""What is to be recorded of a run, as a file: written at once, delivered when the tracking server can take it.
+
+    <home>/tracking/<name>.jsonl     operations, one JSON line each, in order
+    <home>/tracking/<name>.sent      how far they have been delivered, and the server's id of each run
+    <home>/tracking/<name>.claim     held by the living process whose outbox it is
+
+So a server that is down or slow holds nothing up, and what a killed process left is delivered by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from subgraft.base import json_lines, json_values
+from subgraft.base.locks import Lock
+from subgraft.base.redaction import redacted_values
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """run and parent are this outbox's own names; time in milliseconds since the epoch, as everywhere here."""
+
+    run: str
+    parent: str | None
+    experiment: str
+    name: str
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogMetrics:
+    """Points (name, value, time, step) of a run's curves."""
+
+    run: str
+    points: Sequence[tuple[str, float, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SetTags:
+    """Tags added to a run."""
+
+    run: str
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogArtifacts:
+    """Files of a directory, to be copied to the run's artifacts, into a folder there where one is named."""
+
+    run: str
+    directory: str
+    files: Sequence[str]
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDatasets:
+    """What a run reads, as `datasets.described` says it of each."""
+
+    run: str
+    datasets: Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class LogModel:
+    """The model that a run trained, where it lies, with its scores (as points of a curve) on one of the run's datasets.
+
+    dataset: its name and digest; None where its scores are of none.
+    """
+
+    run: str
+    name: str
+    tags: Mapping[str, str]
+    scores: Sequence[tuple[str, float, int, int]]
+    dataset: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An artifact, by its fingerprint, that is relied on: nothing is sent, and no garbage collection takes it."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterModel:
+    """A directory that becomes a version of a registered model, unless a version with this digest is there already.
+
+    card: its model card.  evaluation: the directory of its evaluation, of which the texts travel with the version.
+    """
+
+    run: str
+    model: str
+    directory: str
+    digest: str
+    aliases: Sequence[str]
+    tags: Mapping[str, str]
+    card: str = ""
+    evaluation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """status: FINISHED, FAILED or KILLED."""
+
+    run: str
+    status: str
+    time: int
+
+
+Operation: TypeAlias = (
+    StartRun | LogMetrics | SetTags | LogArtifacts | LogDatasets | LogModel | Need | RegisterModel | EndRun
+)
+OPERATIONS: Mapping[str, type[Operation]] = {
+    kind.__name__: kind
+    for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, LogDatasets, LogModel, Need, RegisterModel, EndRun)
+}
+# What people read of an operation; the rest are names and places, by which things are found again.
+TOLD = ("tags", "params", "card", "datasets")
+
+
+@dataclass(slots=True)
+class Delivered:
+    """How far an outbox has been delivered: a byte offset, the server's run ids, and which runs have not ended."""
+
+    offset: int = 0
+    runs: dict[str, str] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+
+
+class Outbox:
+    """One process's operations. Appending is safe from several threads; delivering is one thread's part."""
+
+    def __init__(self, path: Path, claim: Lock) -> None:
+        self.path = path
+        self._claim = claim
+        self._appending = threading.Lock()
+
+    @classmethod
+    def create(cls, folder: Path) -> Outbox:
+        """A new one, claimed by this process."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}.jsonl"
+        claim = Lock.take(path.with_suffix(".claim"))
+        path.touch()
+        if claim is None:
+            raise RuntimeError(f"{path} is another's")
+        return cls(path, claim)
+
+    @classmethod
+    def left_behind(cls, folder: Path) -> Iterator[Outbox]:
+        """The outboxes of processes that are gone, oldest first, claimed one at a time."""
+        for path in sorted(folder.glob("*.jsonl")):
+            claim = Lock.take(path.with_suffix(".claim"))
+            if claim is not None:
+                if path.exists():
+                    yield cls(path, claim)
+                else:
+                    claim.release()
+
+    def append(self, operation: Operation) -> None:
+        """Add an operation at the end, without the secrets in what it tells."""
+        fields = asdict(operation)
+        told = {name: redacted_values(value) for name, value in fields.items() if name in TOLD}
+        with self._appending:
+            json_lines.append(self.path, {"kind": type(operation).__name__, **fields, **told})
+
+    def read(self, offset: int) -> list[tuple[Operation, int]]:
+        """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""
+        found = ((_operation(fields), end) for fields, end in json_lines.read_log(self.path, offset))
+        return [(operation, end) for operation, end in found if operation is not None]
+
+    def delivered(self) -> Delivered:
+        """As last noted."""
+        try:
+            sent = self.path.with_suffix(".sent").read_text(encoding="utf-8")
+            noted = json_values.build(Delivered, json_values.parse(sent))
+            return noted if 0 <= noted.offset <= self.path.stat().st_size else Delivered()
+        except (FileNotFoundError, ValueError):
+            return Delivered()
+
+    def note(self, delivered: Delivered) -> None:
+        """Remember how far delivery has come. After a kill in between, the last operation is delivered twice."""
+        sent = self.path.with_suffix(".sent")
+        beside = sent.with_name(f"{sent.name}.{os.getpid()}")
+        beside.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
+        beside.replace(sent)
+
+    def remove(self) -> None:
+        """All of it was delivered."""
+        self.path.unlink(missing_ok=True)
+        self.path.with_suffix(".sent").unlink(missing_ok=True)
+        self._claim.release()
+
+    def keep(self) -> None:
+        """Leave it to a later process."""
+        self._claim.release()
+
+
+def _operation(fields: dict[str, Any]) -> Operation | None:
+    try:
+        kind = OPERATIONS[fields.pop("kind")]
+        return json_values.build(kind, fields)
+    except (KeyError, TypeError, ValueError):
+        return None

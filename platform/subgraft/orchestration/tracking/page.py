@@ -1,0 +1,153 @@
+"""MLflow's page of the runs under a home, on this machine, for whoever has its password.
+
+The page runs in this very process, which therefore leaves no server behind, however it ends. Its artifacts are those of
+the home; it takes in no others. A browser is asked for the password by HTTP's own Basic scheme (RFC 7617), and gives it
+to this address and port alone: a cookie would go to every port of the machine, one of which may be another user's.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import socket
+import stat
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.files import make_private
+from subgraft.orchestration.tracking.page_requests import is_open, keep_artifacts_together
+from subgraft.orchestration.tracking.server import ARTIFACTS, ENVIRONMENT, SQLITE, Server, tracking_uri
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+HOST = "127.0.0.1"
+USER = "subgraft"
+PASSWORD = "mlflow.password"
+SHUTDOWN_SECONDS = 3
+TRAINING = "workflowType=machine_learning"
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class PasswordGate:
+    """Lets through to an ASGI application what has the password and comes from no other site's page."""
+
+    def __init__(self, app: ASGIApp, password: str) -> None:
+        self._app = app
+        self._expected = b"Basic " + base64.b64encode(f"{USER}:{password}".encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        elif (refusal := self._refusal(scope)) is not None:
+            await _answer(send, *refusal)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        if not secrets.compare_digest(headers.get(b"authorization", b""), self._expected):
+            return 401, f"User {USER}, and the password in {PASSWORD} of the store."
+        origin = headers.get(b"origin")
+        if origin is not None and origin != b"http://" + headers.get(b"host", b""):
+            return 403, "Another site's page may not ask this one."  # MLflow itself lets every port of this machine
+        return None if is_open(scope["method"], scope["path"]) else (404, "Not served here.")
+
+
+async def _answer(send: Send, status: int, text: str) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Basic realm="subgraft", charset="UTF-8"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{text}\n".encode()})
+
+
+def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = None) -> None:
+    """Show MLflow's page of the runs under `home` on this machine's `port`, until interrupted.
+
+    Raises UserError where runs are recorded on a server, which has a page of its own, or where others could read the
+    password; OperationalError where the port is taken, or the database is damaged.
+    """
+    where = tracking_uri(home, uri)
+    if not where.startswith(SQLITE):
+        raise UserError("runs are recorded on a server, which has a page of its own", where=where)
+    key = home.absolute() / PASSWORD
+    with _listening(port) as listening:
+        password = password_in(key)
+        server = Server(home, uri)
+        app = PasswordGate(_mlflow(server), password)
+        address = f"http://{HOST}:{port}{_on_the_runs(server)}"
+        say(f"MLflow page  {address}\nuser         {USER}\npassword     in {key}, which only you can read")
+        with contextlib.suppress(KeyboardInterrupt):
+            _run(app, listening)
+
+
+def _on_the_runs(server: Server) -> str:
+    """The page's address for the runs of the newest experiment.
+
+    MLflow opens on what it has for language models that answer, unless the address or the browser's memory of it says
+    that models are trained.
+    """
+    with server.answering(), server.alone():
+        server.settle_kinds()
+        experiment = server.newest_experiment()
+    return f"/#/experiments/{experiment}/runs?{TRAINING}" if experiment else ""
+
+
+def password_in(file: Path) -> str:
+    """What the file holds; a new password where there is no file. Raises UserError where others could read it."""
+    if not file.exists():
+        make_private(file, f"{secrets.token_urlsafe(24)}\n")
+    with file.open(encoding="ascii") as held:
+        state = os.fstat(held.fileno())
+        password = held.read().strip()
+    if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077 or not password:
+        what = "is not yours alone to read" if password else "is empty"
+        raise UserError(what, where=str(file), hint="Remove it: a new password is made then.")
+    return password
+
+
+@contextlib.contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        what = f"cannot listen there: {error.strerror}"
+        raise OperationalError(what, where=f"{HOST}:{port}", hint="Give another --port.") from error
+    with listening:
+        yield listening
+
+
+def _mlflow(server: Server) -> ASGIApp:
+    """MLflow's application on the database and the artifacts of a home, which takes in no artifacts of others."""
+    os.environ.update(ENVIRONMENT)
+    import uvicorn  # noqa: F401  MLflow reads off this that it is served
+    from mlflow.server import handlers
+    from mlflow.server.constants import ARTIFACT_ROOT_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
+
+    artifacts = (server.home / ARTIFACTS).as_uri()
+    os.environ.update({BACKEND_STORE_URI_ENV_VAR: server.uri, ARTIFACT_ROOT_ENV_VAR: artifacts})
+    handlers.initialize_backend_stores(server.uri, default_artifact_root=artifacts)
+    keep_artifacts_together(handlers._get_tracking_store())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of MLflow's, about Starlette
+        from mlflow.server.fastapi_app import app
+    return app  # type: ignore[no-any-return]
+
+
+def _run(app: ASGIApp, listening: socket.socket) -> None:
+    import uvicorn
+
+    settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+    uvicorn.Server(settings).run([listening])

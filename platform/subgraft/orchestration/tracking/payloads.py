@@ -1,0 +1,93 @@
+"""What MLflow is told of a step that is done: numbers, texts, small files, and the curve of a training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from subgraft.base import json_values
+from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics
+from subgraft.orchestration.store.record import RECORD, Record
+from subgraft.orchestration.store.step import Step, flatten
+from subgraft.orchestration.store.store import Store
+
+ARTIFACTS = "artifacts"
+CURVE = "curve.json"
+# A point of a curve: its name, its value, when it was measured (milliseconds since the epoch), and the training step.
+Point: TypeAlias = tuple[str, float, int, int]
+_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The numbers of a step's summary with its seconds, its texts with device and digest, and its small files."""
+
+    numbers: dict[str, float]
+    texts: dict[str, str]
+    files: list[str]
+
+    @classmethod
+    def of(cls, record: Record) -> Told:
+        summary = dict(record.summary)
+        files = [RECORD, *(str(name) for name in summary.pop(ARTIFACTS, ()))]
+        flat = flatten(summary)
+        numbers = {name: float(value) for name, value in flat.items() if isinstance(value, int | float)}
+        texts = {name: str(value) for name, value in flat.items() if name not in numbers}
+        about = {"device": record.provenance.device, "digest": record.digest}
+        return cls({**numbers, "seconds": record.seconds}, about | texts, files)
+
+
+def scores_in(record: Record) -> dict[str, float]:
+    """What a model is judged by among the numbers of its evaluation: all that have a signature, or else all."""
+    numbers, signed = Told.of(record).numbers, record.summary.get("signatures")
+    if not isinstance(signed, dict):
+        return {name: value for name, value in numbers.items() if name != "seconds"}
+    return {name: value for name, value in numbers.items() if name in signed}
+
+
+def curve_of(store: Store, step: Step, now: int) -> Iterator[Point]:
+    """The curve of a training that was there already.
+
+    As it was reported, where its work directory is still there; else its dev scores, as the artifact has them.
+    now: the time of points of which none is known, in milliseconds.
+    """
+    seen: set[tuple[str, int]] = set()
+    for event in EventTail(store.work(step) / EVENTS).read():
+        if not isinstance(event, Metrics):
+            continue
+        for name, value in event.values.items():
+            if (name, event.step) not in seen:  # a resumed training repeats the steps after its checkpoint
+                seen.add((name, event.step))
+                yield name, value, int(event.time * 1000), event.step
+    if not seen:
+        yield from _dev_scores(store.path(step) / CURVE, now)
+
+
+def _dev_scores(file: Path, now: int) -> Iterator[Point]:
+    try:
+        points = json_values.parse(file.read_bytes(), finite=True)
+        yield from [
+            (f"dev_{name}", float(value), now, int(point["step"]))
+            for point in points
+            for name, value in point["values"].items()
+        ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return
+
+
+def in_names(text: str) -> str:
+    """The text as part of a metric's name, in which MLflow takes few characters."""
+    return _NOT_IN_NAMES.sub("_", text)
+
+
+def table(rows: dict[str, dict[str, float]], first: str) -> str:
+    """Figures by row and name as a table in Markdown, which MLflow shows as the description of a run."""
+    names = list(dict.fromkeys(name for figures in rows.values() for name in figures))
+    lines = [f"| {first} | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
+    for row, figures in rows.items():
+        cells = (f"{figures[name]:.2f}" if name in figures else "" for name in names)
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)

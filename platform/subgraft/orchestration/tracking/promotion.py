@@ -1,0 +1,151 @@
+"""A candidate takes a champion's place only where it is better by more than luck, on text that has chosen neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.files import file_digest
+from subgraft.evaluation.metrics.scores import check_parallel, signature
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray, sentence_statistics
+from subgraft.evaluation.metrics.significance import Claim, Comparison, compare
+from subgraft.data.text import reading
+from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
+
+# What chose a registered model, as its tags say: the test set may judge it only if dev chose it.
+# Which score of which split chose a version: `dev BLEU`, `dev chrF`.
+CHOSEN_BY, ON_DEV = "chosen_by", "dev "
+TARGET_LANGUAGE = "target_language"
+# How its test set was translated: between two ways of decoding, a difference is not the models'.
+DECODING = ("beam", "max_length_ratio")
+# A registered model is one training. Its outputs may be better by more than the choice of sentences, which is what its
+# users want; that its method is better, other seeds included, is never claimed of it.
+MORE_THAN_LUCK = frozenset({Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER})
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """level: the two-sided p-value must be below it.  samples, seed: of the paired bootstrap."""
+
+    level: float = 0.05
+    samples: int = 1000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises UserError where no difference, however large, could pass."""
+        if self.level * (self.samples + 1) <= 1:
+            what = f"with {self.samples:,} samples no p-value is below {self.level:g}"
+            raise UserError(what, where="--level", hint="Ask for more --samples, or a higher level.")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of it. comparison: candidate against champion in BLEU; None where there was nobody to compare with."""
+
+    candidate: RegisteredVersion
+    champion: RegisteredVersion | None
+    comparison: Comparison | None
+    promoted: bool
+
+
+def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict:
+    """Compare a model's candidate with its champion on the test set, and move the alias if it is better.
+
+    The test is recorded as tags on the candidate's version either way; the alias moves last. Raises UserError where
+    there is no candidate, where something else than dev scores chose one of them, or where their tests differ.
+    """
+    candidate = registry.version(f"{model}@{CANDIDATE}")
+    try:
+        champion = registry.version(f"{model}@{CHAMPION}")
+    except UserError:
+        registry.point(CHAMPION, candidate)
+        return Verdict(candidate, None, None, promoted=True)
+    if champion.number == candidate.number:
+        return Verdict(candidate, champion, None, promoted=False)
+    _require_same_choice(candidate, champion)
+    comparison = _compare(registry, candidate, champion, requirement)
+    better = comparison.difference > 0 and comparison.claim(requirement.level) in MORE_THAN_LUCK
+    registry.tag(candidate, _tags(candidate, champion, comparison, requirement, better))
+    if better:
+        if registry.version(champion.uri).aliases != champion.aliases:
+            raise OperationalError("the champion has changed meanwhile; nothing is moved", where=model)
+        registry.point(CHAMPION, candidate)
+    return Verdict(candidate, champion, comparison, better)
+
+
+def _require_same_choice(candidate: RegisteredVersion, champion: RegisteredVersion) -> None:
+    for version in (candidate, champion):
+        if not version.tags.get(CHOSEN_BY, "").startswith(ON_DEV):
+            raise UserError(
+                f"nothing says that dev scores chose it (tag {CHOSEN_BY}), so the test set may have done so",
+                where=version.uri,
+                hint="Run its experiment again: that registers it with all that is needed.",
+            )
+    for tag in (TARGET_LANGUAGE, *DECODING):
+        ours, theirs = candidate.tags.get(tag), champion.tags.get(tag)
+        if ours != theirs:
+            raise UserError(
+                f"{tag} of the candidate's test is {ours}, of the champion's {theirs}",
+                where=candidate.model,
+                hint="Evaluate both in the same way.",
+            )
+
+
+def _compare(
+    registry: Registry, candidate: RegisteredVersion, champion: RegisteredVersion, requirement: Requirement
+) -> Comparison:
+    texts = {version.number: _texts(registry, version) for version in (candidate, champion)}
+    ours, theirs = texts[candidate.number], texts[champion.number]
+    for name in ("sources.txt", "references.txt"):
+        if file_digest(ours / name) != file_digest(theirs / name):
+            raise UserError(
+                f"the two were not tested on the same text: {name} differs",
+                where=f"{candidate.uri} and {champion.uri}",
+                hint="Run both experiments with the same downstream test set.",
+            )
+    language = candidate.tags.get(TARGET_LANGUAGE, "")
+    statistics = [_statistics(directory, language) for directory in (ours, theirs)]
+    return compare("BLEU", *statistics, samples=requirement.samples, seed=requirement.seed)
+
+
+def _texts(registry: Registry, version: RegisteredVersion) -> Path:
+    found = registry.evaluation(version)
+    if found is None:
+        hint = "Run its experiment again: that registers them with it."
+        raise UserError("it was registered without its test translations", where=version.uri, hint=hint)
+    return found
+
+
+def _statistics(directory: Path, language: str) -> FloatArray:
+    """BLEU's counts [1, sentences, 10]."""
+    hypotheses, references = (list(reading.lines(directory / name)) for name in ("hypotheses.txt", "references.txt"))
+    check_parallel(hypotheses, references, str(directory))
+    return sentence_statistics("BLEU", hypotheses, references, language)[None]
+
+
+def _tags(
+    candidate: RegisteredVersion,
+    champion: RegisteredVersion,
+    comparison: Comparison,
+    requirement: Requirement,
+    better: bool,
+) -> Mapping[str, str]:
+    values = {
+        "against": champion.uri,
+        "split": "test",
+        "sentences": comparison.sentences,
+        "delta": round(comparison.difference, 4),
+        "interval": [round(end, 4) for end in (comparison.interval.low, comparison.interval.high)],
+        "p": round(comparison.p_value, 6),
+        "seeds": comparison.seeds,
+        "claim": comparison.claim(requirement.level).value,
+        "samples": requirement.samples,
+        "seed": requirement.seed,
+        "level": requirement.level,
+        "signature": signature("BLEU", candidate.tags.get(TARGET_LANGUAGE, "")),
+        "promoted": better,
+    }
+    return {f"promotion.{key}": one if isinstance(one, str) else json.dumps(one) for key, one in values.items()}

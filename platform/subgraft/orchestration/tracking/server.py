@@ -1,0 +1,327 @@
+"""The tracking server: the only file that imports MLflow. Registry and delivery speak through it.
+
+By default both are an SQLite file, <home>/mlflow.db, with artifacts under <home>/mlartifacts. Models are plain
+directories (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.locks import Lock
+from subgraft.orchestration.tracking.database import make_or_check
+from subgraft.orchestration.tracking.relocation import settle
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
+LONGEST_VALUE = 5000
+PARENT = "mlflow.parentRunId"
+KEY = "subgraft.key"  # a tag that no two runs share, by which one is found whose beginning was not answered
+# What MLflow's page calls an experiment of trainings. Without it the page guesses, and asks its reader.
+KIND = ("mlflow.experimentKind", "custom_model_development")
+CONTEXT = "mlflow.data.context"
+SQLITE = "sqlite:///"
+ARTIFACTS = "mlartifacts"
+REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
+NO_ANSWER = "API request to "  # how MLflow's client begins what it says of such
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # what it raises is told, and needs no traceback of its own
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # of every run that ends, with the server's password
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run that is begun twice is two: delivery looks first (`Server.start`)
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "GIT_PYTHON_REFRESH": "quiet",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes that serve its other features
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedRun:
+    """A run as the server has it; metrics are each curve's last value."""
+
+    id: str
+    name: str
+    tags: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
+def tracking_uri(home: Path, uri: str | None = None) -> str:
+    """The setting, or MLFLOW_TRACKING_URI, or the SQLite file under home."""
+    return uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home.absolute() / 'mlflow.db'}"
+
+
+class Server:
+    """A connection. Making it imports MLflow, and creates the SQLite file's tables where they are absent.
+
+    Raises OperationalError where a file or a server cannot be used, UserError where a file is another program's.
+    """
+
+    def __init__(self, home: Path, uri: str | None = None) -> None:
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        from mlflow import MlflowClient
+
+        self.home = home.absolute()
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.uri = tracking_uri(self.home, uri)
+        self._experiments: dict[str, str] = {}
+        database = Path(self.uri.removeprefix(SQLITE)) if self.is_file else None
+        with self.answering(), self.alone():
+            if database is not None:
+                make_or_check(database)
+            self.client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+            if database is not None and database == self.home / database.name:
+                settle(database, self.home / ARTIFACTS)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is an SQLite file, and no server that looks after its database."""
+        return self.uri.startswith(SQLITE)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """What is done inside, no other process does at that time, where they share an SQLite file."""
+        if not self.is_file:
+            yield
+            return
+        with Lock.wait(Path(f"{self.uri.removeprefix(SQLITE)}.claim"), "is at the same database", seconds=0.05):
+            yield
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """What is asked inside must be answered: OperationalError where the server is away or broken."""
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (MlflowException, SQLAlchemyError) as error:
+            said = str(error).strip().splitlines()[0].split(". ")[0]
+            if self.is_file:
+                hint = "It may be locked or damaged: try again, or put a copy of it back."
+                if "database schema" in said:
+                    hint = f"Use the MLflow that wrote it; or copy it first, then run: mlflow db upgrade {self.uri}"
+                raise OperationalError(f"cannot be used: {said}", where=self.uri, hint=hint) from error
+            hint = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
+            raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
+
+    def find(self, run: str) -> TrackedRun:
+        """A parent run by id, or the newest one by name, over all experiments. Raises UserError with what there is."""
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        named = self.client.search_runs(
+            experiments, f"attributes.run_name = '{_quoted(run)}'", order_by=["attributes.start_time DESC"]
+        )
+        recent = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        for found in (*named, *recent):
+            if PARENT not in found.data.tags and run in (found.info.run_id, found.info.run_name):
+                return _tracked(found)
+        names = (found.info.run_name for found in recent if PARENT not in found.data.tags)
+        known = ", ".join(dict.fromkeys(names)) or "none"
+        raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {known}")
+
+    def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
+        """The stages of a run, in the order they were begun."""
+        experiments = [self.client.get_run(run.id).info.experiment_id]
+        token: str | None = None
+        while token != "":
+            page = self.client.search_runs(
+                experiments,
+                f"tags.`{PARENT}` = '{run.id}'",
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+            yield from (_tracked(found) for found in page)
+            token = page.token or ""
+
+    def recent(self, count: int) -> list[TrackedRun]:
+        """The newest parent runs over all experiments, the newest first."""
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        return [_tracked(run) for run in found if PARENT not in run.data.tags][:count]
+
+    def newest_experiment(self) -> str | None:
+        """The id of the experiment that a run was begun in last; None where none was."""
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"], max_results=1)
+        return found[0].info.experiment_id if found else None
+
+    def fetch(self, source: str, target: Path) -> Path:
+        """The directory of artifacts at a URI: where it is, if on this machine, else a copy made at `target`."""
+        from mlflow.artifacts import download_artifacts
+
+        if urlparse(source).scheme in ("", "file"):
+            return Path(unquote(urlparse(source).path))
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as beside:
+                fetched = Path(download_artifacts(artifact_uri=source, dst_path=beside, tracking_uri=self.uri))
+                shutil.move(fetched, target)
+        return target
+
+    def start(
+        self,
+        experiment: str,
+        name: str,
+        time: int,
+        params: Mapping[str, str],
+        tags: Mapping[str, str],
+        parent: str | None = None,
+        *,
+        key: str = "",
+        again: bool = False,
+    ) -> str:
+        """Begin a run, below its parent if there is one; its id. time: in milliseconds, as in all that follows.
+
+        key: what names this run among all. again: it may have been begun before, by a request without an answer.
+        """
+        from mlflow.entities import Param
+
+        tags = {**({KEY: key} if key else {}), **({} if parent is None else {PARENT: parent}), **tags}
+        first = dict(list(tags.items())[: BATCH["tags"]])
+        experiment_id = self._experiment(experiment)
+        run_id = self._with_key(experiment_id, key) if again and key else None
+        if run_id is None:
+            run_id = _answered(self.client.create_run(experiment_id, time, first, run_name=name).info.run_id)
+        values = [Param(name, value[:LONGEST_VALUE]) for name, value in params.items()]
+        for start in range(0, len(values), BATCH["params"]):
+            self.client.log_batch(run_id, params=values[start : start + BATCH["params"]])
+        return run_id
+
+    def _with_key(self, experiment_id: str, key: str) -> str | None:
+        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_quoted(key)}'", max_results=1)
+        return _answered(found[0].info.run_id) if found else None
+
+    def _experiment(self, name: str) -> str:
+        if name not in self._experiments:
+            found = self.client.get_experiment_by_name(name)
+            if found is not None:
+                self._experiments[name] = _answered(found.experiment_id)
+                if KIND[0] not in found.tags:  # made by an earlier version
+                    self.client.set_experiment_tag(found.experiment_id, *KIND)
+            else:
+                location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
+                made = self.client.create_experiment(name, artifact_location=location, tags=dict([KIND]))
+                self._experiments[name] = _answered(made)
+        return self._experiments[name]
+
+    def settle_kinds(self) -> None:
+        """Make MLflow's page open experiments that say nothing of themselves on their runs."""
+        for experiment in self.client.search_experiments():
+            if KIND[0] not in experiment.tags:
+                self.client.set_experiment_tag(experiment.experiment_id, *KIND)
+
+    def log_metrics(self, run_id: str, points: Iterable[tuple[str, float, int, int]]) -> None:
+        """Points (name, value, time, step) of a run's curves."""
+        from mlflow.entities import Metric
+
+        values = [Metric(str(name), float(value), int(time), int(step)) for name, value, time, step in points]
+        for start in range(0, len(values), BATCH["metrics"]):
+            self.client.log_batch(run_id, metrics=values[start : start + BATCH["metrics"]])
+
+    def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Tags added to a run."""
+        from mlflow.entities import RunTag
+
+        values = [RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()]
+        for start in range(0, len(values), BATCH["tags"]):
+            self.client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
+
+    def log_artifacts(self, run_id: str, directory: Path, files: Iterable[str], folder: str = "") -> None:
+        """Copy files of a directory to the run's artifacts, or to a folder of these."""
+        for name in files:
+            within = (Path(folder) / name).parent.as_posix()
+            self.client.log_artifact(run_id, str(directory / name), None if within == "." else within)
+
+    def log_datasets(self, run_id: str, datasets: Iterable[Mapping[str, str]]) -> None:
+        """What a run reads: `name`, `digest`, `source`, `schema`, `profile` and, as a tag, the `context` of each."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        inputs = []
+        for given in datasets:
+            fields = {name: value for name, value in given.items() if name != "context"}
+            tags = [InputTag(CONTEXT, given["context"])]
+            inputs.append(DatasetInput(Dataset(source_type="local", **fields), tags))
+        self.client.log_inputs(run_id, inputs)
+
+    def log_model(
+        self,
+        run_id: str,
+        name: str,
+        tags: Mapping[str, str],
+        scores: Iterable[tuple[str, float, int, int]],
+        dataset: tuple[str, str] | None,
+    ) -> None:
+        """A model that a run has trained, once however often this is done; its files stay where they are.
+
+        scores: as points of curves.  dataset: name and digest of what they were measured on.
+        """
+        from mlflow.entities import LoggedModelOutput, Metric
+
+        model_id = self.model_of(run_id)
+        if model_id is None:
+            run = self.client.get_run(run_id)
+            experiment, source = run.info.experiment_id, _source_of(run)
+            (found, *_) = (*self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"), None)
+            made = found or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
+            model_id = _answered(made.model_id)
+            self.client.finalize_logged_model(model_id, "READY")
+            self.client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
+        of = dict(zip(("dataset_name", "dataset_digest"), dataset or (), strict=False))
+        points = [Metric(key, float(value), time, step, model_id=model_id, **of) for key, value, time, step in scores]
+        if points:
+            self.client.log_batch(run_id, metrics=points)
+
+    def model_of(self, run_id: str) -> str | None:
+        """The id of the model that a run has trained, where it was logged."""
+        outputs = self.client.get_run(run_id).outputs
+        made = outputs.model_outputs if outputs else []
+        return made[0].model_id if made else None
+
+    def end(self, run_id: str, status: str, time: int) -> None:
+        """status: FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(run_id, status, time)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the server answered and will never accept this (rather than being away, or broken, for a while)."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+
+    if not isinstance(error, MlflowException):
+        return isinstance(error, FileNotFoundError | KeyError)
+    # A status without an answer of MLflow's own is of something that stands before it.
+    elsewhere = error.message.startswith(NO_ANSWER)
+    cause = error.__cause__
+    broken = isinstance(cause, SQLAlchemyError) and not isinstance(cause, DataError | IntegrityError)
+    return error.error_code in REFUSALS and not elsewhere and not broken
+
+
+def _answered(identity: str) -> str:
+    """An id that a server gave. Raises OperationalError where its answer had none: it is not whole."""
+    if not identity:
+        raise OperationalError("the tracking server gave half an answer")
+    return identity
+
+
+def _source_of(run: Run) -> dict[str, str]:
+    return {name: value for name, value in run.data.tags.items() if name.startswith("mlflow.source.")}
+
+
+def _quoted(name: str) -> str:
+    """A name inside a filter's quotes; a quote of its own would end them."""
+    return name.replace("'", "")
+
+
+def _tracked(run: Run) -> TrackedRun:
+    return TrackedRun(run.info.run_id, run.info.run_name, dict(run.data.tags), dict(run.data.metrics))

@@ -1,0 +1,251 @@
+"""A run as the tracking server will show it: one for the invocation, and below it one for each system and seed.
+
+What no system's run shows, such as a pretraining that all share, has a run of its own where it was made. What was
+there already adds none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import OperationalError
+from subgraft.orchestration.store.events import Metrics, Progress, Warned
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step, flatten
+from subgraft.orchestration.store.store import Store
+from subgraft.orchestration.tracking.delivery import Delivery
+from subgraft.orchestration.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Need, Operation, Outbox, RegisterModel, SetTags, StartRun
+from subgraft.orchestration.tracking.server import tracking_uri
+from subgraft.orchestration.tracking.run_source import source_tags
+from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
+from subgraft.orchestration.tracking.tags import FINGERPRINT, found_tags
+from subgraft.orchestration.tracking.payloads import Told
+
+PARENT = "invocation"
+# Tags that say which step a run is of.
+IDENTITY = ("stage", FINGERPRINT, "git_commit")
+
+
+class Tracker:
+    """An observer that notes everything in an outbox, which a thread delivers; no call here waits for the server.
+
+    A step's own run has its flattened recipe as params, its labels and identity as tags, the stage's metrics over its
+    steps and then the numbers of its summary; a summary's texts become tags, and its list `artifacts` names small files
+    to keep. systems: the runs that show steps together (`system_runs`).  report: the step whose files the invocation's
+    own run keeps.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        experiment: str,
+        say: Callable[[str], None],
+        *,
+        name: str | None = None,
+        uri: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+        systems: Iterable[SystemRun] = (),
+        report: Step | None = None,
+    ) -> None:
+        self.uri = tracking_uri(store.home, uri)
+        self.name = name or time.strftime(f"{experiment}-%Y%m%d-%H%M%S")
+        self._store = store
+        self._say = say
+        self._experiment = experiment
+        self._report = report.fingerprint if report else None
+        self._outbox = _new_outbox(store.home / "tracking")
+        self._lost = False
+        self._last_start = 0
+        self._begun: set[str] = set()
+        self._found: dict[str, None] = {}  # in order
+        self._made: set[str] = set()
+        self._above: dict[str, str] = {}
+        self._last_points: dict[tuple[str, str], int] = {}
+        provenance = Provenance.here()
+        self._source = source_tags(provenance)
+        self._start(PARENT, None, self.name, params or {}, {"argv": " ".join(provenance.argv), **(tags or {})})
+        self._systems = SystemRuns(systems, store, self._begin_system, self._note)
+        self._delivery = Delivery(self._outbox, store.home, uri, say)
+
+    def cached(self, step: Step, record: Record) -> None:
+        self._note(Need(step.fingerprint))
+        self._found[step.fingerprint] = None
+        if self._systems.show(step):
+            self._systems.cached(step, record)
+        elif step.fingerprint == self._report:
+            self._summarise(PARENT, step, record)
+
+    def started(self, step: Step) -> None:
+        if step.fingerprint not in self._made:
+            self._made.add(step.fingerprint)
+            self._note(Need(step.fingerprint))
+        if self._systems.show(step):
+            self._systems.started(step)
+        elif step.fingerprint != self._report:
+            self._begin(step)
+
+    def progress(self, step: Step, event: Progress) -> None:
+        pass
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        self.started(step)
+        # A resumed training repeats the steps after its checkpoint.
+        curves = {name: (step.fingerprint, name) for name in event.values}
+        fresh = [name for name, curve in curves.items() if event.step > self._last_points.get(curve, -1)]
+        self._last_points.update((curves[name], event.step) for name in fresh)
+        if not fresh:
+            return
+        points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
+        if self._systems.show(step):
+            self._systems.metrics(step, points)
+        else:
+            self._note(LogMetrics(self._run_of(step), points))
+
+    def warned(self, step: Step, event: Warned) -> None:
+        self.started(step)
+        if self._systems.show(step):
+            self._systems.warned(step, event.line)
+        else:
+            self._note(SetTags(self._run_of(step), {"warning": event.line}))
+
+    def finished(self, step: Step, record: Record) -> None:
+        self.started(step)
+        if self._systems.show(step):
+            self._systems.finished(step, record)
+        else:
+            self._summarise(self._run_of(step), step, record)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        self.started(step)
+        status = "FAILED" if isinstance(error, Exception) else "KILLED"
+        said = str(error) or type(error).__name__
+        if self._systems.show(step):
+            self._systems.failed(step, status, said)
+            return
+        run = self._run_of(step)
+        self._note(SetTags(run, {"error": said}))
+        if run != PARENT:
+            self._note(EndRun(run, status, _now()))
+
+    def begin(self, run: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """Begin a child that is no stage, under a name of its own; `measure` and `end` belong to it."""
+        self._start(run, PARENT, run, params, tags)
+
+    def measure(self, run: str, values: Mapping[str, float], step: int = 0) -> None:
+        """Points of its curves."""
+        self._note(LogMetrics(run, [(name, float(value), _now(), step) for name, value in values.items()]))
+
+    def end(self, run: str, status: str, tags: Mapping[str, str]) -> None:
+        """status: FINISHED, FAILED or KILLED."""
+        self._note(SetTags(run, tags))
+        self._note(EndRun(run, status, _now()))
+
+    def nest(self, step: Step, run: str) -> None:
+        """Show a stage below a child that was begun, unless it is shown already."""
+        self._above.setdefault(step.fingerprint, run)
+
+    def register(
+        self,
+        step: Step,
+        model: str,
+        aliases: Sequence[str],
+        tags: Mapping[str, str] | None = None,
+        *,
+        card: str = "",
+        evaluation: Step | None = None,
+    ) -> None:
+        """Make a step's artifact a version of a registered model (the same content only once), and set aliases.
+
+        The step must have been observed in this run. The model is a plain directory; nothing in it is executed. Its
+        card and the texts of its evaluation travel with it, where they are given.
+        """
+        record = self._store.find(step)
+        if record is None:
+            raise ValueError(f"{step.name} has no artifact")
+        described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
+        directory = str(self._store.path(step))
+        texts = str(self._store.path(evaluation)) if evaluation else ""
+        run = self._systems.run_of(step)
+        if run is None:
+            self._begin(step)
+            run = step.fingerprint
+        self._note(RegisterModel(run, model, directory, record.digest, list(aliases), described, card, texts))
+
+    def close(self, status: str = "FINISHED") -> bool:
+        """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, and one line, if some is left to later."""
+        self._systems.close()
+        self._systems.tell_above(PARENT)
+        if self._found or self._made:
+            counts = {"steps/found": float(len(self._found)), "steps/made": float(len(self._made - self._found.keys()))}
+            self.measure(PARENT, counts)
+            self._note(SetTags(PARENT, found_tags(list(self._found))))
+        self._note(EndRun(PARENT, status, _now()))
+        if self._delivery.finish():
+            return True
+        self._say(f"not all of this run is recorded yet: {self._outbox.path} is sent with the next run")
+        return False
+
+    def _note(self, operation: Operation) -> None:
+        try:
+            self._outbox.append(operation)
+        except OSError as error:  # a record that cannot be kept must not end the training
+            if not self._lost:
+                self._lost = True
+                self._say(f"tracking: part of the record is lost ({self._outbox.path}: {error.strerror})")
+
+    def _run_of(self, step: Step) -> str:
+        """The run that shows a step which no system's does."""
+        return PARENT if step.fingerprint == self._report else step.fingerprint
+
+    def _begin(self, step: Step) -> None:
+        if step.fingerprint in self._begun:
+            return
+        self._begun.add(step.fingerprint)
+        identity = {"stage": step.stage.name, FINGERPRINT: step.fingerprint, "cached": "false"}
+        parent = self._above.get(step.fingerprint, PARENT)
+        recipe = step.recipe.model_dump(mode="json")
+        self._start(step.fingerprint, parent, step.name, recipe, {**identity, **step.labels})
+
+    def _begin_system(self, run: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        self._start(run, PARENT, name, params, tags)
+
+    def _start(
+        self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
+    ) -> None:
+        flat = {key: str(value) for key, value in flatten(params).items()}
+        self._last_start = max(_now(), self._last_start + 1)  # runs are listed by their start
+        told = {**self._source, **tags}
+        self._note(StartRun(run, parent, self._experiment, name, told, flat, self._last_start))
+
+    def _summarise(self, run: str, step: Step, record: Record) -> None:
+        told, now, directory = Told.of(record), _now(), str(self._store.path(step))
+        if run == PARENT:
+            self._note(SetTags(run, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
+            self._note(LogArtifacts(run, directory, told.files, step.stage.name))
+            return
+        self._note(LogMetrics(run, [(name, value, now, 0) for name, value in told.numbers.items()]))
+        # A vocabulary's summary has a fingerprint of its own, which must not take the place of the step's.
+        texts = {f"summary.{name}" if name in IDENTITY else name: text for name, text in told.texts.items()}
+        self._note(SetTags(run, texts))
+        self._note(LogArtifacts(run, directory, told.files))
+        self._note(EndRun(run, "FINISHED", now))
+
+
+def _new_outbox(folder: Path) -> Outbox:
+    try:
+        return Outbox.create(folder)
+    except OSError as error:
+        raise OperationalError(
+            f"cannot write there: {error.strerror}",
+            where=str(folder),
+            hint="set SUBGRAFT_HOME to a place that can be written to",
+        ) from error
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,66 @@
+"""What every recipe answers of its step, before anything runs: what the step makes of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from subgraft.config.settings_base import Settings, SideName
+from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
+from subgraft.config.models import ModelSettings
+
+
+@dataclass(frozen=True)
+class TakenOver:
+    """The model of a checkpoint: a directory or a hub id."""
+
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model of these settings, with the vocabularies that are the step's inputs `encoder` and `decoder`."""
+
+    settings: ModelSettings
+
+
+@dataclass(frozen=True)
+class OnBothSides:
+    """The encoder-decoder whose two sides are the encoder that is the step's input `model`."""
+
+
+@dataclass(frozen=True)
+class WithVocabularies:
+    """The input `model` with other vocabularies on these sides: the step's inputs `vocabulary/SIDE`."""
+
+    sides: tuple[SideName, ...]
+
+
+@dataclass(frozen=True)
+class WithSource:
+    """The language model that is the step's input `model`, with a source such as its input `corpus` has.
+
+    A text is read in the vocabulary that is its input `encoder`, or by the model that is its input `reader`.
+    """
+
+    variant: VariantName
+    source: SourceName
+    settings: ReadingSettings
+    copying: CopyingName | None = None
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """A model of the same shape as the input `model`."""
+
+
+ModelChange: TypeAlias = TakenOver | Made | OnBothSides | WithVocabularies | WithSource | Unchanged
+
+
+class Recipe(Settings):
+    """Base of every stage's recipe. What is not a field is not in the fingerprint."""
+
+    @property
+    def model_change(self) -> ModelChange:
+        """The shape of the model that the step makes, where it makes one."""
+        return Unchanged()

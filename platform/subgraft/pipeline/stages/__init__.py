@@ -1,0 +1,113 @@
+"""One file per arrow of the pipeline: it reads records, calls one thing, writes one record.
+
+The table below is every stage there is. A revision is raised by hand when a stage's result changes for the same recipe.
+"""
+
+from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.allocation import AllocationRecipe
+from subgraft.pipeline.recipes.allocation_report import AllocationReportRecipe
+from subgraft.pipeline.recipes.assemble import AssembleRecipe
+from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
+from subgraft.pipeline.recipes.build import BuildRecipe
+from subgraft.pipeline.recipes.capacity import CapacityRecipe
+from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
+from subgraft.pipeline.recipes.condition import ConditionRecipe
+from subgraft.pipeline.recipes.copied_text import CopiedRecipe
+from subgraft.pipeline.recipes.corpus import CorpusRecipe
+from subgraft.pipeline.recipes.curve import CurveRecipe
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.subword_gap import GapRecipe
+from subgraft.pipeline.recipes.generator import GeneratorRecipe
+from subgraft.pipeline.recipes.imported_network import GivenNetworkRecipe
+from subgraft.pipeline.recipes.imported_vocabulary import GivenVocabularyRecipe
+from subgraft.pipeline.recipes.intrinsic import IntrinsicRecipe
+from subgraft.pipeline.recipes.joint_vocabulary import JointVocabularyRecipe
+from subgraft.pipeline.recipes.likelihood import LikelihoodRecipe
+from subgraft.pipeline.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.pipeline.recipes.network import NetworkRecipe
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.report import ReportRecipe
+from subgraft.pipeline.recipes.reversed_corpus import ReversedRecipe
+from subgraft.pipeline.recipes.embedding_warmup import RowsFirstRecipe
+from subgraft.pipeline.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.pipeline.recipes.token_distillation import TokenDistillationRecipe
+from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.vocadt import VocadtRecipe
+from subgraft.pipeline.stages.stage import Stage
+
+CORPUS = Stage("corpus", 2, "corpus", CorpusRecipe)
+TEXT = Stage("text", 2, "text", TextRecipe)
+COPIED = Stage("copied", 1, "copied", CopiedRecipe)
+REVERSED = Stage("reversed", 1, "reversed", ReversedRecipe)
+BACK_TRANSLATED = Stage(
+    "back-translated", 1, "back_translated", BackTranslatedRecipe, distributed=True, accelerated=True
+)
+VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
+ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, "adapted_vocabulary", AdaptedVocabularyRecipe)
+GAP = Stage("gap", 2, "gap", GapRecipe)
+CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
+BUILD = Stage("build", 1, "build", BuildRecipe)
+PRETRAIN = Stage("pretrain", 3, "pretrain", PretrainRecipe, distributed=True, accelerated=True)
+ASSEMBLE = Stage("assemble", 1, "assemble", AssembleRecipe)
+GENERATOR = Stage("generator", 3, "generator", GeneratorRecipe, distributed=True, accelerated=True)
+NETWORK = Stage("network", 1, "network", NetworkRecipe, distributed=True, accelerated=True)
+GIVEN_NETWORK = Stage("given-network", 1, "given_network", GivenNetworkRecipe)
+STATIC = Stage("static", 1, "static_embeddings", StaticEmbeddingsRecipe)
+DISTILLATION = Stage(
+    "distillation", 2, "token_distillation", TokenDistillationRecipe, distributed=True, accelerated=True
+)
+MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe, distributed=True, accelerated=True)
+VOCADT = Stage("vocadt", 1, "vocadt", VocadtRecipe, distributed=True, accelerated=True)
+TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)
+ROWS_FIRST = Stage("rows-first", 1, "finetune", RowsFirstRecipe, distributed=True, accelerated=True)
+CONDITION = Stage("condition", 1, "condition", ConditionRecipe)
+INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
+FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, "likelihood", LikelihoodRecipe, accelerated=True)
+GIVEN_VOCABULARY = Stage("given-vocabulary", 1, "given_vocabulary", GivenVocabularyRecipe)
+CURVE = Stage("curve", 1, "curve", CurveRecipe)
+ALLOCATION = Stage("allocation", 1, "allocation", AllocationRecipe)
+JOINT_VOCABULARY = Stage("joint-vocabulary", 1, "joint_vocabulary", JointVocabularyRecipe)
+CAPACITY = Stage("capacity", 1, "capacity", CapacityRecipe)
+ALLOCATION_REPORT = Stage("allocation-report", 1, "allocation_report", AllocationReportRecipe)
+REPORT = Stage("report", 6, "report", ReportRecipe)
+
+STAGES = (
+    CORPUS,
+    TEXT,
+    COPIED,
+    REVERSED,
+    BACK_TRANSLATED,
+    VOCABULARY,
+    ADAPTED_VOCABULARY,
+    GAP,
+    CHECKPOINT,
+    BUILD,
+    PRETRAIN,
+    ASSEMBLE,
+    GENERATOR,
+    NETWORK,
+    GIVEN_NETWORK,
+    STATIC,
+    DISTILLATION,
+    MATCHING,
+    VOCADT,
+    TRANSFER,
+    ROWS_FIRST,
+    CONDITION,
+    INTRINSIC,
+    FINETUNE,
+    EVALUATE,
+    LIKELIHOOD,
+    GIVEN_VOCABULARY,
+    CURVE,
+    ALLOCATION,
+    JOINT_VOCABULARY,
+    CAPACITY,
+    ALLOCATION_REPORT,
+    REPORT,
+)

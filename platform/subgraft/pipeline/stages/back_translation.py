@@ -1,0 +1,48 @@
+"""Text and a model of the other direction → Corpus of pairs: the text as the target of its translation by that model.
+
+Sennrich, Haddow and Birch (2016); with a tag before every such source, Caswell, Chelba and Grangier (2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import is_writer
+from subgraft.pipeline.stages.self_translation import own_translations
+from subgraft.data.synthetic.synthetic_corpus import SPLIT, write_pairs
+from subgraft.data.synthetic.tag import tagged
+from subgraft.data.text.corpus import Corpus
+
+
+def run(recipe: BackTranslatedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    text, back = Corpus.open(inputs["text"]), recipe.languages.reversed
+    lines = text.text(SPLIT, "target")
+    made = own_translations(
+        Bundle.load(inputs["model"]),
+        lines,
+        back,
+        recipe.beam,
+        context,
+        SPLIT,
+        max_length_ratio=recipe.max_length_ratio,
+        batch_size=recipe.batch_size,
+        seed=recipe.seed,
+    )
+    # A model may have nothing to say to a line, and nothing is no source.
+    pairs = [(source, target) for source, target in zip(made.texts, lines, strict=True) if source.strip()]
+    if is_writer():
+        identity = {"kind": "back-translated", "text": dict(text.identity), **recipe.model_dump(mode="json")}
+        sources = (tagged(source) if recipe.tag else source for source, _ in pairs)
+        written = zip(sources, (target for _, target in pairs), strict=True)
+        write_pairs({SPLIT: written}, recipe.languages, identity, out)
+    return {
+        "model": recipe.model,
+        "sizes": {SPLIT: len(pairs)},
+        "empty": len(lines) - len(pairs),
+        "cut_translations": made.cut,
+        "translation_seconds": made.seconds,
+    }

@@ -1,0 +1,27 @@
+"""Vocabularies → Model with random weights: what a system without pretraining begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.config.models import ModelSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_named
+from subgraft.pipeline.recipes.build import BuildRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters()}
+
+
+def build(model: ModelSettings, encoder: Path, decoder: Path, seed: int) -> Bundle:
+    """A model over the vocabularies in two directories; over the decoder's alone where its family has one."""
+    target = Tokenizer.load(decoder)
+    source = target if model.one_vocabulary or encoder == decoder else Tokenizer.load(encoder)
+    return Bundle(family_named(model.family).build(model, source, target, seed), source, target)

@@ -1,0 +1,38 @@
+"""Vocabulary and corpora of many languages → what it has for each, on training and held-out text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.base import json_values
+from subgraft.subwords.allocation.capacity import Capacity, capacity
+from subgraft.pipeline.recipes.capacity import CapacityRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+RECORD = "capacity.json"
+VOCABULARY = "vocabulary"
+
+
+def run(recipe: CapacityRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
+    corpora = {language: Corpus.open(place) for language, place in inputs.items() if language != VOCABULARY}
+    found: dict[str, dict[str, dict[str, int | float]]] = {}
+    for done, (language, corpus) in enumerate(corpora.items(), 1):
+        text = corpus.text_of("encoder")
+        found[language] = {split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits}
+        context.progress(done, len(corpora), "languages")
+    (out / RECORD).write_text(json.dumps({"size": len(tokenizer), "languages": found}) + "\n", encoding="utf-8")
+    return {"size": len(tokenizer), "artifacts": [RECORD]}
+
+
+def read(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]:
+    """The size of the vocabulary, and what it has for each language, by split."""
+    record = json_values.parse_object((directory / RECORD).read_bytes())
+    return record["size"], {
+        language: {split: Capacity.from_json(each) for split, each in splits.items()}
+        for language, splits in record["languages"].items()
+    }

@@ -1,0 +1,18 @@
+"""A model of the user's own → PretrainedModel: a checkpoint brought into the store, in our layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
+from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
+from subgraft.pipeline.stages.context import Context, Json
+
+
+def run(recipe: CheckpointRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del inputs, context
+    bundle = Bundle.load(recipe.model)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}

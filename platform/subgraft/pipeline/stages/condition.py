@@ -1,0 +1,49 @@
+"""Language model and Corpus → language model whose source is such as the corpus has; what is new is drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.source_encoders import encoder_of
+from subgraft.config.conditioning import PretrainedTextSourceSettings
+from subgraft.config.corpora import Languages
+from subgraft.base.errors import UserError
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.parameter_count import Parameters
+from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
+from subgraft.pipeline.recipes.condition import ConditionRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Raises UserError where a source that stands before the target leaves it no position."""
+    del context
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
+    reads = reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
+    pretrained = _read_by(reader, recipe) if reader else None
+    settings = conditioning_settings(
+        recipe.variant, recipe.source, recipe.settings, corpus, len(reads), pretrained, recipe.copying
+    )
+    model = conditioned(bundle.model, settings, recipe.seed, reader.model if reader else None)
+    made = Bundle(model, reads, bundle.decoder)
+    if made.max_positions < 2:
+        hint = "Give a model of more positions, or read less of a source (conditioning.max_length)."
+        raise UserError(f"the source takes all {bundle.max_positions} positions of the model", hint=hint)
+    made.save(out)
+    new = model.num_parameters() - bundle.model.num_parameters()
+    source = settings.source
+    read = {"classes": list(source.classes)} if source.kind == "class" else {"source": source.model_dump(mode="json")}
+    return {"parameters": model.num_parameters(), "new_parameters": new, **read}
+
+
+def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSettings:
+    """Around a source stands what the reader puts around a sentence of its language."""
+    encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
+    parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
+    languages = None if recipe.language is None else Languages(source=recipe.language, target=recipe.language)
+    return pretrained_source(config, recipe.settings.max_length, reader.sequence_format(languages), parameters)

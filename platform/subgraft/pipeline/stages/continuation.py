@@ -1,0 +1,112 @@
+"""FinetunedModel and Corpus → Evaluation of a model that continues text: bits per character, length, speed and size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.base.errors import UserError
+from subgraft.modeling.exporting.in_memory import fast_continuer
+from subgraft.modeling.inference.continue_text import Continuer
+from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.line_likelihood import line_nats
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import device
+from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.spelling import spelling
+
+if TYPE_CHECKING:
+    from subgraft.config.objectives import CausalSettings
+
+
+def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Raises UserError where the model can take no test line whole."""
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
+    lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]
+    bundle.model.to(device())  # type: ignore[arg-type]
+    settings_of_text = cast("CausalSettings", recipe.objective)  # whose kind this function is for
+    nats = {place: found.sum() for place, found in line_nats(bundle, lines, settings_of_text, context.progress)}
+    if not nats:
+        raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
+    bits, characters = np.zeros(len(lines)), np.zeros(len(lines))
+    for place, found in nats.items():
+        bits[place], characters[place] = found / log(2), count_characters([lines[place]])
+    save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
+    write = searcher(bundle, recipe.languages, settings)
+    prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]
+    warm_up(write, prompts, settings)
+    continued = write(prompts, settings.batch_size)
+    written = outputs_recorded(write)
+    speed = search_speed(write, prompts, settings) if recipe.speed else None
+    for name, texts in (("references", lines), ("prompts", prompts), ("continuations", continued)):
+        (out / f"{name}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    length = measure_length(bundle, lines)
+    result: dict[str, Json] = {
+        "bits_per_character": float(bits.sum() / characters.sum()),
+        "lines_left_out": len(lines) - len(nats),
+        "tokens_per_sentence": length.tokens_per_sentence,
+        "characters_per_token": length.characters_per_token,
+        "speed": asdict(speed) if speed else None,
+        "parameters": bundle.model.num_parameters(),
+        "sentences": len(lines),
+        **written,
+        "spelling": asdict(spelling(bundle.decoder, lines)),
+    }
+    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    return {
+        "bits_per_character": result["bits_per_character"],
+        "lines_left_out": result["lines_left_out"],
+        **({"sentences_per_second": speed.median} if speed else {}),
+        "characters_per_token": length.characters_per_token,
+        **written,
+        "artifacts": ["evaluation.json"],
+    }
+
+
+def continuer(
+    bundle: Bundle,
+    languages: Languages | None,
+    settings: MeasurementSettings,
+    max_tokens: int | None = None,
+    chat: ChatTemplate | None = None,
+) -> Continuer:
+    """Search with the settings of the evaluation, on the GPU where there is one."""
+    return Continuer(
+        bundle.model.to(device()),  # type: ignore[arg-type]
+        bundle.decoder,
+        bundle.sequence_format(languages).start,
+        beam=settings.beam,
+        max_length_ratio=settings.max_length_ratio,
+        max_positions=bundle.max_positions,
+        max_tokens=max_tokens,
+        chat=chat,
+    )
+
+
+def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Continuer:
+    """The same by the engine that the settings name."""
+    if settings.engine == "transformers":
+        return continuer(bundle, languages, settings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_continuer(bundle, languages, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
+
+
+def prompt_of(line: str) -> str:
+    """The first half of a line's words; of a line of one word, or without white space, half of its characters."""
+    words = line.split()
+    return " ".join(words[: len(words) // 2]) if len(words) > 1 else line[: (len(line) + 1) // 2]

@@ -1,0 +1,22 @@
+"""Corpus → Curve: a language's ALP at every size of its vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.subwords.allocation.curve import RECORD, measure
+from subgraft.pipeline.recipes.curve import CurveRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.data.text.corpus import Corpus
+
+
+def run(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    corpus = Corpus.open(inputs["corpus"])
+    text = corpus.text_of("encoder")
+    found = measure(
+        lambda: corpus.lines("train", text), recipe.kind, recipe.sizes, exact=recipe.exact, progress=context.progress
+    )
+    found.save(out)
+    curve = found.curve
+    return {"sentences": curve.sentences, "largest": curve.sizes[-1], "limit": curve.limit, "artifacts": [RECORD]}

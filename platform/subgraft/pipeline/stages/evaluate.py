@@ -1,0 +1,158 @@
+"""FinetunedModel and Corpus → Evaluation: translations of the test set, their scores, calibration, speed and size.
+
+A search measures its trials by the same stage, on the dev set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.inference.translate import Translator
+from subgraft.evaluation.metrics.calibration import Calibration, inference_calibration
+from subgraft.evaluation.metrics.plugin_metrics import own_metric, own_score, own_statistics
+from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
+from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.stages import continuation, sourced
+from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import device
+from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.spelling import spelling, spells
+
+
+def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    return MEASUREMENTS[recipe.objective.kind](recipe, inputs, out, context)
+
+
+def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
+    pairs = list(corpus.pairs(recipe.split))[: settings.test_sentences]
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    translate = searcher(bundle, recipe.languages, settings)
+    warm_up(translate, sources, settings)
+    hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
+    written = outputs_recorded(translate)
+    speed = search_speed(translate, sources, settings) if recipe.speed else None
+    spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
+    scores = _scores(_Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out)
+    for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
+        (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    length = measure_length(bundle, references)
+    result: dict[str, Json] = {
+        "scores": {name: asdict(score) for name, score in scores.items()},
+        "tokens_per_sentence": length.tokens_per_sentence,
+        "characters_per_token": length.characters_per_token,
+        "calibration": asdict(calibration) if calibration else None,
+        "speed": asdict(speed) if speed else None,
+        "parameters": bundle.model.num_parameters(),
+        "sentences": len(sources),
+        **written,
+        "spelling": {
+            "sentences": int(spelled.sum()),
+            "source": asdict(spelling(bundle.encoder, sources)),
+            "reference": asdict(spelling(bundle.decoder, references)),
+        },
+    }
+    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    return {
+        **{name: score.value for name, score in scores.items()},
+        **({"inference_ece": calibration.error} if calibration else {}),
+        **({"sentences_per_second": speed.median} if speed else {}),
+        "characters_per_token": length.characters_per_token,
+        **written,
+        "signatures": {name: score.signature for name, score in scores.items()},
+        "artifacts": ["evaluation.json"],
+    }
+
+
+def _translations(
+    translate: Translator,
+    bundle: Bundle,
+    sources: Sequence[str],
+    references: Sequence[str],
+    settings: MeasurementSettings,
+    context: Context,
+) -> tuple[list[str], Calibration | None]:
+    """Translations and, where it is wanted and anything was generated, how well they were calibrated."""
+    if not settings.calibration:
+        return translate(sources, settings.batch_size, context.progress), None
+    outputs = translate.with_probabilities(sources, settings.batch_size, context.progress)
+    found = inference_calibration(
+        [output.tokens for output in outputs],
+        [output.probabilities for output in outputs],
+        bundle.decoder.encode_batch(references),
+    )
+    return [output.text for output in outputs], found
+
+
+class _Texts(NamedTuple):
+    """What is scored."""
+
+    sources: Sequence[str]
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    language: str
+
+
+def _scores(texts: _Texts, further: Sequence[str], spelled: NDArray[np.bool_], out: Path) -> dict[str, Score]:
+    """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew.
+
+    further: names of metrics beside those, some of which other packages offer.
+    """
+    _, hypotheses, references, language = texts
+    asked = (*METRICS, *(metric for metric in FURTHER_METRICS if metric in further))
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
+    own = {name: own_metric(name) for name in further if name not in FURTHER_METRICS}
+    own_counts = {name: own_statistics(metric, *texts) for name, metric in own.items()}
+    counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
+    save_file({**counted, SPELLED: spelled}, out / STATISTICS)
+    scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
+    return scores | {name: own_score(metric, own_counts[name]) for name, metric in own.items()}
+
+
+def translator(
+    bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, kind: type[Translator] = Translator
+) -> Translator:
+    """Beam search with the settings of the evaluation, on the GPU where there is one."""
+    return kind(
+        bundle.model.to(device()),  # type: ignore[arg-type]
+        bundle.encoder,
+        bundle.decoder,
+        bundle.sequence_format(languages),
+        beam=settings.beam,
+        max_length_ratio=settings.max_length_ratio,
+        max_positions=bundle.max_positions,
+    )
+
+
+def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
+    """The same by the engine that the settings name."""
+    if settings.engine == "transformers":
+        return translator(bundle, languages, settings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_translator(bundle, languages, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
+
+
+# How a model is measured, by how the text was learnt.
+MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Mapping[str, Path], Path, Context], dict[str, Json]]] = {
+    "translation": _of_pairs,
+    "causal": continuation.measure,
+    "conditioned": sourced.measure,
+    "conditioned-on-text": sourced.measure,
+    "conditioned-on-features": sourced.measure,
+}

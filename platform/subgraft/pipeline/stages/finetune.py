@@ -1,0 +1,194 @@
+"""TransferredModel and Corpus → FinetunedModel: trained on the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor, nn
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import AdapterSettings, FinetuneSettings
+from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, load_matrix
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import tables_of
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.training.objectives.conditioned import losses_of
+from subgraft.training.objectives.dev_scores import told_dev_engine
+from subgraft.training.objectives.drift_score import with_drift
+from subgraft.training.objectives.finetuning import TaskText, task_text
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.auxiliary_text import with_text
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import fit, is_writer, peak_memory, write_curve
+from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.pipeline.stages.training_phases import join_outcomes, split_training, take_over_tables, train_tables_alone
+from subgraft.pipeline.stages.rare_rows import RareRows
+from subgraft.pipeline.stages.auto_precision import with_named_precision
+from subgraft.data.synthetic.tag import is_tagged, require_tag
+from subgraft.data.text.corpus import Corpus
+from subgraft.training.adapters import Adapters
+from subgraft.training.progress import Outcome
+from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.best_weights import SELECTIONS
+from subgraft.embeddings.transplanting.tied_to_sources import AttachedTables
+from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
+from subgraft.subwords.vocabulary.alignment import new_tokens
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    recipe = with_named_precision(recipe, bundle.model, context)
+    settings = recipe.training
+    request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
+    text = task_text(recipe.objective, request, settings)
+    if recipe.text_objective is not None:
+        beside = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
+        if is_tagged(beside.corpus.identity):
+            require_tag(bundle.encoder, "back_translation.tag")
+        text = with_text(text, recipe.text_objective, beside, settings)
+    rare = _rare_rows(recipe, bundle, inputs, text)
+    finetuning = _Finetuning(recipe, text, context, rare)
+    if recipe.attached:
+        matrices = {side: load_matrix(inputs["model"], side) for side in recipe.attached}
+        outcome = finetuning.train_attached(bundle, Bundle.load(inputs["upstream"]), matrices)
+    elif recipe.first_phase is not None:
+        outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
+    elif settings.train == "new-rows" and recipe.new_rows is not None:
+        upstream = load_tokenizers(inputs["upstream"])
+        outcome = finetuning.train_new_rows(bundle, new_tokens_of(bundle.tokenizers, upstream, recipe.new_rows))
+    elif settings.train == "adapters":
+        outcome = finetuning.train_adapters(bundle, settings.adapters or AdapterSettings())
+    else:
+        outcome = finetuning.train(bundle, settings, finetuning.row_updates(bundle))
+    if is_writer():
+        bundle.save(out)
+    return {
+        **write_curve(outcome, out),
+        **(told_dev_engine(settings, bundle.model) if recipe.objective.needs_pairs else {}),
+        "cut_pairs": text.cut,
+        **({"rare_tokens": rare.sizes} if rare else {}),
+        "parameters": bundle.model.num_parameters(),
+        "trained_parameters": outcome.trained_parameters,
+        "peak_memory": peak_memory(),
+        "artifacts": [CURVE],
+    }
+
+
+def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path], text: TaskText) -> RareRows | None:
+    """Which rows are held back, where some are."""
+    settings, rows = recipe.training.rare_tokens, recipe.new_rows
+    if settings is None or rows is None:
+        return None
+    return RareRows.find(settings, rows, load_tokenizers(inputs["upstream"]), bundle.tokenizers, text.texts)
+
+
+def new_tokens_of(
+    own: Mapping[SideName, Tokenizer], upstream: Mapping[SideName, Tokenizer], rows: NewRows
+) -> dict[SideName, np.ndarray]:
+    """Of each side that new rows are on, the ids of tokens that the model has no row of from upstream."""
+    return {side: new_tokens(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
+
+
+@dataclass(frozen=True)
+class _Finetuning:
+    recipe: FinetuneRecipe
+    data: TaskText
+    context: Context
+    rare: RareRows | None
+
+    def row_updates(self, bundle: Bundle) -> list[RowUpdates]:
+        """How rare rows are trained; to be asked while they are as they begin."""
+        return self.rare.updates(bundle.model) if self.rare else []
+
+    def train(
+        self,
+        bundle: Bundle,
+        settings: FinetuneSettings,
+        row_updates: Sequence[RowUpdates],
+        part: str = "all",
+        steps_before: int = 0,
+    ) -> Outcome:
+        loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
+        if self.recipe.drift:
+            scores = with_drift(scores, bundle.model)
+        losses = losses_of(bundle)
+        return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before, losses)
+
+    def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
+        """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
+        settings, scores = self.recipe.training, self.data.dev_scores(bundle)
+        loss = AttachedTables(self.data.loss(bundle), upstream.model, matrices)
+
+        def evaluate() -> dict[str, float]:
+            loss.write()
+            return scores()
+
+        row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
+        outcome = self._fit(loss, settings, evaluate, loss.rests, row_updates)
+        loss.write()
+        return outcome
+
+    def train_new_rows(self, bundle: Bundle, tokens: Mapping[SideName, np.ndarray]) -> Outcome:
+        """The rows of some tokens of each side, and nothing else; in the end the model has them in its tables."""
+        settings, scores = self.recipe.training, self.data.dev_scores(bundle)
+        loss = NewRowsAlone(self.data.loss(bundle), tokens)
+
+        def evaluate() -> dict[str, float]:
+            loss.write()
+            return scores()
+
+        row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
+        outcome = self._fit(loss, settings, evaluate, loss.trained, row_updates)
+        loss.write()
+        return outcome
+
+    def train_adapters(self, bundle: Bundle, settings: AdapterSettings) -> Outcome:
+        """Adapters alone; in the end they are part of the weights that they stood beside."""
+        adapters = Adapters(bundle.model, settings, self.recipe.seed)
+        outcome = self.train(bundle, self.recipe.training, [])
+        adapters.merge()
+        return outcome
+
+    def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
+        """First the tables, in a copy of the model: an engine arranges its model for what it trains."""
+        settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
+        rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
+        train_tables_alone(frozen, phase.sides)
+        first = self.train(frozen, settings, rows_of_first, "tables")
+        take_over_tables(frozen, bundle, phase.sides)
+        return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
+
+    def _fit(
+        self,
+        loss: nn.Module,
+        settings: FinetuneSettings,
+        evaluate: Callable[[], dict[str, float]],
+        tables: Sequence[Tensor],
+        row_updates: Sequence[RowUpdates],
+        part: str = "all",
+        steps_before: int = 0,
+        losses: Sequence[str] = ("loss",),
+    ) -> Outcome:
+        return fit(
+            loss,
+            dict.fromkeys(losses, 1.0),
+            self.data,
+            settings,
+            self.context,
+            group=self.recipe.group,
+            seed=self.recipe.seed,
+            evaluate=evaluate,
+            select=SELECTIONS[self.recipe.training.select or "bleu"],
+            part=part,
+            steps_before=steps_before,
+            tables=tables,
+            row_updates=row_updates,
+        )
+
+    def _tables(self, bundle: Bundle) -> list[Tensor]:
+        return list(tables_of(bundle.model, self.recipe.fast_tables).values())

@@ -1,0 +1,17 @@
+"""A vocabulary of the user's own → Vocabulary: brought into the store as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.pipeline.recipes.imported_vocabulary import GivenVocabularyRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: GivenVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del inputs, context
+    tokenizer = Tokenizer.load(recipe.place)
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}

@@ -1,0 +1,43 @@
+"""FinetunedModel, Corpus and vocabularies → Likelihood: bits of the test references, by how rare new tokens are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.training.objectives.reference_likelihood import reference_nats
+from subgraft.pipeline.recipes.likelihood import LikelihoodRecipe
+from subgraft.pipeline.stages.artifacts import LIKELIHOOD
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import device
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Inputs: `model`, `corpus`, the task's `vocabulary`, and `upstream`, the model whose decoder lacks new tokens."""
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    upstream = load_tokenizers(inputs["upstream"])["decoder"]
+    downstream = Tokenizer.load(inputs["vocabulary"])
+    classes = token_classes(downstream, upstream, corpus.lines("train", "target"))
+    same = bundle.decoder.fingerprint == downstream.fingerprint
+    own = classes if same else token_classes(bundle.decoder, upstream, corpus.lines("train", "target"))
+    pairs = list(corpus.pairs("test"))[: recipe.test_sentences]
+    bundle.model.to(device())  # type: ignore[arg-type]
+    nats = dict(sorted(reference_nats(bundle, pairs, recipe.languages, context.progress)))
+    if not nats:
+        raise UserError(f"no test reference fits into the {bundle.max_positions} tokens that the model takes")
+    sums = BitsByClass((bundle.decoder, own), upstream, (downstream, classes))
+    sums.add([pairs[place][1] for place in nats], list(nats.values()))
+    found = sums.result(left_out=len(pairs) - len(nats))
+    (out / LIKELIHOOD).write_text(json.dumps(found.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return {
+        "test_bits_per_character": found.bits_per_character,
+        "references_left_out": found.left_out,
+        "artifacts": [LIKELIHOOD],
+    }

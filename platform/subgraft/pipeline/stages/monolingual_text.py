@@ -1,0 +1,70 @@
+"""Sources of text in one language and Corpus → Corpus: text of the task's domain beside its pairs, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.config.settings_base import TextSide
+from subgraft.base.errors import UserError
+from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.data.sources.monolingual_corpus import build_beside
+from subgraft.data.sources.side_text import side_texts
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.data.tasks.pairings import pairing
+from subgraft.data.text.batches import evenly_spaced_places
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.language_id import Likeness, Sample, Verdict, likeness
+
+# A text that holds more of dev and test than this share of them was probably made of the same files.
+HELD_OUT_SHARE = 0.1
+# So many lines, evenly spaced, tell what language a text is in; so many of the pairs what their language looks like.
+JUDGED = 500
+KNOWN = 2000
+_OTHER: Mapping[TextSide, TextSide] = {"source": "target", "target": "source"}
+_SHOWN = 100
+
+
+def run(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    pairs, paired = Corpus.open(inputs["corpus"]), pairing(recipe.questions)
+    sides = side_texts(recipe.sources, recipe.languages, recipe.base, pairing=paired)
+    identity: dict[str, object] = {side: list(found) for side, found in recipe.identities.items()}
+    corpus, counts = build_beside(sides, pairs, identity, recipe.cleaning, out, context.progress)
+    for side in counts:
+        _check_language(side, corpus, pairs, context)
+    held_out = sum(pairs.size(split) for split in pairs.splits if split != "train")
+    for side, counted in counts.items():
+        if counted["held_out"] > HELD_OUT_SHARE * held_out:
+            context.warn(
+                f"downstream.text.{side} held {counted['held_out']:,} lines of the task's dev and test splits, which "
+                f"have {held_out:,}: they are dropped, but see where the text is from"
+            )
+    told: dict[str, Json] = {side: dict(sorted(counted.items())) for side, counted in counts.items()}
+    return {**told, "generated": corpus.generated}
+
+
+def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Context) -> None:
+    """Raises UserError for text that is like the other side of the pairs, and warns of one that is like neither."""
+    own = pairs.field(side).language
+    others = [field for field in pairs.fields if field.name == _OTHER[side] and field.language != own]
+    other = _sample(pairs, _OTHER[side]) if others else None
+    found: Likeness = likeness(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
+    example = found.example if len(found.example) <= _SHOWN else f"{found.example[:_SHOWN]}…"
+    where = f"downstream.text.{side}"
+    if found.verdict is Verdict.OTHER:
+        what = (
+            f"the text looks like the {_OTHER[side]} of the pairs ({others[0].language}), not like the {side} ({own})"
+        )
+        hint = "Are source and target of downstream.text swapped?"
+        raise UserError(f"{what}, as in: {example}", where=where, hint=hint)
+    if found.verdict is Verdict.NEITHER:
+        context.warn(f"{where} does not look like the {side} of the pairs ({own}), as in: {example}")
+
+
+def _sample(pairs: Corpus, side: TextSide) -> Sample:
+    return Sample(_lines(pairs, "train", side, KNOWN), _lines(pairs, "dev", side, JUDGED))
+
+
+def _lines(corpus: Corpus, split: str, side: TextSide, most: int) -> list[str]:
+    text = corpus.text(split, side)
+    return list(text.take(evenly_spaced_places(len(text), most)) if len(text) > most else text)

@@ -1,0 +1,88 @@
+"""Corpus and vocabularies, or a model → PretrainedModel: the upstream side, learnt here or pretrained further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from subgraft.config.training import SelectName
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.dev_scores import told_dev_engine
+from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.objectives.objective import HeldOut, Objective, Request
+from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.stages.build import build
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.pipeline.stages.auto_precision import with_named_precision
+from subgraft.data.text.corpus import Corpus
+from subgraft.training.schedule import Data
+from subgraft.training.best_weights import SELECTIONS, Selection
+
+
+def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
+    bundle = _begun(recipe, inputs)
+    recipe = with_named_precision(recipe, bundle.model, context)
+    given = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
+    request = Request(bundle, corpus, recipe.languages, *given)
+    objectives = objectives_of(recipe.objectives, request)
+    losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
+    first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
+    data: Data = first
+    if len(objectives) > 1:
+        data = Mixture(objectives, {each.kind: each.weight for each in recipe.objectives})
+        module = MixedLoss(bundle.model, losses, weights)
+        weights = module.weights
+    judge = next((objective for objective in objectives.values() if objective.select), first)
+    sampling, evaluate = None, judge.dev_scores()
+    if recipe.training.target_sampling is not None:
+        sampling = target_sampling(recipe.training.target_sampling, bundle.model, recipe.seed)
+        module, evaluate = SampledLoss(module), _dev_losses(recipe, request)
+    outcome = fit(
+        module,
+        weights,
+        data,
+        recipe.training,
+        context,
+        group="pretrain",
+        seed=recipe.seed,
+        evaluate=evaluate,
+        select=_selection(recipe.training.select, judge),
+        preparation=sampling,
+    )
+    if is_writer():
+        bundle.save(out)
+    translated = any(objective.needs_pairs for objective in recipe.objectives)
+    told = told_dev_engine(recipe.training, bundle.model) if translated else {}
+    return {**write_curve(outcome, out), **told, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+
+
+def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
+    """The model before its first step: built, or the one that is pretrained further."""
+    if recipe.model is None:
+        return Bundle.load(inputs["model"])
+    return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+
+
+def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:
+    """Of each objective, its loss per token of dev text under the whole vocabulary, where the corpus has such text.
+
+    Where targets are sampled, the losses of training tell too little: they are of candidates.
+    """
+    if "dev" not in request.corpus.splits:
+        return None
+    held_out = HeldOut(**vars(request))
+    objectives = objectives_of(recipe.objectives, held_out)
+    means = [held_out_mean(each.loss(0.0), each, recipe.training, f"{kind}_loss") for kind, each in objectives.items()]
+    return lambda: {name: value for mean in means for name, value in mean().items()}
+
+
+def _selection(given: SelectName | None, judge: Objective) -> Selection | None:
+    """What decides which weights are kept: what is given, else what the objective goes by."""
+    if given is not None:
+        return SELECTIONS[given]
+    return Selection(judge.select, least=judge.lowest) if judge.select else None

@@ -1,0 +1,198 @@
+"""Evaluations and all that led to them → Report: HTML and Markdown, with the numbers beside them as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.conditioning import SourceName
+from subgraft.evaluation.metrics.scores import Score
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.recipes.report import ReportedSystem, ReportRecipe
+from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
+from subgraft.evaluation.reporting.records import Command, CorpusFacts, Provenance, ReportData, Role, SegmentationExample, SpelledText, StageSeconds, SubwordGap, SystemResult, TextFacts, VocabularyFacts
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.report import write_report
+from subgraft.evaluation.reporting.terminal import terminal_table
+from subgraft.evaluation.reporting.segmented_words import over_segmented_words
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
+from subgraft.data.text.cleaning import dropped_in_words
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.spelling import Spelling
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    form = _FORMS[recipe.objective.kind]
+    data = form.collect(recipe, inputs)
+    form.write(data, out)
+    form.table(data).write(out)
+    return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
+
+
+def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """Everything the report is made of, from the step's inputs."""
+    return _collect(recipe, inputs, system_result, "sources.txt")
+
+
+def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """The same of models that continue text; the sources are prompts, fewer than the references."""
+    return _collect(recipe, inputs, continued_result, "prompts.txt")
+
+
+def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """The same of models that write for a source, which the prompts are."""
+    assert recipe.objective.source is not None
+    return replace(_collect_continued(recipe, inputs), prompts=_PROMPTS[recipe.objective.source])
+
+
+def _collect(
+    recipe: ReportRecipe,
+    inputs: Mapping[str, Path],
+    result: Callable[[ReportedSystem, Mapping[str, Path]], SystemResult],
+    sources: str,
+) -> ReportData:
+    any_result = inputs[recipe.systems[0].inputs.evaluate]
+    references = read_lines(any_result / "references.txt")
+    upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
+    languages = recipe.languages
+    systems = tuple(result(system, inputs) for system in recipe.systems)
+    record = read_record(inputs["model"])
+    return ReportData(
+        title=f"{recipe.name}: vocabularies compared",
+        languages=(languages.source, languages.target),
+        corpora=tuple(_corpora(recipe, inputs)),
+        vocabularies=(
+            VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
+            VocabularyFacts("downstream", downstream.mark.name.lower(), len(downstream), downstream.fingerprint),
+        ),
+        gap=_gap(inputs["gap"] / "gap.json", languages.target),
+        model=_model_in_words(inputs["model"]),
+        sources=read_lines(any_result / sources),
+        references=references,
+        over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
+        baseline=recipe.baseline,
+        systems=systems,
+        stages=tuple(_seconds(recipe, inputs)),
+        provenance=Provenance(
+            {key: str(value) for key, value in sorted(flattened(recipe.settings).items())},
+            record["provenance"]["versions"],
+            record["provenance"]["git_commit"],
+            record["provenance"]["device"],
+        ),
+        commands=_commands(recipe.name, f"{languages.source}-{languages.target}", systems),
+        speed_batch_size=recipe.speed_batch_size,
+        bootstrap_samples=recipe.bootstrap_samples,
+        select=recipe.select,
+        text=_text(inputs["text"]) if "text" in inputs else (),
+    )
+
+
+def _corpora(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Iterator[CorpusFacts]:
+    if recipe.upstream is not None:
+        yield _corpus("upstream", recipe.upstream, inputs["upstream_corpus"])
+    yield _corpus("downstream", recipe.downstream, inputs["downstream_corpus"])
+
+
+def _corpus(role: Role, name: str, directory: Path) -> CorpusFacts:
+    corpus = Corpus.open(directory)
+    sizes = {str(split): corpus.size(split) for split in corpus.splits}
+    counts = corpus.counts.get("train", {})
+    return CorpusFacts(role, name, corpus.generated, sizes, dropped_in_words(counts), counts.get("near_copies", 0))
+
+
+def _text(directory: Path) -> tuple[TextFacts, ...]:
+    summary, fields = read_record(directory)["summary"], Corpus.open(directory).fields
+    return tuple(_side(field.name, str(field.language), summary[field.name]) for field in fields)
+
+
+def _side(name: str, language: str, counts: Mapping[str, int]) -> TextFacts:
+    near = counts.get("near_copies", 0)
+    dropped = dropped_in_words(counts)
+    return TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped, near)
+
+
+def _gap(path: Path, language: str) -> SubwordGap:
+    gap = json.loads(path.read_text(encoding="utf-8"))
+    examples = (
+        SegmentationExample(word["word"], word["count"], tuple(word["upstream"]), tuple(word["downstream"]))
+        for word in gap["text"]["oversegmented"]
+    )
+    return SubwordGap(
+        gap["seen"],
+        gap["unseen"],
+        f"training text, {language}",
+        Spelling(**gap["text"]["upstream"]).tokens_per_sentence,
+        Spelling(**gap["text"]["downstream"]).tokens_per_sentence,
+        tuple(examples),
+        tuple(map(_spelled, gap["spelling"])),
+        tuple(gap["text"]["upstream_unspelled"]),
+    )
+
+
+def _spelled(found: Mapping[str, Any]) -> SpelledText:
+    counts = Spelling(**{each.name: found[each.name] for each in fields(Spelling)})
+    scores = {name: Score(**score) for name, score in found.get("scores", {}).items()}
+    return SpelledText(found["role"], found["side"], found["split"], counts, scores)
+
+
+def _seconds(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> list[StageSeconds]:
+    """Seconds of every step among the inputs, each once however many systems share it."""
+    whose = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
+    seconds: dict[Path, StageSeconds] = {}
+    for key, path in inputs.items():
+        record = read_record(path)
+        system, seed = whose.get(key, (None, None))
+        seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], system, seed))
+    return list(seconds.values())
+
+
+def _model_in_words(directory: Path) -> str:
+    config = read_config(directory)
+    return family_of(config).in_words(config)
+
+
+def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Command, ...]:
+    """There is no model to generate with where no finetuning made one."""
+    model = f"models:/{name}-{pair}@champion"
+    generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
+    found = (
+        [Command("generate with the best model on dev", generate)]
+        if any(system.kept_step for system in systems)
+        else []
+    )
+    return (Command("browse every run", "subgraft tracking"), *found)
+
+
+# What stands where a model that continues text has the beginning of it.
+_PROMPTS: Mapping[SourceName, str] = {
+    "class": "the class of each text, and no word of it",
+    "text": "the texts that are read, and nothing of what is written",
+    "features": "features, and no word of a text",
+}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How models are reported on that learnt the task's text in one way."""
+
+    collect: Callable[[ReportRecipe, Mapping[str, Path]], ReportData]
+    write: Callable[[ReportData, Path], None]
+    table: Callable[[ReportData], MainTable]
+
+
+_FORMS: Mapping[str, _Form] = {
+    "translation": _Form(collect, write_report, terminal_table),
+    "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
+    **dict.fromkeys(
+        ("conditioned", "conditioned-on-text", "conditioned-on-features"),
+        _Form(_collect_written, write_continuation_report, continuation_table),
+    ),
+}

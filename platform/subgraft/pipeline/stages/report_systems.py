@@ -1,0 +1,192 @@
+"""One system of the report, read from the directories of its steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
+from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
+from subgraft.evaluation.metrics.scores import Score
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.modeling.hub import read_config
+from subgraft.modeling.parameter_count import vocabulary_sizes
+from subgraft.pipeline.recipes.report import ReportedSystem
+from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
+from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
+from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
+
+_BILLED = ("training_seconds", "translation_seconds")
+
+
+def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
+    """inputs: of the report, by the keys that the system names."""
+    keys, evaluated = system.inputs, inputs[system.inputs.evaluate]
+    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
+    return SystemResult(
+        **_of_any_task(system, inputs, evaluation),
+        hypotheses=read_lines(evaluated / "hypotheses.txt"),
+        scores={metric: Score(**score) for metric, score in evaluation["scores"].items()},
+        statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
+        inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
+        bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
+        forgetting=_forgetting(_given(keys.upstream_before, inputs), _given(keys.upstream_after, inputs)),
+        likelihood=_likelihood(_given(keys.likelihood, inputs)),
+        spelled=statistics[SPELLED],
+    )
+
+
+def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
+    """The same of a model that continues text, or writes for a source."""
+    evaluated = inputs[system.inputs.evaluate]
+    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
+    scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
+    return SystemResult(
+        **_of_any_task(system, inputs, evaluation),
+        hypotheses=(),
+        scores=scores,
+        statistics={name: counts for name, counts in statistics.items() if name in scores},
+        line_bits=np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1),
+        continuations=read_lines(evaluated / "continuations.txt"),
+    )
+
+
+def _evaluation(evaluated: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
+    return found
+
+
+def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a `SystemResult` that do not depend on what the model was finetuned for."""
+    keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
+    return {
+        "name": system.name,
+        "seed": system.seed,
+        "curve": _curve(finetuned / CURVE),
+        "kept_step": kept_weights(finetuned, design.select).step,
+        "tokens_per_sentence": evaluation["tokens_per_sentence"],
+        "characters_per_token": evaluation["characters_per_token"],
+        "sentences_per_second": evaluation["speed"]["median"],
+        "load": evaluation["speed"].get("load"),
+        "cores": evaluation["speed"].get("cores"),
+        "parameters": evaluation["parameters"],
+        "bill": _bill(system, inputs),
+        "cut_outputs": evaluation["cut_outputs"],
+        **_trained(finetuned),
+        "transfer": _transfer(_given(keys.transfer, inputs)),
+        "family": design.family,
+        "variant": design.variant,
+        "vocabulary_size": _vocabulary_size(finetuned),
+        "generator_steps": design.generator_steps,
+        "intrinsic": _intrinsic(_given(keys.intrinsic, inputs)),
+    }
+
+
+def _trained(finetuned: Path) -> dict[str, Any]:
+    """What a finetuning's record tells of its size."""
+    summary = read_record(finetuned)["summary"]
+    return {name: summary.get(name) for name in ("trained_parameters", "peak_memory")}
+
+
+def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
+    keys = system.inputs
+    return Bill(
+        upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
+        generator=sum(_billed(inputs[key]) for key in (*keys.new_rows, *keys.made_text)),
+        finetuning=_billed(inputs[keys.finetune]),
+    )
+
+
+def _given(key: str | None, inputs: Mapping[str, Path]) -> Path | None:
+    return None if key is None else inputs[key]
+
+
+def _vocabulary_size(model: Path) -> int:
+    """Tokens of the decoder's vocabulary."""
+    return vocabulary_sizes(read_config(model))["decoder"]
+
+
+def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:
+    if after is None:
+        return None
+    found = [_bleu(directory) for directory in (after, before) if directory]
+    return Forgetting(*found[0], *(found[1] if before else ()))
+
+
+def _bleu(evaluated: Path) -> tuple[Score, FloatArray]:
+    evaluation = json.loads((evaluated / "evaluation.json").read_text())
+    return Score(**evaluation["scores"]["BLEU"]), load_file(evaluated / STATISTICS)["BLEU"]
+
+
+def _intrinsic(directory: Path | None) -> dict[str, Intrinsic]:
+    if directory is None:
+        return {}
+    found = json.loads((directory / QUALITY).read_text())
+    names = [each.name for each in fields(Intrinsic)]
+    return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in found.items()}
+
+
+def _likelihood(directory: Path | None) -> Likelihood | None:
+    if directory is None:
+        return None
+    return Likelihood.from_json(json.loads((directory / LIKELIHOOD).read_text(encoding="utf-8")))
+
+
+def _transfer(directory: Path | None) -> TransferSummary | None:
+    if directory is None:
+        return None
+    summary = read_record(directory)["summary"]
+    sides = list(summary["sides"].values())
+    fallback: dict[str, int] = {}
+    for side in sides:
+        for kind, count in side["fallbacks"].items():
+            fallback[kind] = fallback.get(kind, 0) + count
+    seen, unseen = (sum(side[key] for side in sides) for key in ("seen", "unseen"))
+    return TransferSummary(summary["method"], tuple(summary["sides"]), seen, unseen, fallback)
+
+
+def _curve(path: Path) -> tuple[CurvePoint, ...]:
+    return tuple(
+        CurvePoint(
+            point["step"],
+            point["epoch"],
+            point["seconds"],
+            point["values"]["bits_per_character"],
+            point["values"].get("bleu"),
+            point["values"].get("chrf"),
+            references_left_out=int(point["values"].get(LEFT_OUT, 0)),
+            drift=point["values"].get(FEED_FORWARD),
+        )
+        for point in json.loads(path.read_text())
+    )
+
+
+def _billed(directory: Path) -> float:
+    """Seconds that a step took. After an interruption, the record has the last attempt and the summary all training."""
+    record = read_record(directory)
+    trained = (value for key, value in flattened(record["summary"]).items() if key.endswith(_BILLED))
+    return max(float(record["seconds"]), float(sum(trained)))
+
+
+def read_record(directory: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    return record
+
+
+def read_lines(path: Path) -> tuple[str, ...]:
+    return tuple(path.read_text(encoding="utf-8").split("\n")[:-1])
+
+
+def flattened(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= flattened(inner, f"{prefix}{key}.") if isinstance(inner, Mapping) else {f"{prefix}{key}": inner}
+    return flat

@@ -1,0 +1,144 @@
+"""Scores of a model that writes for a source: what it wrote, and whether it finds the source of a text among others.
+
+Each has what resampling texts needs, so that reports show them with intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.config.evaluation import RankingSettings
+from subgraft.evaluation.metrics import prompt_ranking
+from subgraft.evaluation.metrics.label_accuracy import TextClassifier
+from subgraft.evaluation.metrics.distinct_n import distinct
+from subgraft.evaluation.metrics.scores import AnyMetricName, Score
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score, sentence_statistics
+from subgraft.evaluation.metrics.metric_words import is_chinese
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.conditioned import sourced_nats
+from subgraft.pipeline.stages.context import Context, Json
+
+# Of what was written for sources that have a text of their own each.
+OVERLAP: tuple[AnyMetricName, ...] = ("BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "CIDEr")
+ADHERENCE, ACCURACY, RANKING, EXACT = "adherence", "classifier accuracy", "prompt ranking", "exact match"
+SAVED = "bits saved"
+_SHARES = (ADHERENCE, ACCURACY, RANKING, EXACT, "distinct-1", "distinct-2")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """statistics: of each text [n, k], as `evaluation.metrics.sentence_statistics` has them; None of a score of all together."""
+
+    score: Score
+    statistics: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is measured: n texts with their encoded sources.
+
+    keys: of the sources, equal where they are.  separator: the token between lines.
+    """
+
+    lines: Sequence[str]
+    sources: Sequence[np.ndarray]
+    keys: Sequence[Hashable]
+    separator: int
+
+
+def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Context) -> list[Scored]:
+    """The share of texts that their own source makes likelier than others do; texts that do not fit are left out.
+
+    Nothing where the sources do not differ, or no text fits.
+    """
+    if len(set(texts.keys)) < 2:
+        return []
+    chosen = prompt_ranking.candidates(texts.keys, settings.sources, settings.seed, settings.texts)
+    count = chosen.shape[1]
+    lines = [texts.lines[own] for own in chosen[:, 0].tolist() for _ in range(count)]
+    nats = np.full(len(lines), np.nan)
+    encoded = [texts.sources[place] for place in chosen.ravel().tolist()]
+    for place, of_tokens in sourced_nats(bundle, lines, encoded, texts.separator, context.progress):
+        nats[place] = of_tokens.sum()
+    table = nats.reshape(chosen.shape)
+    found = prompt_ranking.found(table[~np.isnan(table).any(axis=1)])
+    signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(found)}|seed:{settings.seed}"
+    return [share(RANKING, found, signature)] if len(found) else []
+
+
+def adherence(judge: TextClassifier, written: Sequence[str], labels: Sequence[str]) -> Scored:
+    """The share of texts that the classifier takes for their class."""
+    return share(ADHERENCE, judge.right(written, labels), _classifier())
+
+
+def accuracy(judge: TextClassifier, lines: Sequence[str], labels: Sequence[str]) -> Scored:
+    """The same of text that people wrote, which says how far to trust the classifier."""
+    return share(ACCURACY, judge.right(lines, labels), _classifier())
+
+
+def saved(own: NDArray[np.float64], others: NDArray[np.float64], characters: NDArray[np.float64]) -> Scored:
+    """How many bits per character fewer each text takes given its own source than given another one.
+
+    own, others: bits of each text [n]. Nothing where a model does not look at its source.
+    """
+    statistics = np.stack([others - own, characters], axis=1)
+    return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
+
+
+def exact(written: Sequence[str], references: Sequence[str]) -> Scored:
+    """The share of texts that are their references, character by character."""
+    same = [one == other for one, other in zip(written, references, strict=True)]
+    return share(EXACT, np.array(same, dtype=np.float64), "nrefs:1|case:mixed")
+
+
+def overlap(written: Sequence[str], references: Sequence[str], language: str) -> list[Scored]:
+    """What the texts share with their references."""
+    found = []
+    for metric in OVERLAP:
+        statistics = sentence_statistics(metric, written, references, language)
+        found.append(Scored(corpus_score(metric, statistics, language), statistics))
+    return found
+
+
+def variety(written: Sequence[str], language: str) -> list[Scored]:
+    """How varied the texts are together, by single words and pairs of them."""
+    tokenizer = "zh" if is_chinese(language) else "13a"
+    return [
+        Scored(Score(f"distinct-{n}", 100 * distinct(written, language, n), f"case:lc|tok:{tokenizer}|n:{n}"))
+        for n in (1, 2)
+    ]
+
+
+def share(name: str, hits: NDArray[np.float64], signature: str) -> Scored:
+    """In points, of one number in 0 to 1 for each text."""
+    statistics = np.stack([100.0 * hits, np.ones(len(hits))], axis=1)
+    return Scored(Score(name, float(100 * hits.mean()), f"{signature}|corpus:mean-of-texts"), statistics)
+
+
+def figures(scored: Sequence[Scored]) -> dict[str, Json]:
+    """As records and MLflow have them: shares in 0 to 1 by names of one word, other scores by their own."""
+    shares = {each.score.name: each.score.value / 100 for each in scored if each.score.name in _SHARES}
+    others = {each.score.name: each.score.value for each in scored if each.score.name not in shares}
+    return {
+        **{name.replace(" ", "_").replace("-", "_"): value for name, value in shares.items()},
+        **{name.replace(" ", "_"): value for name, value in others.items()},
+    }
+
+
+def recorded(scored: Sequence[Scored]) -> dict[str, Json]:
+    """As an evaluation holds them, by name."""
+    return {each.score.name: asdict(each.score) for each in scored}
+
+
+def resampled(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
+    """The statistics of those that have them, by name."""
+    return {each.score.name: each.statistics for each in scored if each.statistics is not None}
+
+
+def _classifier() -> str:
+    return f"classifier:tfidf+logistic|sklearn:{version('scikit-learn')}"

@@ -1,0 +1,46 @@
+"""An arrow of the pipeline: a named, revisioned function from a recipe and input directories to an output directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+from typing_extensions import TypeVar
+
+from subgraft.pipeline.recipes.recipe import Recipe
+
+if TYPE_CHECKING:
+    from subgraft.pipeline.stages.context import Context, Json
+
+# Where nothing is said of the recipe (`Stage`, `Step`), it can be any.
+R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
+StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Generic[R]):
+    """A stage as the pipeline knows it. Nothing that it runs on is imported before it runs.
+
+    revision: raised by hand when the function's result changes for the same recipe; it is part of the fingerprint.
+    work: its function, or the module of this package whose `run` that is.  recipe: the type of what it is asked for.
+    distributed: the function may run on several Ray Train workers at once (it looks at torch.distributed itself).
+    accelerated: the function uses a GPU where the runtime has one.
+    """
+
+    name: str
+    revision: int
+    work: StageFunction | str
+    recipe: type[R] = Recipe  # type: ignore[assignment]
+    distributed: bool = False
+    accelerated: bool = False
+
+    @property
+    def function(self) -> StageFunction:
+        """(recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory."""
+        if not isinstance(self.work, str):
+            return self.work
+        function: StageFunction = import_module(f"subgraft.pipeline.stages.{self.work}").run
+        return function

@@ -1,0 +1,24 @@
+"""Corpus and Vocabulary → StaticEmbeddings: vectors of its tokens, learnt from one side of the training text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from subgraft.embeddings.initialisers.static_embeddings import RECORD
+from subgraft.embeddings.initialisers.static_training import train_static
+from subgraft.pipeline.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.data.text.training_text import training_lines
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def run(recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    tokenizer = Tokenizer.load(inputs["vocabulary"])
+    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]
+    embeddings = train_static(training_lines(recipe.side, *corpora), tokenizer, recipe.algorithm, recipe.settings)
+    embeddings.save(out)
+    known = int(embeddings.known.sum())
+    return {"algorithm": recipe.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}

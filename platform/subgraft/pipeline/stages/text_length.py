@@ -1,0 +1,23 @@
+"""How long text is in a vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.modeling.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class Length:
+    """Mean length of text in tokens, the end of sentence included, and of a token in characters, the end left out."""
+
+    tokens_per_sentence: float
+    characters_per_token: float
+
+
+def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
+    """How long the references are in tokens of the decoder's vocabulary."""
+    tokens = sum(map(len, bundle.decoder.encode_batch(references)))
+    return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))

@@ -1,0 +1,134 @@
+"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, learnt from the task's text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
+from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import Side, family_of
+from subgraft.modeling.sides import side as side_of
+from subgraft.pipeline.recipes.token_distillation import TokenDistillationRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.pipeline.stages.auto_precision import with_named_precision
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+Pairs = list[tuple[str, str]]
+
+
+def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    recipe = with_named_precision(recipe, bundle.model, context)
+    # All of them before the first training moves the model to a GPU.
+    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+    beside = {name: _beside(name, inputs) for name in recipe.sides}
+    students = [_Student.of(bundle, name, target[name], recipe) for name in recipe.sides]
+    summary: dict[str, Json] = {}
+    for student in students:
+        summary[student.side.name] = student.train(bundle, corpus, beside[student.side.name], recipe, out, context)
+    return summary
+
+
+def _beside(side: SideName, inputs: Mapping[str, Path]) -> Pairs:
+    """Further text of a side. What an encoder reads is compared without any target; a decoder needs a source."""
+    if side == "decoder":
+        return list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
+    return [(line, "") for line in Corpus.open(inputs["text"]).lines("train", "source")] if "text" in inputs else []
+
+
+@dataclass(frozen=True)
+class _Student:
+    """One side of the model, and the table of its new vocabulary before training."""
+
+    side: Side
+    source: Tokenizer
+    target: Tokenizer
+    start: StudentTable
+    origin: tuple[str, str]
+
+    @classmethod
+    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: TokenDistillationRecipe) -> _Student:
+        side, source = side_of(bundle.model, name), bundle.tokenizers[name]
+        layers = family_of(bundle.model).layers(bundle.model.config.to_dict(), name)
+        if (recipe.distillation.layer or 1) > layers:
+            raise UserError(f"the model's {name} has no more than {layers} layers", where="token_distillation.layer")
+        return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source))
+
+    def train(
+        self,
+        bundle: Bundle,
+        corpus: Corpus,
+        beside: Pairs,
+        recipe: TokenDistillationRecipe,
+        out: Path,
+        context: Context,
+    ) -> dict[str, Json]:
+        name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
+        pairs, per_token = list(corpus.pairs("train")), recipe.distillation.sentences_per_token
+        data = self._sentences(bundle, pairs, recipe, per_token, beside)
+        held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
+        summary: dict[str, Json] = {"steps": 0}
+        if len(data):
+            evaluate = held_out_mean(module, held_out, recipe.training, "distance") if len(held_out) else None
+            summary = _fitted(module, data, evaluate, recipe, name, out, context)
+        tokens, rows = module.trained()
+        if is_writer():
+            DistilledRows(self.target, tokens, rows, *self.origin).save(out / name)
+        counted: dict[str, Json] = {"trainable": len(self.start.tokens), "in_text": len(data.tokens)}
+        return summary | counted | {"trained": len(tokens), "sentences": len(data)}
+
+    def _sentences(
+        self,
+        bundle: Bundle,
+        pairs: Pairs,
+        recipe: TokenDistillationRecipe,
+        per_token: int | None,
+        beside: Pairs | None = None,
+    ) -> SegmentationPairs:
+        return SegmentationPairs(
+            pairs,
+            bundle,
+            self.side.name,
+            self.target,
+            recipe.languages,
+            recipe.training,
+            self.start.tokens,
+            per_token,
+            recipe.seed,
+            beside or [],
+        )
+
+
+def _fitted(
+    module: TokenDistillationLoss,
+    data: SegmentationPairs,
+    evaluate: Callable[[], dict[str, float]] | None,
+    recipe: TokenDistillationRecipe,
+    name: SideName,
+    out: Path,
+    context: Context,
+) -> dict[str, Json]:
+    """Train, keep the curve, and tell its ends."""
+    weights, settings = {"distillation": 1.0}, recipe.training
+    outcome = fit(
+        module,
+        weights,
+        data,
+        settings,
+        context,
+        group="token_distillation_training",
+        seed=recipe.seed,
+        evaluate=evaluate,
+        part=name,
+    )
+    told = write_curve(outcome, out, f"curve.{name}.json")
+    distances = [point.values["distance"] for point in outcome.curve]
+    return told | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})

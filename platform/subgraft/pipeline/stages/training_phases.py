@@ -1,0 +1,60 @@
+"""Finetuning in two phases: first the new tables alone, then everything (Lewis et al. 2020, section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import tables_of
+from subgraft.training.progress import CurvePoint, Outcome
+from subgraft.training.schedule import Data, data_plan, steps_of
+
+
+def split_training(
+    settings: FinetuneSettings, data: Data, seed: int, share: float
+) -> tuple[FinetuneSettings, FinetuneSettings]:
+    """The two phases' settings: together they take as many steps as one training would, and at least one each."""
+    total = steps_of(data_plan(data, settings, seed), settings)
+    first = min(max(1, round(share * total)), max(1, total - 1))
+    return (
+        settings.model_copy(update={"max_steps": first}),
+        settings.model_copy(update={"max_steps": max(1, total - first)}),
+    )
+
+
+def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
+    """Freeze everything but the input and output tables of some sides, and biases of the output that are trained."""
+    chosen = {id(table) for table in tables_of(bundle.model, sides).values()}
+    for parameter in bundle.model.parameters():
+        parameter.requires_grad_(id(parameter) in chosen)
+
+
+@torch.no_grad()
+def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...]) -> None:
+    """Copy the tables of some sides from one model into another of the same shape."""
+    before = tables_of(trained.model, sides)
+    for name, table in tables_of(bundle.model, sides).items():
+        table.copy_(before[name])
+
+
+def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
+    """Two trainings as one. The second begins with the weights that the first ended with, so its first point goes."""
+    epochs = first.curve[-1].epoch if first.curve else 0.0
+
+    def later(point: CurvePoint) -> CurvePoint:
+        return replace(
+            point,
+            step=point.step + first.steps,
+            epoch=point.epoch + epochs,
+            seconds=point.seconds + first.seconds,
+        )
+
+    curve = (*first.curve, *(later(point) for point in second.curve if point.step > 0))
+    best = first.steps + second.best_step if second.best_step else first.best_step
+    steps, seconds = first.steps + second.steps, first.seconds + second.seconds
+    return replace(second, curve=curve, steps=steps, best_step=best, seconds=seconds)

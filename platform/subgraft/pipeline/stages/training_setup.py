@@ -1,0 +1,199 @@
+"""What the training stages share: engine, device, checkpoints, dev scores and the record of a curve."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
+from subgraft.base.errors import UserError
+from subgraft.modeling.dropout import set_hidden_dropout
+from subgraft.modeling.families import family_of
+from subgraft.modeling.precision import autocast, fuses_attention
+from subgraft.modeling.matmul_backend import products_by
+from subgraft.training.objectives.dev_sharding import sums_over_batches
+from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.pipeline.stages.auto_precision import told_precision
+from subgraft.data.text.batch_files import BatchFiles
+from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.dry_run import out_of_memory_told
+from subgraft.training.engine import Engine, PlainEngine, recompute_activations
+from subgraft.training.learning_rates import SCHEDULES
+from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.lookahead import Preparation
+from subgraft.training.progress import Outcome
+from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.schedule import Data, batch_plan
+from subgraft.training.best_weights import Selection
+
+
+def device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def fit(
+    module: nn.Module,
+    weights: Mapping[str, float],
+    data: Data,
+    settings: TrainingSettings,
+    context: Context,
+    *,
+    group: str,
+    seed: int,
+    evaluate: Callable[[], dict[str, float]] | None = None,
+    select: Selection | None = None,
+    part: str = "all",
+    steps_before: int = 0,
+    tables: Collection[Tensor] = (),
+    row_updates: Sequence[RowUpdates] = (),
+    preparation: Preparation | None = None,
+) -> Outcome:
+    """Train `module` in this step's work directory, from its last checkpoint if there is one.
+
+    group: what the settings are called in a configuration.  select: the dev score that picks the best weights.  part:
+    names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for the
+    record of a curve that goes on.  tables: what `embedding_learning_rate` is for.  row_updates: rows that follow the
+    optimizer in part.  preparation: of batches, before they are computed. Raises OperationalError where memory does not
+    suffice for the largest batch, and UserError where the engine cannot treat single rows.
+    """
+    if context.runtime.activation_checkpointing:
+        recompute_activations(module.model)  # type: ignore[arg-type]
+    if not fuses_attention(device(), settings.precision):
+        module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
+    rates = ParameterRates.of(settings, tables)
+    with out_of_memory_told(group, settings, context.runtime, device()):
+        engine = _engine(module, settings, context, rates, row_updates)
+    trainer = Trainer(
+        module,
+        weights,
+        data,
+        settings,
+        engine,
+        Checkpoints(context.work / "checkpoints" / part, context.warn),
+        seed=seed,
+        checkpoint_seconds=context.runtime.checkpoint_seconds,
+        background=context.runtime.checkpoints_in_background,
+        hooks=Hooks(
+            evaluate,
+            select,
+            _dropout_by_step(module, settings),
+            partial(_recorded, context, steps_before),
+            context.progress,
+        ),
+        width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
+        preparation=preparation,
+        batch_files=BatchFiles(context.work / "batches"),
+    )
+    batch = trainer.largest_batch()
+    with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
+        trainer.dry_run(batch)
+    outcome = trainer.run()
+    return replace(
+        outcome,
+        trained_parameters=trained_parameters(module),
+        precision=told_precision(context),
+        products=products_by(device(), settings.precision),
+    )
+
+
+def trained_parameters(module: nn.Module) -> int:
+    """How many numbers of a module are trained; of parameters that lie in parts on several workers, all of them."""
+    return sum(int(getattr(p, "ds_numel", p.numel())) for p in module.parameters() if p.requires_grad)
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held: of the GPU's memory where there is one, else of the machine's."""
+    if device().type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024  # macOS counts bytes, Linux KiB
+
+
+def _recorded(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:
+    context.metrics(steps_before + step, values)
+
+
+def _engine(
+    module: nn.Module,
+    settings: TrainingSettings,
+    context: Context,
+    rates: ParameterRates,
+    row_updates: Sequence[RowUpdates],
+) -> Engine:
+    runtime = context.runtime
+    if runtime.zero_stage is None:
+        return PlainEngine(module.to(device()), settings, device(), rates, row_updates)
+    if row_updates:
+        raise UserError(ROWS_IN_PARTS)
+    from subgraft.training.deepspeed_engine import DeepSpeedEngine
+
+    return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, rates, runtime.offload)
+
+
+def _width(module: nn.Module) -> int:
+    """Of the hidden states of a loss's model."""
+    model: nn.Module = module.model  # type: ignore[assignment]
+    return family_of(model).width(model.config.to_dict())  # type: ignore[union-attr,operator]
+
+
+def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:
+    """What sets the dropout of a loss's model before each update; nothing where the settings have it stay as it is."""
+    if not isinstance(settings, ModelTrainingSettings) or not settings.dropout_schedule:
+        return lambda step: None
+
+    def set_rate(step: int) -> None:
+        rate = settings.dropout_at(step)
+        if rate is not None:
+            set_hidden_dropout(module.model, rate)  # type: ignore[arg-type]
+
+    return set_rate
+
+
+def is_writer() -> bool:
+    """Whether this worker writes the step's output: rank 0 does."""
+    return rank_and_world()[0] == 0
+
+
+def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Json]:
+    """Keep a training's curve beside its weights; returns what the record says of it."""
+    if is_writer():
+        (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
+    chosen: dict[str, Json] = {"precision": outcome.precision, "products": outcome.products}
+    told = {name: value for name, value in chosen.items() if value is not None}
+    seconds = round(outcome.seconds, 1)
+    return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": seconds, **told}
+
+
+def held_out_mean(
+    module: nn.Module, data: Data, settings: TrainingSettings, name: str
+) -> Callable[[], dict[str, float]]:
+    """A function that gives the mean of a module's only loss over held-out examples, called `name`."""
+    plan = batch_plan(data.lengths, settings, seed=0)
+
+    @torch.no_grad()
+    def mean() -> dict[str, float]:
+        where = next(module.parameters()).device
+
+        def loss_and_count(indices: np.ndarray) -> tuple[float, float]:
+            batch = data.batch(indices, 0)
+            ((loss, counted),) = batch.counts.items()
+            with autocast(where, settings.precision):
+                return float(module(batch.to(where))[loss]), float(counted)
+
+        total, count = sums_over_batches(plan.epoch(0), loss_and_count, where, count=2)
+        return {name: total / max(count, 1)}
+
+    return mean

@@ -1,0 +1,72 @@
+"""PretrainedModel and Vocabulary → TransferredModel: new tables, everything else as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, save_matrices
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+REPORT = "transfer.json"
+
+
+def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
+    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs, recipe.keep_seen)
+    reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
+    return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
+
+
+def method_of(
+    name: str,
+    sides: Iterable[SideName],
+    max_similar: int,
+    seed: int,
+    inputs: Mapping[str, Path],
+    keep_seen: bool = True,
+) -> Method:
+    """A method with what it needs among a step's inputs."""
+    static = {side: inputs[key] for side in sides if (key := f"static/{side}") in inputs}
+    return Method(name, inputs.get("generator"), max_similar, seed, keep_seen, static, inputs.get("distilled"))
+
+
+class Transferred(NamedTuple):
+    """The model with its new vocabularies, a report of each side, and the matrices of methods that mix rows."""
+
+    bundle: Bundle
+    reports: dict[SideName, TransplantReport]
+    matrices: dict[SideName, MixingMatrix]
+
+
+def transferred(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> Transferred:
+    """Give sides of a model their target vocabularies. The given model is used up."""
+    transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
+    tokenizers = {**bundle.tokenizers, **target}
+    made = Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+    return Transferred(made, reports, matrices)
+
+
+def write_reports(reports: Mapping[SideName, TransplantReport], out: Path) -> None:
+    (out / REPORT).write_text(json.dumps({side: asdict(r) for side, r in reports.items()}, indent=1) + "\n")
+
+
+def transfer(
+    model: Path | str, target: Mapping[SideName, Tokenizer], method: Method, out: Path, keep_matrices: bool = False
+) -> dict[SideName, TransplantReport]:
+    """Give the sides of a model directory or hub id their target vocabularies, and write the result to `out`."""
+    bundle, reports, matrices = transferred(Bundle.load(model), target, method)
+    bundle.save(out)
+    if keep_matrices:
+        save_matrices(matrices, out)
+    write_reports(reports, out)
+    return reports

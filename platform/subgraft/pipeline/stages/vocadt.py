@@ -1,0 +1,90 @@
+"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, as combinations of all old rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side as side_of
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData
+from subgraft.pipeline.recipes.vocadt import VocadtRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.pipeline.stages.auto_precision import with_named_precision
+from subgraft.data.text.corpus import Corpus
+from subgraft.training.best_weights import Selection
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+METHOD = "vocadt"
+
+
+def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    recipe = with_named_precision(recipe, bundle.model, context)
+    target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+    made_for = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
+    module = VocadtLoss(bundle, target, recipe.training.label_smoothing)
+    trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
+    summary: dict[str, Json] = {"steps": 0, "trainable": trainable}
+    if any(trainable.values()):
+        train, dev = _text(recipe, corpus, inputs), corpus.text_pairs("dev")[: recipe.training.dev_sentences]
+        text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
+        summary |= {"pairs": len(text.lengths)} | _fitted(module, text, held_out, recipe, out, context)
+    if is_writer():
+        for name in recipe.sides:
+            _save(module, name, target[name], made_for[name], out / name)
+    return summary
+
+
+def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Mapping[str, Path]) -> Sequence[tuple[str, str]]:
+    """The pairs to train on; after the task's own those that were made of text beside them, where these are given."""
+    pairs = corpus.text_pairs("train").evenly_spaced(recipe.pairs)
+    return [*pairs, *Corpus.open(inputs["synthetic"]).pairs("train")] if "synthetic" in inputs else pairs
+
+
+def _examples(
+    recipe: VocadtRecipe, bundle: Bundle, target: Mapping[SideName, Tokenizer], pairs: Sequence[tuple[str, str]]
+) -> Seq2SeqData:
+    """The pairs as a model with the new vocabularies reads them."""
+    encoder, decoder = target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder)
+    changed, training = replace(bundle, encoder=encoder, decoder=decoder), recipe.training
+    form = changed.sequence_format(recipe.languages)
+    examples = Translation(pairs, changed.encoder, changed.decoder, form, training.max_length, training.batch_unit)
+    return Seq2SeqData(examples, *changed.padding)
+
+
+def _fitted(
+    module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, recipe: VocadtRecipe, out: Path, context: Context
+) -> dict[str, Json]:
+    """Train, and keep the weights that predict held-out pairs best; the curve's ends are told."""
+    evaluate, select = None, None
+    if len(held_out.lengths):
+        evaluate, select = held_out_mean(module, held_out, recipe.training, "loss"), Selection("loss", least=True)
+    outcome = fit(
+        module,
+        {"loss": 1.0},
+        text,
+        recipe.training,
+        context,
+        group="vocadt_training",
+        seed=recipe.seed,
+        evaluate=evaluate,
+        select=select,
+    )
+    losses = [point.values["loss"] for point in outcome.curve]
+    return write_curve(outcome, out) | ({"loss_before": losses[0], "loss_best": min(losses)} if losses else {})
+
+
+def _save(module: VocadtLoss, name: SideName, target: Tokenizer, made_for: tuple[str, str], out: Path) -> None:
+    """The rows that the side's adapter is merged into; an encoder that shares its table has no others."""
+    adapter, others = module.adapter(name), {}
+    rows = adapter.rows()
+    if name == "decoder":
+        others = {part: table for part, table in rows.items() if part != "input"}
+    DistilledRows(target, adapter.tokens.cpu(), rows["input"], *made_for, METHOD, others).save(out)

@@ -1,8 +1,0 @@
-"""The built-in corpus: generated English and German sentences in two domains, everyday life and the law.
-
-It shows the machinery of the project; it is no evidence that one method beats another.
-"""
-
-from subgraft.sources.generated.corpus import VERSION, pairs
-
-__all__ = ["VERSION", "pairs"]

@@ -1,0 +1,195 @@
+"""Which size each language's vocabulary has, so that the union of all stays within a total (Zheng et al. 2021, 2.2).
+
+Maximised is Σ_l weight_l ALP_l(size_l) with |∪_l V_l| ≤ total. Algorithm 1 of the paper takes the steepest step of
+1,000 pieces at a time, whatever languages share. Here steps are blocks of each curve's concave hull, and a step costs
+what the union really grows by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.subwords.allocation.concave_hull import Hull, concave_hull
+from subgraft.base.errors import UserError
+
+# Combinations of vocabularies that are compared at once, in search of the one with the fewest pieces.
+MOST_TRIED = 256
+
+
+class NoRoomError(UserError):
+    """needed: the fewest pieces that vocabularies of all languages have together."""
+
+    def __init__(self, what: str, needed: int) -> None:
+        super().__init__(what, hint="Allow a larger total.")
+        self.needed = needed
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A language with the vocabularies that it may get.
+
+    sizes: rising.  values: what each is worth, weighed.  pieces: of each.
+    """
+
+    sizes: Sequence[int]
+    values: Sequence[float]
+    pieces: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """sizes: by language.  union: pieces of all together.  value: reached.  bound: no choice reaches more."""
+
+    sizes: Mapping[str, int]
+    union: int
+    value: float
+    bound: float
+
+
+def choose(candidates: Mapping[str, Candidate], total: int) -> Choice:
+    """Sizes whose union is at most `total` pieces. Raises UserError where no vocabularies have so few."""
+    problem = _Problem(candidates)
+    steps = problem.greedy(total)
+    sizes = {name: each.sizes[steps[name]] for name, each in candidates.items()}
+    value = sum(each.values[steps[name]] for name, each in candidates.items())
+    return Choice(sizes, problem.union_of(steps), value, problem.bound(total))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    candidates: Mapping[str, Candidate]
+
+    @cached_property
+    def ids(self) -> dict[str, list[NDArray[np.int64]]]:
+        """The pieces of each vocabulary of each language, as numbers that all languages share."""
+        numbers: dict[str, int] = {}
+        return {
+            name: [np.array([numbers.setdefault(piece, len(numbers)) for piece in one], dtype=np.int64) for one in all_]
+            for name, all_ in ((name, each.pieces) for name, each in self.candidates.items())
+        }
+
+    @cached_property
+    def count(self) -> int:
+        """Of all pieces that any vocabulary has."""
+        return 1 + max(int(one.max()) for every in self.ids.values() for one in every)
+
+    def union_of(self, steps: Mapping[str, int]) -> int:
+        held = np.zeros(self.count, dtype=bool)
+        for name, step in steps.items():
+            held[self.ids[name][step]] = True
+        return int(held.sum())
+
+    @cached_property
+    def certain(self) -> NDArray[np.bool_]:
+        """Pieces that some language has at every size: whatever is chosen, the union has them."""
+        held = np.zeros(self.count, dtype=bool)
+        for every in self.ids.values():
+            times = np.bincount(np.concatenate(every), minlength=self.count)
+            held |= times == len(every)
+        return held
+
+    @cached_property
+    def costs(self) -> dict[str, list[float]]:
+        """Of each vocabulary at least what the union owes it: a piece that m languages may have costs each 1/m.
+
+        Σ_l cost_l ≤ |union| - |certain| for whatever is chosen, as no piece of the union is paid more than once.
+        """
+        sharers = np.zeros(self.count)
+        for every in self.ids.values():
+            sharers += np.bincount(np.concatenate(every), minlength=self.count) > 0
+        price = np.where(self.certain, 0.0, 1.0 / np.maximum(sharers, 1))
+        return {name: [float(price[one].sum()) for one in every] for name, every in self.ids.items()}
+
+    @cached_property
+    def hulls(self) -> dict[str, Hull]:
+        return {name: concave_hull(self.costs[name], each.values) for name, each in self.candidates.items()}
+
+    def bound(self, total: int) -> float:
+        """The best of a problem that allows more: costs as above, and any point on the hulls.
+
+        That one is solved by taking segments of all hulls by falling slope, the last in part.
+        """
+        left = total - int(self.certain.sum()) - sum(float(hull.costs[0]) for hull in self.hulls.values())
+        best = sum(float(hull.values[0]) for hull in self.hulls.values())
+        segments = [
+            (float(slope), float(width))
+            for hull in self.hulls.values()
+            for slope, width in zip(hull.slopes, np.diff(hull.costs), strict=True)
+        ]
+        for slope, width in sorted(segments, reverse=True):
+            best += slope * min(width, max(0.0, left))
+            left -= width
+        return best
+
+    def greedy(self, total: int) -> dict[str, int]:
+        """The step of each language that is chosen, as its place among the sizes."""
+        steps = {name: hull.points[0] for name, hull in self.hulls.items()}
+        if self.union_of(steps) > total:
+            steps = self.smallest()
+        held = np.zeros(self.count, dtype=np.int64)
+        for name, step in steps.items():
+            held[self.ids[name][step]] += 1
+        union = int(np.count_nonzero(held))
+        if union > total:
+            told = f"the smallest vocabularies of {len(steps)} languages have {union:,} pieces together"
+            raise NoRoomError(f"{told}, more than the {total:,} that there is room for", union)
+        while move := self._best_move(steps, held, total - union):
+            name, step = move
+            union += self._growth(held, name, steps[name], step)
+            held[self.ids[name][steps[name]]] -= 1
+            held[self.ids[name][step]] += 1
+            steps[name] = step
+        return steps
+
+    def smallest(self) -> dict[str, int]:
+        """The vocabularies with the fewest pieces together, as the place of each among the sizes.
+
+        They need not be the smallest of each language: a larger one may have more of what the others have. Languages
+        are added one by one, and the MOST_TRIED combinations with the fewest pieces are gone on with; beyond so many,
+        the result may have some pieces more than another combination.
+        """
+        tried: list[tuple[dict[str, int], NDArray[np.uint8]]] = [({}, np.zeros(-(-self.count // 8), dtype=np.uint8))]
+        for name, every in self.ids.items():
+            own = [np.packbits(np.isin(np.arange(self.count), one)) for one in every]
+            further = [({**steps, name: at}, held | one) for steps, held in tried for at, one in enumerate(own)]
+            tried = sorted(further, key=lambda each: int(np.bitwise_count(each[1]).sum()))[:MOST_TRIED]
+        return tried[0][0]
+
+    def _best_move(self, steps: Mapping[str, int], held: NDArray[np.int64], room: int) -> tuple[str, int] | None:
+        """The step that gains most for each piece that the union grows by; of equals the first language's."""
+        best: tuple[float, str, int] | None = None
+        for name, step in steps.items():
+            for further in self._further(name, step):
+                growth = self._growth(held, name, step, further)
+                if growth > room:
+                    continue
+                values = self.candidates[name].values
+                rate = (values[further] - values[step]) / max(growth, 1e-9)
+                if best is None or rate > best[0]:
+                    best = (rate, name, further)
+                break
+        return best and best[1:]
+
+    def _further(self, name: str, step: int) -> list[int]:
+        """Where a language may go next: to the next point of its hull, else, where there is no room, not so far."""
+        values, hull = self.candidates[name].values, self.hulls[name]
+        costs = self.costs[name]
+        beyond = [at for at in hull.points if costs[at] > costs[step] and values[at] > values[step]]
+        if not beyond:
+            return []
+        reach = costs[beyond[0]]
+        inside = [at for at in range(len(values)) if costs[step] < costs[at] < reach and values[at] > values[step]]
+        return [beyond[0], *sorted(inside, key=lambda at: -values[at])]
+
+    def _growth(self, held: NDArray[np.int64], name: str, step: int, further: int) -> int:
+        """By how many pieces the union grows where a language goes from one of its vocabularies to another."""
+        old, new = self.ids[name][step], self.ids[name][further]
+        held[old] -= 1
+        growth = int(np.count_nonzero(held[new] == 0)) - int(np.count_nonzero(held[old] == 0))
+        held[old] += 1
+        return growth

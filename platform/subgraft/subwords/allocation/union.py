@@ -1,0 +1,78 @@
+"""One vocabulary of the chosen pieces of many languages, in SentencePiece's form and Hugging Face's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sentencepiece
+from tokenizers import AddedToken
+
+from subgraft.subwords.allocation.word_types import NORMALIZATION
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.sentencepiece_model import CONTROL, NORMAL, UNIGRAM, UNKNOWN, convert, parse
+from subgraft.subwords.vocabulary.specials import SpecialTokens
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+BYTE = 6  # SentencePiece.Type
+BYTES = 256
+
+
+def fixed_pieces(special: SpecialTokens, byte_fallback: bool) -> int:
+    """How many places of a vocabulary are no subword's."""
+    return len(special.first_pieces) + len(special.last) + (BYTES if byte_fallback else 0)
+
+
+def union(
+    pieces: Mapping[str, Mapping[str, float]], special: SpecialTokens, *, byte_fallback: bool = False
+) -> Tokenizer:
+    """The vocabulary of everything that any language has; bytes spell what no piece does, where byte_fallback says so.
+
+    pieces: log probabilities by language.  special: the tokens beside them.
+
+    It cuts a text into its most probable pieces, as unigram vocabularies do, each with the best probability that any
+    language gives it. A text is not always cut as by its own language's vocabulary, but as well: a union of BPE's
+    merges is not, as one language's merges get in the way of another's (of Swahili and Manx, 8 and 10 % of ALP).
+    """
+    best: dict[str, float] = {}
+    for scores in pieces.values():
+        for piece, score in scores.items():
+            best[piece] = max(score, best.get(piece, score))
+    for piece in (*special.first_pieces, *special.last):
+        best.pop(piece, None)
+    ranked = sorted(best, key=lambda piece: (len(piece) == 1, -best[piece], piece))
+    model = _model({piece: best[piece] for piece in ranked}, special, byte_fallback)
+    backend = convert(model)
+    backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
+    return Tokenizer(Source(backend.to_str(), special.config, model))
+
+
+def _model(scores: Mapping[str, float], special: SpecialTokens, byte_fallback: bool) -> bytes:
+    proto = _empty_model()
+    trainer = proto.trainer_spec
+    trainer.model_type = UNIGRAM
+    trainer.byte_fallback = byte_fallback
+    unknown = special.spelling["unk"]
+    for piece in special.first_pieces:
+        proto.pieces.add(piece=piece, score=0.0, type=UNKNOWN if piece == unknown else CONTROL)
+    for role in ("unk", "bos", "eos", "pad"):
+        spelled = special.spelling.get(role)
+        known = role in special.first and spelled in special.first_pieces
+        setattr(trainer, f"{role}_id", special.first_pieces.index(str(spelled)) if known else -1)
+        if known:
+            setattr(trainer, f"{role}_piece", spelled)
+    for byte in range(BYTES if byte_fallback else 0):
+        proto.pieces.add(piece=f"<0x{byte:02X}>", score=0.0, type=BYTE)
+    for piece, score in scores.items():
+        proto.pieces.add(piece=piece, score=score, type=NORMAL)
+    trainer.vocab_size = len(proto.pieces)
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
+
+
+def _empty_model() -> Any:
+    """A model without pieces that normalises as training did."""
+    rule = sentencepiece.SentencePieceNormalizer(rule_name=NORMALIZATION)
+    proto = parse(rule.serialized_model_proto())
+    del proto.pieces[:]
+    return proto

@@ -1,0 +1,201 @@
+"""Morphologically similar tokens: the subwords and hyperwords of a new token in the upstream vocabulary.
+
+Sm(w) of Liu et al. (ACL 2021, section 3.1): w's own segmentation by the upstream tokenizer, and the longer upstream
+tokens that contain w.  Prefix, infix and suffix are judged on surface forms; the boundary mark is no character.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.base.errors import UserError
+from subgraft.subwords.similar_tokens.hyperwords import HyperwordIndex
+from subgraft.subwords.similar_tokens.ragged import positions_in_rows
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+Int64s = NDArray[np.int64]
+Int8s = NDArray[np.int8]
+
+
+class Relation(IntEnum):
+    """How a similar token w' relates to w: w' is a part of w (subword), or w is a part of w' (hyperword)."""
+
+    PREFIX_SUBWORD = 0
+    INFIX_SUBWORD = 1
+    SUFFIX_SUBWORD = 2
+    PREFIX_HYPERWORD = 3
+    INFIX_HYPERWORD = 4
+    SUFFIX_HYPERWORD = 5
+
+
+class Fallback(IntEnum):
+    """What stands in for the similar tokens of a token that has none."""
+
+    NONE = 0
+    CHARACTERS = 1
+    BYTES = 2
+    MEAN = 3
+
+
+@dataclass(frozen=True)
+class SimilarTokens:
+    """Similar tokens of n new tokens, row behind row.
+
+    offsets     int64 [n + 1], where each row begins
+    token_ids   int64 [nnz], upstream ids; in each row subwords as they occur, then hyperwords by commonness
+    relations   int8 [nnz], `Relation`
+    fallback    int8 [n], `Fallback`; rows with MEAN are empty
+    """
+
+    offsets: Int64s
+    token_ids: Int64s
+    relations: Int8s
+    fallback: Int8s
+
+    def __len__(self) -> int:
+        return len(self.fallback)
+
+    def fallback_counts(self) -> dict[str, int]:
+        """How many tokens needed each stand-in, by its lower-case name."""
+        return count_fallbacks(self.fallback.tolist())
+
+
+def count_fallbacks(fallbacks: Iterable[int]) -> dict[str, int]:
+    """How many tokens needed each stand-in, by its lower-case name."""
+    counts = Counter(fallbacks)
+    return {kind.name.lower(): counts[kind] for kind in Fallback if kind is not Fallback.NONE}
+
+
+class SimilarTokenFinder:
+    """Finds Sm(w) against one upstream vocabulary; built once, asked many times.
+
+    The subwords always stay, each once; hyperwords follow by commonness as long as |Sm(w)| <= max_similar.  Special
+    tokens, language codes, unknown and byte pieces are never similar.  A token with no similar one gets its
+    characters, or else its bytes, or else nothing (the mean embedding).
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_similar: int = 10) -> None:
+        if max_similar < 1:
+            raise UserError(f"max_similar is {max_similar}", hint="Give a whole number of at least 1.")
+        self.tokenizer = tokenizer
+        self.max_similar = max_similar
+        ids = np.fromiter(tokenizer.ids.values(), dtype=np.int64, count=len(tokenizer.ids))
+        order = np.argsort(tokenizer.commonness[ids])
+        entries = list(tokenizer.ids)
+        self._index = HyperwordIndex([entries[i] for i in order.tolist()])
+        self._ids_by_commonness = ids[order]
+        self._ordinary = np.isin(np.arange(len(tokenizer)), tokenizer.ordinary_ids)
+        bare = [i for i, piece in enumerate(tokenizer.pieces) if piece and not piece.strip(tokenizer.mark.value)]
+        self._bare_mark = np.zeros(len(tokenizer), dtype=np.bool_)
+        self._bare_mark[bare] = ~self._ordinary[bare]
+
+    def find(self, entries: Sequence[Entry]) -> SimilarTokens:
+        """The similar tokens of each entry."""
+        subwords = self._subwords(entries)
+        hyperwords = self._hyperwords(entries, subwords)
+        fallback = np.full(len(entries), Fallback.NONE, dtype=np.int8)
+        missing = np.setdiff1d(np.arange(len(entries)), np.concatenate([subwords.rows, hyperwords.rows]))
+        found = [subwords, hyperwords]
+        for kind, spell in ((Fallback.CHARACTERS, self._characters), (Fallback.BYTES, self._bytes)):
+            fallback[missing] = kind
+            pieces = _flat([spell(entries[row]) for row in missing.tolist()], missing)
+            found.append(_related(*pieces))
+            missing = np.setdiff1d(missing, found[-1].rows)
+        fallback[missing] = Fallback.MEAN
+        return _assembled(found, fallback)
+
+    def _subwords(self, entries: Sequence[Entry]) -> _Pairs:
+        rows, ids = _flat(self.tokenizer.segment_batch(entries), np.arange(len(entries)))
+        # A bare mark is no part of the word; an unknown part is one, though it is similar to nothing.
+        spoken = ~self._bare_mark[ids]
+        rows, ids = rows[spoken], ids[spoken]
+        return _related(rows, np.where(self._ordinary[ids], ids, MISSING))
+
+    def _hyperwords(self, entries: Sequence[Entry], subwords: _Pairs) -> _Pairs:
+        """By commonness, without those that are subwords already, as many as there is room for."""
+        found = self._index.find(entries, self.max_similar)
+        ids = self._ids_by_commonness[found.entries]
+        relations = np.select(
+            [found.prefix, found.suffix],
+            [Relation.PREFIX_HYPERWORD, Relation.SUFFIX_HYPERWORD],
+            Relation.INFIX_HYPERWORD,
+        )
+        size = len(self.tokenizer)
+        fresh = ~np.isin(found.queries * size + ids, subwords.rows * size + subwords.ids)
+        rows, ids, relations = found.queries[fresh], ids[fresh], relations[fresh]
+        room = self.max_similar - np.bincount(subwords.rows, minlength=len(entries))
+        fitting = positions_in_rows(rows) < room[rows]
+        return _Pairs(rows[fitting], ids[fitting], relations[fitting].astype(np.int8))
+
+    def _characters(self, entry: Entry) -> list[int]:
+        return characters(self.tokenizer, entry)
+
+    def _bytes(self, entry: Entry) -> list[int]:
+        return [self.tokenizer.byte_ids.get(byte, MISSING) for byte in entry.surface.encode("utf-8")]
+
+
+MISSING = -1  # a part of a token that no upstream piece stands for
+
+
+def characters(tokenizer: Tokenizer, entry: Entry) -> list[int]:
+    """Ids of the entry's characters, MISSING for those that are no tokens."""
+    spelled = [Entry(c, entry.word_initial and i == 0) for i, c in enumerate(entry.surface)]
+    return [tokenizer.ids.get(character, MISSING) for character in spelled]
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Row, upstream id and relation of each pair [nnz]."""
+
+    rows: Int64s
+    ids: Int64s
+    relations: Int8s
+
+
+def _flat(parts: Sequence[Sequence[int]], rows: Int64s) -> tuple[Int64s, Int64s]:
+    counts = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    ids = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=int(counts.sum()))
+    return np.repeat(rows, counts), ids
+
+
+def related_subwords(ids: Sequence[int]) -> tuple[Int64s, Int8s]:
+    """The parts of one token, in order, as its subwords: ids, each once, and their relations."""
+    pairs = _related(np.zeros(len(ids), dtype=np.int64), np.array(ids, dtype=np.int64))
+    return pairs.ids, pairs.relations
+
+
+def _related(rows: Int64s, ids: Int64s) -> _Pairs:
+    """Parts of tokens, in order, as subwords: each once a row, as the first of prefix, suffix, infix that applies."""
+    boundary = rows[1:] != rows[:-1]
+    first, last = np.append(True, boundary)[: len(rows)], np.append(boundary, True)[: len(rows)]
+    precedence = np.select([first, last], [0, 1], 2)
+    present = np.flatnonzero(ids != MISSING)
+    rows, ids, precedence = rows[present], ids[present], precedence[present]
+    keys = rows * (ids.max(initial=0) + 1) + ids
+    _, earliest, group = np.unique(keys, return_index=True, return_inverse=True)
+    best = np.full(len(earliest), 2)
+    np.minimum.at(best, group, precedence)
+    kept = np.sort(earliest)
+    by_precedence = np.array([Relation.PREFIX_SUBWORD, Relation.SUFFIX_SUBWORD, Relation.INFIX_SUBWORD], dtype=np.int8)
+    return _Pairs(rows[kept], ids[kept], by_precedence[best[group[kept]]])
+
+
+def _assembled(found: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
+    rows = np.concatenate([pairs.rows for pairs in found])
+    order = np.argsort(rows, kind="stable")
+    offsets = np.zeros(len(fallback) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=len(fallback)), out=offsets[1:])
+    return SimilarTokens(
+        offsets,
+        np.concatenate([pairs.ids for pairs in found])[order],
+        np.concatenate([pairs.relations for pairs in found])[order],
+        fallback,
+    )

@@ -1,0 +1,168 @@
+"""Which entries of a vocabulary contain a token, for many tokens at once.
+
+Every window of L characters of every entry gets a polynomial hash (Karp and Rabin 1987) from prefix sums; the
+windows of one length are sorted by hash, once, when that length is first asked for. A token then is a binary search,
+and what it finds is compared character by character, so the result is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.subwords.similar_tokens.ragged import positions_in_rows, ragged_ranges
+from subgraft.subwords.vocabulary.entry import Entry
+
+# Stands for the beginning of a word in front of the surface: a code point that no text contains.
+BEGINNING = "\ud800"
+MULTIPLIER = 0x9E3779B97F4A7C15
+INVERSE_MULTIPLIER = pow(MULTIPLIER, -1, 1 << 64)
+HASH_BITS = np.uint64(0xFFFFFFFF00000000)
+POSITION_BITS = np.uint64(0x00000000FFFFFFFF)
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hyperwords:
+    """Pairs of a query and an entry that contains it, by query, then in the order of the entries.
+
+    queries, entries: int64 [nnz], indices.  prefix, suffix: bool [nnz], whether the query begins or ends the entry.
+    """
+
+    queries: Int64s
+    entries: Int64s
+    prefix: NDArray[np.bool_]
+    suffix: NDArray[np.bool_]
+
+
+class HyperwordIndex:
+    """Finds, for a token, the longer entries that contain it, those that come first in the given order first.
+
+    A word-initial token is found at the start of word-initial entries, any other anywhere but at a word's start.
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._text = _HashedText(entries)
+        starts, lengths = self._text.starts, self._text.lengths
+        self._entry_of = np.repeat(np.arange(len(entries), dtype=np.int64), lengths)
+        # How long a window may be that starts at a position: up to the entry's end, and less than the whole entry.
+        self._room = np.repeat(starts + lengths, lengths) - np.arange(len(self._text.codes))
+        self._room[starts] -= 1
+        # Nothing begins where the word begins but what carries its beginning along.
+        beginnings = starts[self._text.codes[starts] == ord(BEGINNING)]
+        self._room[beginnings + 1] = 0
+        self._sorted_windows: dict[int, NDArray[np.uint64]] = {}
+
+    def find(self, tokens: Sequence[Entry], most: int) -> Hyperwords:
+        """At most `most` hyperwords of each token."""
+        queries = _HashedText(tokens)
+        none = np.empty(0, dtype=np.int64)
+        found = [(none, none)]
+        for length in np.unique(queries.lengths).tolist():
+            rows = np.flatnonzero(queries.lengths == length)
+            found += self._find_of_length(queries, rows, length, most)
+        rows, windows = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        order = np.argsort(rows, kind="stable")
+        return self._judged(queries, rows[order], windows[order])
+
+    def _find_of_length(
+        self, queries: _HashedText, rows: Int64s, length: int, most: int
+    ) -> list[tuple[Int64s, Int64s]]:
+        """Pairs of row and window. A few windows of each row are looked at first; rows they do not fill, in full."""
+        windows = self._windows(length)
+        hashes = queries.window_hashes(length)[queries.starts[rows]] & HASH_BITS
+        first = np.searchsorted(windows, hashes)
+        counts = np.searchsorted(windows, hashes | POSITION_BITS, side="right") - first
+        head = np.minimum(counts, 4 * most)
+        looked_at = windows[ragged_ranges(first, head)]
+        found = self._verified(queries, np.repeat(rows, head), looked_at, length, most)
+        filled = np.isin(rows, found[0][positions_in_rows(found[0]) == most - 1])
+        again = ~filled & (head < counts)
+        if not again.any():
+            return [found]
+        kept = ~np.isin(found[0], rows[again])
+        looked_at = windows[ragged_ranges(first[again], counts[again])]
+        rest = self._verified(queries, np.repeat(rows[again], counts[again]), looked_at, length, most)
+        return [(found[0][kept], found[1][kept]), rest]
+
+    def _verified(
+        self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, most: int
+    ) -> tuple[Int64s, Int64s]:
+        """Row and position of the windows that do spell their row's token: one of an entry, at most `most` of a row."""
+        positions = (windows & POSITION_BITS).astype(np.int64)
+        same = self._text.spell(positions, length) == queries.spell(queries.starts[rows], length)
+        equal = same.all(axis=1)
+        rows, positions = rows[equal], positions[equal]
+        entries = self._entry_of[positions]
+        fresh = np.ones(len(entries), dtype=np.bool_)
+        fresh[1:] = (entries[1:] != entries[:-1]) | (rows[1:] != rows[:-1])
+        rows, positions = rows[fresh], positions[fresh]
+        kept = positions_in_rows(rows) < most
+        return rows[kept], positions[kept]
+
+    def _windows(self, length: int) -> NDArray[np.uint64]:
+        """All windows of a length, 32 bits of hash above 32 bits of position, sorted."""
+        if length not in self._sorted_windows:
+            allowed = np.flatnonzero(self._room >= length)
+            hashes = self._text.window_hashes(length)
+            windows = (hashes[allowed] & HASH_BITS) | allowed.astype(np.uint64)
+            windows.sort()
+            self._sorted_windows[length] = windows
+        return self._sorted_windows[length]
+
+    def _judged(self, queries: _HashedText, rows: Int64s, windows: Int64s) -> Hyperwords:
+        entries = self._entry_of[windows]
+        prefix = windows == self._text.starts[entries]
+        ends = self._text.starts[entries] + self._text.lengths[entries]
+        suffix = np.zeros(len(rows), dtype=np.bool_)
+        lengths = queries.lengths[rows]
+        for length in np.unique(lengths).tolist():
+            of_length = np.flatnonzero(lengths == length)
+            tails = self._text.spell(ends[of_length] - length, length)
+            spelled = queries.spell(queries.starts[rows[of_length]], length)
+            suffix[of_length] = (tails == spelled).all(axis=1)
+        return Hyperwords(rows, entries, prefix, suffix)
+
+
+class _HashedText:
+    """Entries written one after the other as code points, with prefix sums from which any window's hash follows."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        spelled = [BEGINNING + entry.surface if entry.word_initial else entry.surface for entry in entries]
+        encoded = "".join(spelled).encode("utf-32-le", "surrogatepass")
+        self.codes = np.frombuffer(encoded, dtype="<u4")
+        self.lengths = np.fromiter(map(len, spelled), dtype=np.int64, count=len(spelled))
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        size = len(self.codes)
+        self._sums = np.zeros(size + 1, dtype=np.uint64)
+        np.cumsum(_scrambled(self.codes) * _powers(MULTIPLIER, size), out=self._sums[1:])
+        self._inverse_powers = _powers(INVERSE_MULTIPLIER, size)
+
+    def window_hashes(self, length: int) -> NDArray[np.uint64]:
+        """Hash of the window of this length at each position that has one [characters - length + 1]."""
+        sums = self._sums[length:] - self._sums[: max(0, len(self._sums) - length)]
+        return sums * self._inverse_powers[: len(sums)]
+
+    def spell(self, positions: Int64s, length: int) -> NDArray[np.uint32]:
+        """The code points from each position on [positions, length]."""
+        spelled: NDArray[np.uint32] = self.codes[positions[:, None] + np.arange(length)]
+        return spelled
+
+
+def _powers(base: int, count: int) -> NDArray[np.uint64]:
+    """base**0, base**1, … modulo 2**64."""
+    factors = np.full(count, base, dtype=np.uint64)
+    factors[:1] = 1
+    return np.cumprod(factors)
+
+
+def _scrambled(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Code points spread over 64 bits (the finaliser of splitmix64), so that neighbours do not hash alike."""
+    mixed = codes.astype(np.uint64) + np.uint64(MULTIPLIER)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,51 @@
+"""What a new token is cut into by the upstream vocabulary, or what stands in for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from subgraft.subwords.similar_tokens.finder import MISSING, Fallback, characters
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a token's mean is taken over: upstream ids, and what they are where they are no ordinary subwords."""
+
+    ids: list[int]
+    fallback: Fallback
+
+    @property
+    def read(self) -> bool:
+        """Whether the upstream model reads them where a text has the token; else it reads something unknown."""
+        return self.fallback in (Fallback.NONE, Fallback.BYTES)
+
+
+def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[Parts]:
+    """Each entry's ordinary subwords, as the tokenizer cuts it; in want of any its characters, bytes, or nothing.
+
+    Bytes beside ordinary subwords are left out, as bare marks are: a byte says nothing of a character.
+    """
+    silent = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
+    return [
+        _parts(source, entry, [i for i in ids if i not in silent])
+        for entry, ids in zip(entries, source.segment_batch(entries), strict=True)
+    ]
+
+
+def _parts(source: Tokenizer, entry: Entry, cut: list[int]) -> Parts:
+    if ordinary := [i for i in cut if source.entries[i] is not None]:
+        return Parts(ordinary, Fallback.NONE)
+    if spelled := [i for i in characters(source, entry) if i != MISSING]:
+        return Parts(spelled, Fallback.CHARACTERS)
+    return Parts(cut, Fallback.BYTES if cut else Fallback.MEAN)
+
+
+def spelled_by(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:
+    """Unseen tokens of `target` that `source` knows a part of; the others it reads as unknown."""
+    unseen = align(source, target).unseen
+    entries = [entry for token in unseen if (entry := target.entries[token]) is not None]
+    return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts.read)

@@ -1,0 +1,101 @@
+"""Which row of the upstream table each token of another vocabulary takes over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+NEW = -1
+# Roles in the order in which they decide, where one token has several of them.
+_ROLES = ("pad", "bos", "eos", "unk", "mask", "cls", "sep")
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The tokens of a target vocabulary against a source vocabulary.
+
+    origins   int64 [target size]: the source id whose row is taken over, or NEW
+    seen      how many ordinary tokens are in both
+    special   how many special tokens and language codes are carried over
+    unseen    target ids of subwords that the source lacks, ascending
+    others    target ids of what else it lacks: special tokens, and pieces that are no text of their own
+    """
+
+    origins: NDArray[np.int64]
+    seen: int
+    special: int
+    unseen: tuple[int, ...]
+    others: tuple[int, ...]
+
+
+def align(source: Tokenizer, target: Tokenizer) -> Alignment:
+    """Seen tokens by entry, special tokens by role, language codes by code, bytes and bare marks by what they mean.
+
+    Spelling decides only for special tokens without a role, and for pieces that are no text under the same mark.
+    """
+    special = _special_origins(source, target)
+    wordless = _wordless_origins(source, target)
+    origins = np.full(len(target), NEW, dtype=np.int64)
+    for token, entry in enumerate(target.entries):
+        if token in target.special_ids:
+            origins[token] = special.get(token, NEW)
+        elif entry is None:
+            origins[token] = wordless.get(token, NEW)
+        else:
+            origins[token] = source.ids.get(entry, NEW)
+    unseen, others = _sorted_out(origins, target)
+    carried = sum(origin != NEW for token, origin in enumerate(origins.tolist()) if token in target.special_ids)
+    seen = len(target) - len(unseen) - len(others) - carried
+    return Alignment(origins, seen, special=carried, unseen=unseen, others=others)
+
+
+def new_tokens(source: Tokenizer, target: Tokenizer, keep_seen: bool = True) -> NDArray[np.int64]:
+    """Target ids, ascending, of all that takes over no row: subwords, special tokens, and pieces that are no text."""
+    alignment = align(source, target)
+    return np.flatnonzero((alignment if keep_seen else special_alone(alignment, target)).origins == NEW)
+
+
+def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:
+    """The alignment without its seen tokens: special tokens and language codes alone take over a row."""
+    special = np.isin(np.arange(len(target)), list(target.special_ids))
+    origins = np.where(special, alignment.origins, NEW)
+    unseen, others = _sorted_out(origins, target)
+    return Alignment(origins, seen=0, special=alignment.special, unseen=unseen, others=others)
+
+
+def _sorted_out(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Tokens without an origin: subwords, and what is no text."""
+    new = np.flatnonzero(origins == NEW).tolist()
+    unseen = tuple(token for token in new if target.entries[token] is not None)
+    return unseen, tuple(token for token in new if target.entries[token] is None)
+
+
+def _special_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
+    spelled = {source.pieces[token]: token for token in sorted(source.special_ids, reverse=True)}
+    origins = {token: spelled[piece] for token, piece in enumerate(target.pieces) if piece in spelled}
+    origins |= {token: source.languages[code] for code, token in target.languages.items() if code in source.languages}
+    for role in reversed(_ROLES):
+        if role in source.special and role in target.special:
+            origins[target.special[role]] = source.special[role]
+    return {token: origin for token, origin in origins.items() if token in target.special_ids}
+
+
+def _wordless_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
+    """Of pieces without an entry: the same raw piece under the same mark, bytes, and the bare mark."""
+    raw = {
+        piece: token
+        for token, piece in reversed(list(enumerate(source.pieces)))
+        if source.entries[token] is None and token not in source.special_ids
+    }
+    same_mark = source.mark is target.mark
+    origins = {token: raw[piece] for token, piece in enumerate(target.pieces) if same_mark and piece in raw}
+    origins |= {token: source.byte_ids[byte] for byte, token in target.byte_ids.items() if byte in source.byte_ids}
+    # Last, because a byte-level vocabulary's bare mark is a byte as well.
+    bare = source.mark.value
+    if bare in raw:
+        origins |= {token: raw[bare] for token, piece in enumerate(target.pieces) if piece == target.mark.value}
+    return origins

@@ -1,0 +1,136 @@
+# mypy: allow-untyped-calls
+"""A tokenizer as a SentencePiece model: the same pieces, ids and cuts, for programs that read nothing else."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from subgraft.subwords.vocabulary.tokenizer_description import parts
+from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
+from subgraft.subwords.vocabulary.sentencepiece_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN
+from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, specification_of
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Scores below this are no log-probabilities: such a piece is cut only where no other fits.
+_LAST_RESORT = -1e5
+# Texts that both are compared on, tokens in each, and the share that may be cut otherwise: SentencePiece adds scores in
+# 32 bits, which decides between cuts that score almost the same.
+_TEXTS, _LENGTH, _DIFFERING = 200, 12, 0.05
+# Of these, white space at the edges is a token of its own in some published vocabularies.
+_HARD_DIFFERING = 2
+_HARD = (
+    "",
+    "  two   spaces ",
+    "½ ﬁ Ⅷ",
+    "e\u0301",
+    "中文 ☃☃",
+    "a\tb",
+    "http://example.org/?q=1&r=<b>x</b>",
+    "UPPER 1,5 €",
+)
+
+
+def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
+    """The serialised model; None for a tokenizer that SentencePiece has no equal of, such as one of WordPiece."""
+    import sentencepiece
+
+    if tokenizer.mark is not Mark.SENTENCEPIECE or "unk" not in tokenizer.special:
+        return None
+    specification = specification_of(tokenizer)
+    normaliser = _normaliser(specification)
+    scores = _scores(tokenizer, specification["model"])
+    if normaliser is None or scores is None:
+        return None
+    model = _serialised(tokenizer, specification["model"], normaliser, scores)
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, ValueError):  # a piece that it takes for none
+        return None
+    return model if _agree(tokenizer, processor) else None
+
+
+def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What NormalizerSpec says of the same steps; None where one of them is not SentencePiece's."""
+    found: dict[str, Any] = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "escape_whitespaces": True}
+    for step in parts(specification.get("normalizer")):
+        kind = step["type"]
+        if kind == "Precompiled":
+            found["precompiled_charsmap"] = base64.b64decode(step["precompiled_charsmap"])
+        elif kind == "Prepend" and step["prepend"] == SPACE_MARK:
+            found["add_dummy_prefix"] = True
+        elif kind == "Strip" or (kind == "Replace" and step["content"] in ("", " ")):
+            found["remove_extra_whitespaces"] = True
+        elif kind != "NFC" and not (kind == "Replace" and step["content"] == SPACE_MARK):
+            return None
+    for step in parts(specification.get("pre_tokenizer")):
+        if step["type"] == "Metaspace":
+            found["add_dummy_prefix"] = step.get("prepend_scheme", "always") != "never"
+        elif step["type"] == "WhitespaceSplit":
+            found["remove_extra_whitespaces"] = True
+        else:
+            return None
+    return found
+
+
+def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] | None:
+    """Scores of the ordinary pieces by id; None for another kind of model than SentencePiece's."""
+    ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
+    if model["type"] == "Unigram":
+        scores = {i: float(model["vocab"][i][1]) for i in ordinary if i < len(model["vocab"])}
+        credible = [score for score in scores.values() if score > _LAST_RESORT]
+        # Whole numbers, less than any cut into credible pieces: sums with them stay exact enough in 32 bits.
+        least = math.floor(min(credible, default=0.0)) - 1
+        pieces = tokenizer.pieces
+        return {i: score if score > _LAST_RESORT else least * len(pieces[i]) for i, score in scores.items()}
+    if model["type"] == "BPE":
+        made: dict[str, int] = {}
+        for (left, right), rank in merge_ranks(model).items():
+            made.setdefault(left + right, rank)
+        last = len(made)
+        pieces = tokenizer.pieces
+        # What no merge makes never comes out of a text, unless it is a character.
+        cut = [i for i in ordinary if pieces[i] in made or len(pieces[i]) == 1]
+        return {i: -float(made.get(pieces[i], last)) for i in cut}
+    return None
+
+
+def _serialised(
+    tokenizer: Tokenizer, model: Mapping[str, Any], normaliser: Mapping[str, Any], scores: Mapping[int, float]
+) -> bytes:
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    fallback = bool(model.get("byte_fallback"))
+    in_bytes = frozenset(tokenizer.byte_ids.values()) if fallback else frozenset()
+    unknown = tokenizer.special["unk"]
+    for i, piece in enumerate(tokenizer.pieces):
+        kind = UNKNOWN if i == unknown else BYTE if i in in_bytes else NORMAL if i in scores else CONTROL
+        score = scores.get(i, 0.0) if kind == NORMAL else 0.0
+        proto.pieces.add(piece=piece or f"<spare {i}>", score=score, type=kind)
+    trainer = proto.trainer_spec
+    trainer.model_type = UNIGRAM if model["type"] == "Unigram" else BPE
+    trainer.vocab_size, trainer.byte_fallback, trainer.hard_vocab_limit = len(tokenizer), fallback, False
+    for role in ("unk", "bos", "eos", "pad"):
+        token = tokenizer.special.get(role, -1)
+        setattr(trainer, f"{role}_id", token)
+        if token >= 0:
+            setattr(trainer, f"{role}_piece", tokenizer.pieces[token])
+    for name, value in normaliser.items():
+        setattr(proto.normalizer_spec, name, value)
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
+
+
+def _agree(tokenizer: Tokenizer, processor: Any) -> bool:
+    """Whether both cut texts of the vocabulary's own pieces, and hard ones, alike but for a few."""
+    ordinary, random = tokenizer.ordinary_ids.tolist(), Random(0)
+    drawn = [tokenizer.decode(random.choices(ordinary, k=_LENGTH)) for _ in range(_TEXTS)] if ordinary else []
+    for texts, allowed in ((drawn, _DIFFERING * _TEXTS), (_HARD, _HARD_DIFFERING)):
+        pairs = zip(tokenizer.encode_batch(texts), processor.encode(list(texts)), strict=True)
+        if sum(ours != theirs for ours, theirs in pairs) > allowed:
+            return False
+    return True

@@ -1,0 +1,169 @@
+"""The subword gap between two vocabularies: what each lacks, and what it does to a text (Liu et al. 2021, Table 1)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from subgraft.subwords.vocabulary.entry import Entry, Mark
+from subgraft.subwords.vocabulary.spelling import Spelling, chunks, spelling, unspelled_characters
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class Oversegmented:
+    """A word of the text, how often it occurs, and its pieces under each vocabulary."""
+
+    word: str
+    count: int
+    upstream: tuple[str, ...]
+    downstream: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TextGap:
+    """What the two vocabularies make of a text.
+
+    upstream, downstream: tokens, and how many cannot be spelled.  upstream_unspelled, downstream_unspelled: the most
+    frequent characters that cannot.  oversegmented: the words that the upstream vocabulary cuts to more pieces, by
+    occurrences times extra pieces.
+    """
+
+    upstream: Spelling
+    downstream: Spelling
+    upstream_unspelled: tuple[str, ...]
+    downstream_unspelled: tuple[str, ...]
+    oversegmented: tuple[Oversegmented, ...]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Of the downstream vocabulary's subwords, how many the upstream one has (seen) and lacks (unseen).
+
+    Subwords compare as entries, whatever the marks; special tokens and bytes are left out.
+    """
+
+    upstream_size: int
+    downstream_size: int
+    seen: int
+    unseen: int
+    text: TextGap | None
+
+    @property
+    def unseen_share(self) -> float:
+        """Share of downstream subwords that the upstream vocabulary lacks."""
+        return self.unseen / max(1, self.seen + self.unseen)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON values, with the share."""
+        return asdict(self) | {"unseen_share": self.unseen_share}
+
+
+def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | None = None, most: int = 20) -> Gap:
+    """Compare two vocabularies, and, given a text, show at most `most` words that the upstream one cuts to pieces."""
+    seen = sum(entry in upstream.ids for entry in downstream.ids)
+    return Gap(
+        upstream_size=len(upstream),
+        downstream_size=len(downstream),
+        seen=seen,
+        unseen=len(downstream.ids) - seen,
+        text=None if lines is None else _text_gap(upstream, downstream, lines, most),
+    )
+
+
+def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], most: int) -> TextGap:
+    words: Counter[str] = Counter()
+    spelled = [Spelling(), Spelling()]
+    for chunk in chunks(lines):
+        words.update(word for line in chunk for word in line.split())
+        for i, tokenizer in enumerate((upstream, downstream)):
+            spelled[i] += spelling(tokenizer, chunk)
+    return TextGap(
+        spelled[0],
+        spelled[1],
+        unspelled_characters(upstream, words),
+        unspelled_characters(downstream, words),
+        _oversegmented(upstream, downstream, words, most),
+    )
+
+
+def _oversegmented(
+    upstream: Tokenizer, downstream: Tokenizer, spelled: Counter[str], most: int
+) -> tuple[Oversegmented, ...]:
+    words: Counter[str] = Counter()
+    for word, count in spelled.items():
+        words[_bare(word)] += count
+    del words[""]
+    entries = [Entry(word, word_initial=True) for word in words]
+    both = zip(upstream.segment_batch(entries), downstream.segment_batch(entries), strict=True)
+    gains = [
+        (count * (len(ours) - len(theirs)), count, word, ours, theirs)
+        for (word, count), (ours, theirs) in zip(words.items(), both, strict=True)
+        if len(ours) > len(theirs)
+    ]
+    gains.sort(key=lambda gain: (-gain[0], -gain[1], gain[2]))
+    return tuple(
+        Oversegmented(word, count, _readable(upstream, ours), _readable(downstream, theirs))
+        for _, count, word, ours, theirs in gains[:most]
+    )
+
+
+def _bare(word: str) -> str:
+    """The word without punctuation and symbols at its edges."""
+    start, end = 0, len(word)
+    while start < end and unicodedata.category(word[start])[0] in "PS":
+        start += 1
+    while start < end and unicodedata.category(word[end - 1])[0] in "PS":
+        end -= 1
+    return word[start:end]
+
+
+def _readable(tokenizer: Tokenizer, ids: list[int]) -> tuple[str, ...]:
+    """Pieces as they are, but byte-level ones as text where they are text."""
+    if tokenizer.mark is not Mark.BYTELEVEL:
+        return tuple(tokenizer.pieces[i] for i in ids)
+    entries = [(tokenizer.entries[i], tokenizer.pieces[i]) for i in ids]
+    marked = Mark.BYTELEVEL.value
+    return tuple(
+        piece if entry is None else (marked if entry.word_initial else "") + entry.surface for entry, piece in entries
+    )
+
+
+_FIGURES: dict[str, Callable[[Spelling], str]] = {
+    "tokens per sentence": lambda text: f"{text.tokens_per_sentence:.2f}",
+    "unknown tokens": lambda text: f"{text.unknown:,} ({text.unknown_share:.2%})",
+    "sentences with one": lambda text: f"{text.with_unknown:,} ({text.with_unknown_share:.1%})",
+    "tokens of one byte": lambda text: f"{text.byte_tokens:,} ({text.byte_share:.2%})",
+    "sentences given back by decoding": lambda text: f"{text.given_back:,} ({text.given_back_share:.1%})",
+}
+
+
+def render(gap: Gap) -> RenderableType:
+    """The comparison as tables for a terminal, to be printed with rich."""
+    from rich.console import Group
+
+    from subgraft.base.terminal import Sheet
+
+    subwords = gap.seen + gap.unseen
+    share = f"({gap.unseen_share:.1%})"
+    heading = f"{gap.unseen:,} of {subwords:,} downstream subwords {share} are unseen, {gap.seen:,} seen."
+    if gap.text is None:
+        return heading
+    figures = Sheet("", "upstream", "downstream", title="On this text")
+    text = gap.text
+    figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
+    for name, figure in _FIGURES.items():
+        figures.add_row(name, figure(text.upstream), figure(text.downstream))
+    lost = (text.upstream_unspelled, text.downstream_unspelled)
+    figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in lost))
+    words = Sheet("word", "count", "upstream", "downstream", title="Most over-segmented words")
+    for found in text.oversegmented:
+        cells = (found.word, f"{found.count:,}", " ".join(found.upstream), " ".join(found.downstream))
+        words.add_row(*cells)
+    return Group(heading, figures, words)

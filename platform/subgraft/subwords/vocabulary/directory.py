@@ -1,0 +1,135 @@
+"""Where a tokenizer comes from and goes to: the files of a Hugging Face directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.base.files import folder_of, require_path
+from subgraft.base.json_files import read_bytes, read_object, read_text
+from subgraft.subwords.vocabulary.tokenizer_description import ROLES
+from subgraft.subwords.vocabulary.sentencepiece_model import convert
+from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_few_pieces
+
+MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
+# What transformers makes a tokenizer of: files of pieces and their ids, and others.
+_NUMBERINGS = ("vocab.json", "added_tokens.json", "target_vocab.json")
+_OBJECTS = (*_NUMBERINGS, "config.json", "tokenizer_config.json", "special_tokens_map.json")
+_LINES = ("vocab.txt", "merges.txt")
+# The template of conversations, in tokenizer_config.json or in a file of its own, which counts for more.
+CHAT_TEMPLATE = "chat_template"
+CHAT_TEMPLATE_FILE = f"{CHAT_TEMPLATE}.jinja"
+# Names of other files and of code, which a configuration may hold.
+_LEADING_ELSEWHERE = frozenset(
+    {"auto_map", "fast_tokenizer_files", "tokenizer_file", "vocab_file", "merges_file", "added_tokens_file"}
+)
+
+_SUPPORTED = "Supported are tokenizer.json, SentencePiece models, vocab.txt, and vocab.json with merges.txt."
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a tokenizer is read from: tokenizer.json, tokenizer_config.json, and the SentencePiece model, if any."""
+
+    tokenizer_json: str
+    config: Mapping[str, Any]
+    sentencepiece_model: bytes | None = None
+
+    def write(self, directory: Path) -> None:
+        require_path(directory).mkdir(parents=True, exist_ok=True)
+        (directory / "tokenizer.json").write_text(self.tokenizer_json, encoding="utf-8")
+        config = json.dumps(self.config, indent=2, ensure_ascii=False, sort_keys=True)
+        (directory / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
+        if self.sentencepiece_model is not None:
+            (directory / "sentencepiece.model").write_bytes(self.sentencepiece_model)
+
+
+def read_directory(directory: Path) -> Source:
+    """Read what is there, in this order: tokenizer.json, what transformers converts, a bare SentencePiece model."""
+    if not directory.is_dir():
+        raise UserError("no such directory", where=str(directory), hint="Give the directory of a vocabulary.")
+    config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
+    if (directory / CHAT_TEMPLATE_FILE).is_file():
+        config[CHAT_TEMPLATE] = read_text(directory / CHAT_TEMPLATE_FILE)
+    model = next((directory / name for name in MODEL_NAMES if (directory / name).is_file()), None)
+    ours = directory / "sentencepiece.model"
+    if (directory / "tokenizer.json").is_file():
+        text = read_text(directory / "tokenizer.json")
+        return Source(text, config, read_bytes(ours) if ours.is_file() else None)
+    try:
+        with refusing("not in a form that is known"):
+            if (directory / "config.json").is_file() or (directory / "tokenizer_config.json").is_file():
+                return _converted(directory, config)
+            if model is not None:
+                content = read_bytes(model)
+                return Source(convert(content).to_str(), config, content)
+    except UserError as error:
+        where = error.where or str(directory)
+        raise UserError(f"this vocabulary cannot be read: {error.what}", where=where, hint=error.hint) from error
+    raise UserError(
+        "no vocabulary here: neither tokenizer.json nor a SentencePiece model",
+        where=str(directory),
+        hint="Give a Hugging Face model directory, or one that `subgraft vocab learn` wrote.",
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return read_object(path) if path.is_file() else {}
+
+
+def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
+    """Let transformers build the tokenizer that this directory's class stands for. Remote code stays off.
+
+    It is shown the checked files of a vocabulary alone, and a configuration that names no others.
+    """
+    from transformers import AutoTokenizer
+
+    with folder_of(_checked_files(directory)) as folder:
+        try:
+            built = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        except ValueError as error:
+            what = f"transformers makes no tokenizer of these files ({str(error).splitlines()[0].rstrip(': ')})"
+            raise UserError(what, where=str(directory), hint=_SUPPORTED) from error
+    backend = getattr(built, "backend_tokenizer", None)
+    if backend is None:
+        raise _not_subwords(built, directory)
+    roles = {f"{role}_token": getattr(built, f"{role}_token", None) for role in ROLES}
+    named = {key: str(value) for key, value in roles.items() if value is not None}
+    return Source(backend.to_str(), {**config, **named})
+
+
+def _not_subwords(built: Any, directory: Path) -> UserError:
+    """What to raise for a tokenizer that transformers has in Python alone."""
+    kind = type(built).__name__
+    if not built.vocab_files_names:
+        what = f"{kind} reads bytes or characters: this model has no subwords, and so none to replace or add to"
+        hint = "Take a model of subwords (of T5's kind: t5-small, mt5-small); Subgraft gives models other subwords."
+        return UserError(what, where=str(directory), hint=hint)
+    return UserError(
+        f"{kind} is a tokenizer without a tokenizer.json, and transformers cannot make one of it",
+        where=str(directory),
+        hint=_SUPPORTED,
+    )
+
+
+def _checked_files(directory: Path) -> dict[str, Path | str]:
+    """What transformers may read of a directory, none of it with more pieces or bytes than allowed."""
+    files: dict[str, Path | str] = {}
+    for path in sorted(directory.iterdir()):
+        if path.name in _OBJECTS and path.is_file():
+            found = read_object(path)
+            if path.name in _NUMBERINGS:
+                require_few_pieces(max([len(found), *(1 + i for i in found.values() if isinstance(i, int))]))
+            added = found.get("added_tokens_decoder") or {}
+            require_few_pieces(max([len(added), *(1 + int(i) for i in added if i.isdecimal())]))
+            files[path.name] = json.dumps({key: found[key] for key in found.keys() - _LEADING_ELSEWHERE})
+        elif (path.name in _LINES or path.suffix in (".model", ".spm")) and path.is_file():
+            content = read_bytes(path)
+            if path.name == "vocab.txt":
+                require_few_pieces(content.count(b"\n"))
+            files[path.name] = path
+    return files

@@ -1,0 +1,95 @@
+"""A vocabulary with a task's subwords added: every old token keeps its id, and all other text is cut as before.
+
+New pieces are made of neighbouring old ones (see `joining`): a text is cut as before, with some neighbours joined.
+
+- BPE goes on: the new merges come after the old ones, which do what they did (continued BPE; Purason et al. 2025,
+  *Teaching Old Tokenizers New Words*).
+- A unigram piece scores a hair more than its old cut, for each place where that was cut. So the best segmentation is
+  the one that the old scores find best and, of that, the one with the fewest tokens. Only where two old segmentations
+  score almost alike may the other one win. What is unknown costs a fixed sum more than the rarest piece, and so more
+  beside new pieces: text that pieces can spell, and that was unknown because they are rare, is then spelled.
+- WordPiece is cut greedily from the left: there a new piece may move the cuts of what follows it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+
+from subgraft.base.errors import UserError
+from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
+from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, SPACE_MARK, Mark
+from subgraft.subwords.vocabulary.pair_merges import Join, join_pieces
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, as_tokenizer, keeping, specification_of, with_pieces, with_scores
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.word_counts import cut_words, word_counts
+
+MIN_COUNT = 2  # what a text has once is no subword
+
+
+def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT) -> Tokenizer:
+    """The vocabulary with exactly `added` further pieces behind the old ones, each found `min_count` times or more.
+
+    The same vocabulary, lines and settings give the same result. Raises TooLargeError, which says how many pieces there
+    could be, where the text has fewer.
+    """
+    backend, specification = tokenizer.backend, specification_of(tokenizer)
+    kind = specification["model"]["type"]
+    words = word_counts(backend, tokenizer.guard.checked(lines))
+    cuts = cut_words(backend, words)
+    known = frozenset(tokenizer.pieces)
+    found = join_pieces(words, cuts, _join(tokenizer), known, added, min_count, on_the_way=kind == "BPE")
+    if len(found.pieces) < added:
+        raise _too_many(added, len(found.pieces), min_count)
+    whole = keeping(specification, range(len(tokenizer)))
+    if kind == "Unigram":
+        return as_tokenizer(with_scores(whole, _scored(tokenizer, whole, found.pieces)), tokenizer)
+    return as_tokenizer(with_pieces(whole, found.pieces), tokenizer)
+
+
+def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:
+    """Each piece with the score of its old cut, and a step more for each place where that was cut."""
+    scores = dict(specification["model"]["vocab"])
+    old = cut_words(tokenizer.backend, pieces)
+    return [(each, sum(scores[part] for part in old[each]) + (len(old[each]) - 1) / SCORE_STEPS) for each in pieces]
+
+
+def _join(tokenizer: Tokenizer) -> Join:
+    """How two neighbours are spelled as one; None for special tokens, bytes that are spelled out, and words."""
+    apart = _never_joined(tokenizer)
+    if tokenizer.mark is Mark.WORDPIECE:
+        return lambda left, right: (
+            None if left in apart or right in apart else left + right.removeprefix(CONTINUATION_MARK)
+        )
+    if tokenizer.mark is Mark.BYTELEVEL:
+        return lambda left, right: None if left in apart or right in apart else left + right
+
+    def within_word(left: str, right: str) -> str | None:
+        together = _kind(left[-1]) in (_kind(right[0]), None)
+        return left + right if together and left not in apart and right not in apart else None
+
+    return within_word
+
+
+def _never_joined(tokenizer: Tokenizer) -> Collection[str]:
+    spelled_bytes = {piece for piece in tokenizer.pieces if BYTE_PIECE.fullmatch(piece)}
+    return spelled_bytes | {tokenizer.pieces[i] for i in tokenizer.special_ids}
+
+
+def _kind(character: str) -> str | None:
+    """Letters, digits and others stay apart, as SentencePiece learns them; a mark goes with whatever follows it."""
+    if character == SPACE_MARK:
+        return None
+    category = unicodedata.category(character)[0]
+    return "L" if category in "LM" else "N" if category == "N" else "other"
+
+
+def _too_many(asked: int, possible: int, min_count: int) -> UserError:
+    error = TooLargeError(
+        f"the text does not support {asked} new subwords that it has {min_count} times or more: {possible} is the most",
+        hint=f"Ask for at most {possible}, or give more text.",
+    )
+    error.possible = possible
+    return error

@@ -1,0 +1,150 @@
+"""Learn a vocabulary from a corpus: unigram and BPE by SentencePiece, WordPiece and byte-level BPE by tokenizers."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import sentencepiece
+from tokenizers import AddedToken
+
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
+from subgraft.base.errors import UserError
+from subgraft.subwords.vocabulary import byte_level, wordpiece
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.prune import Learnt, learn_used
+from subgraft.subwords.vocabulary.learning_errors import empty_corpus, too_large, too_small
+from subgraft.subwords.vocabulary.sentencepiece_model import convert, with_rounded_scores
+from subgraft.subwords.vocabulary.specials import SpecialTokens, special_tokens
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+LONGEST_LINE = 1 << 20  # bytes; SentencePiece passes over longer lines in silence
+
+
+def learn(
+    lines: Iterable[str],
+    *,
+    kind: VocabularyKind,
+    size: int,
+    character_coverage: float = 1.0,
+    byte_fallback: bool = False,
+    mask: bool = False,
+    languages: Sequence[str] = (),
+    like: Tokenizer | None = None,
+    max_lines: int | None = None,
+    min_count: int | None = None,
+    seed: int = 1,
+) -> Tokenizer:
+    """Learn exactly `size` pieces, special tokens included.
+
+    character_coverage: the share of the text's characters that get pieces of their own; the rest is unknown, or,
+    with byte_fallback (unigram and bpe), spelled in bytes, as byte-level-bpe spells everything.  mask, languages:
+    special tokens to append.  like: adopt the special tokens and language codes of another vocabulary, so that the
+    result fits its model.  max_lines: learn from a uniform sample of so many lines, drawn by `seed`.  min_count: leave
+    out pieces that the text uses fewer times than that, and fill their places (see `prune`).
+
+    The same lines and settings give the same vocabulary, whatever the machine.  Raises UserError where the text is
+    empty or supports no vocabulary of this size.
+    """
+    special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
+    chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
+    if size - len(special.last) <= len(special.first_pieces):
+        raise too_small(size, len(special.first_pieces) + len(special.last))
+    if byte_fallback and kind not in SENTENCEPIECE_KINDS:
+        raise UserError(f"byte_fallback goes with unigram and bpe, not with {kind}")
+    if character_coverage < 1 and kind == "byte-level-bpe":
+        raise UserError("character_coverage does not go with byte-level-bpe, which spells every character in bytes")
+
+    def learnt(text: Iterable[str], total: int) -> Learnt:
+        ordinary = total - len(special.last)
+        text = text if like is None else like.guard.checked(text)  # of whose normalizer some kinds make use
+        if kind == "wordpiece":
+            return Learnt(wordpiece.learn(text, ordinary, character_coverage, special, like))
+        if kind == "byte-level-bpe":
+            return Learnt(byte_level.learn(text, ordinary, special, like))
+        model = _sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
+        return Learnt(convert(model), model)
+
+    if min_count is None:
+        backend, model = learnt(chosen, size)
+    else:
+        text = list(chosen)
+        backend, model = learn_used(partial(learnt, text), text, size, min_count, len(special.last))
+    backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
+    return Tokenizer(Source(backend.to_str(), special.config, model))
+
+
+def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
+    """A uniform sample of at most `count` lines, in one pass, in the text's order (Vitter 1985, algorithm R)."""
+    generator = random.Random(seed)
+    remaining = iter(lines)
+    reservoir = list(enumerate(islice(remaining, count)))
+    for i, line in enumerate(remaining, start=count):
+        place = generator.randrange(i + 1)
+        if place < count:
+            reservoir[place] = (i, line)
+    return [line for _, line in sorted(reservoir)]
+
+
+def _sentencepiece(
+    lines: Iterator[str],
+    kind: str,
+    size: int,
+    character_coverage: float,
+    byte_fallback: bool,
+    special: SpecialTokens,
+) -> bytes:
+    written = io.BytesIO()
+    unreadable: list[UserError] = []
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_noting(lines, unreadable),
+            model_writer=written,
+            model_type=kind,
+            vocab_size=size,
+            character_coverage=character_coverage,
+            byte_fallback=byte_fallback,
+            max_sentence_length=LONGEST_LINE,
+            num_threads=1,  # the sums of the unigram model depend on how many threads share them
+            minloglevel=2,
+            **_roles(special),
+        )
+    except RuntimeError as error:
+        if unreadable:
+            raise unreadable[0] from None
+        raise _explained(str(error), size, len(special.last), byte_fallback) from error
+    return with_rounded_scores(written.getvalue())
+
+
+def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:
+    """The lines; an error of reading them is kept, as SentencePiece passes on nothing but its text."""
+    try:
+        yield from lines
+    except UserError as error:
+        unreadable.append(error)
+        raise
+
+
+def _roles(special: SpecialTokens) -> dict[str, Any]:
+    """SentencePiece's settings of each role's id and piece; of roles that share a piece only the first is given."""
+    settings: dict[str, Any] = {f"{role}_id": -1 for role in special.first}
+    role_of = {special.spelling[role]: role for role in reversed(special.first) if role in special.spelling}
+    for i, piece in enumerate(special.first_pieces):
+        settings |= {f"{role_of[piece]}_id": i, f"{role_of[piece]}_piece": piece}
+    return settings
+
+
+def _explained(message: str, size: int, appended: int, byte_fallback: bool) -> UserError:
+    """SentencePiece's complaint in the user's terms; sizes include the appended special tokens."""
+    if largest := re.search(r"set it to a value <= (\d+)", message):
+        return too_large(size + appended, int(largest[1]) + appended)
+    if smallest := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return too_small(size + appended, int(smallest[1]) + appended, byte_fallback)
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return empty_corpus()
+    return UserError(f"SentencePiece could not learn this vocabulary: {message}")

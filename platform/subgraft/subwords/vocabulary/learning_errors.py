@@ -1,0 +1,49 @@
+"""Why a vocabulary cannot be learnt from a corpus, in the user's terms."""
+
+from __future__ import annotations
+
+from subgraft.base.errors import UserError
+
+
+class TooLargeError(UserError):
+    """possible: the largest vocabulary that the text can give, all special tokens included."""
+
+    possible: int
+
+
+def too_large(asked: int, possible: int) -> TooLargeError:
+    error = TooLargeError(
+        f"the text does not support a vocabulary of {asked} pieces: {possible} is the largest it can give",
+        hint=f"Ask for at most {possible} pieces, or learn from more text.",
+    )
+    error.possible = possible
+    return error
+
+
+def too_rare(asked: int, min_count: int, possible: int) -> UserError:
+    return UserError(
+        f"the text gives no vocabulary of {asked} pieces that are used {min_count} times or more: "
+        f"one of {possible} it gives",
+        hint=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
+    )
+
+
+def too_small(asked: int, needed: int, byte_fallback: bool = False) -> UserError:
+    bytes_too = "; 256 of them are the bytes, which byte_fallback adds" if byte_fallback else ""
+    return UserError(
+        f"a vocabulary of {asked} pieces has no room for the special tokens and the text's characters: "
+        f"they are {needed} or more{bytes_too}",
+        hint=f"Ask for more than {needed} pieces, or lower character_coverage"
+        + (" or do without byte_fallback." if byte_fallback else "."),
+    )
+
+
+def no_room_for_bytes(asked: int, needed: int) -> UserError:
+    return UserError(
+        f"a vocabulary of {asked} pieces has no room for the 256 bytes and the special tokens: they are {needed}",
+        hint=f"Ask for more than {needed} pieces.",
+    )
+
+
+def empty_corpus() -> UserError:
+    return UserError("there is no text to learn a vocabulary from", hint="Give at least one line that is not blank.")

@@ -1,0 +1,177 @@
+"""Segmentations drawn at random: unigram vocabularies by their own probabilities, BPE with merges left out.
+
+Both draw from a generator that the caller hands over and from nothing else, which the libraries' own sampling does not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Protocol
+
+import numpy as np
+
+from subgraft.config.vocabularies import SamplingSettings
+from subgraft.base.errors import UserError
+from subgraft.subwords.vocabulary.entry import Mark
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# SentencePiece's penalty on an unknown character, below the least probable piece.
+UNKNOWN_PENALTY = 10.0
+WORDS_KEPT = 1 << 16
+_DRAWN_AT_ONCE = 64
+_NO_PIECE = -1
+
+
+class _WordSampler(Protocol):
+    def __call__(self, word: str, draws: Iterator[float]) -> list[int]: ...
+
+
+# Ids of a character that is no piece.
+Spelling = Callable[[str], list[int]]
+
+
+class Sampler:
+    """Cuts texts at random; equal states of the generator give equal segmentations.
+
+    Raises UserError for a vocabulary that is neither unigram nor BPE of characters.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, settings: SamplingSettings) -> None:
+        specification = json.loads(tokenizer.backend.to_str())
+        self._backend, self._guard = tokenizer.backend, tokenizer.guard
+        self._unknown = tokenizer.special["unk"]
+        self._cut = _word_sampler(specification["model"], tokenizer, settings)
+
+    def sample(self, text: str, generator: np.random.Generator) -> list[int]:
+        """Ids of a text, without special tokens; neighbouring unknown characters are one unknown token."""
+        draws = _uniform(generator)
+        (text,) = self._guard.checked([text])
+        if self._backend.normalizer is not None:
+            text = self._backend.normalizer.normalize_str(text)
+        ids: list[int] = []
+        for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(text):
+            ids += self._fused(self._cut(word, draws))
+        return ids
+
+    def _fused(self, ids: list[int]) -> list[int]:
+        if self._unknown not in ids:
+            return ids
+        return [i for token, run in groupby(ids) for i in ((token,) if token == self._unknown else run)]
+
+
+def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: SamplingSettings) -> _WordSampler:
+    if model["type"] == "Unigram":
+        # Pieces of bytes are no text, even where a text spells their names.
+        silent = tokenizer.special_ids.union(tokenizer.byte_ids.values())
+        ordinary = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in silent}
+        return UnigramLattice(ordinary, _spelling(tokenizer), settings.alpha)
+    if model["type"] == "BPE" and tokenizer.mark is not Mark.BYTELEVEL:
+        merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+        return BpeDropout(model["vocab"], merges, _spelling(tokenizer), settings.dropout)
+    raise UserError("only unigram vocabularies and BPE vocabularies of characters can be sampled from")
+
+
+def _spelling(tokenizer: Tokenizer) -> Spelling:
+    """Bytes, where the vocabulary has all those of the character; else one unknown token."""
+
+    def spell(character: str) -> list[int]:
+        found = [tokenizer.byte_ids.get(byte) for byte in character.encode("utf-8")]
+        ids = [i for i in found if i is not None]
+        return ids if len(ids) == len(found) else [tokenizer.special["unk"]]
+
+    return spell
+
+
+def _uniform(generator: np.random.Generator) -> Iterator[float]:
+    """Numbers of [0, 1), drawn in blocks: one call each would take longer than all the rest."""
+    while True:
+        yield from generator.random(_DRAWN_AT_ONCE).tolist()
+
+
+class UnigramLattice:
+    """Segmentations x of a word with probability P(x)^alpha, normalised over all of them (Kudo 2018, section 3.3).
+
+    Forward filtering sums the weights of all ways to each position; backward sampling draws the last piece, then the
+    one before it, and so on. A character that is no piece is scored as SentencePiece does, and spelled.
+    """
+
+    def __init__(self, pieces: Mapping[str, tuple[int, float]], spell: Spelling, alpha: float) -> None:
+        self._pieces = pieces
+        self._longest = max(map(len, pieces), default=1)
+        self._spell = spell
+        self._unknown = (_NO_PIECE, min((score for _, score in pieces.values()), default=0.0) - UNKNOWN_PENALTY)
+        self._alpha = alpha
+        self._filtered = lru_cache(maxsize=WORDS_KEPT)(self._filter)
+
+    def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
+        lattice = self._filtered(word)
+        ids: list[int] = []
+        end = len(word)
+        while end:
+            edges, cumulative = lattice[end - 1]
+            chosen = min(bisect_left(cumulative, next(draws)), len(edges) - 1)
+            end, token = edges[chosen]
+            ids += self._spell(word[end])[::-1] if token == _NO_PIECE else [token]
+        return ids[::-1]
+
+    def _filter(self, word: str) -> list[tuple[list[tuple[int, int]], list[float]]]:
+        """For each end: the pieces that lead there as (start, id), and their probabilities, summed up."""
+        log_sums, lattice = [0.0], []
+        for end in range(1, len(word) + 1):
+            found = list(self._edges(word, end))
+            weights = [log_sums[start] + self._alpha * score for start, _, score in found]
+            greatest = max(weights)
+            log_sums.append(greatest + math.log(sum(math.exp(weight - greatest) for weight in weights)))
+            cumulative = np.cumsum([math.exp(weight - log_sums[-1]) for weight in weights]).tolist()
+            lattice.append(([(start, token) for start, token, _ in found], cumulative))
+        return lattice
+
+    def _edges(self, word: str, end: int) -> Iterator[tuple[int, int, float]]:
+        for start in range(max(0, end - self._longest), end):
+            found = self._pieces.get(word[start:end])
+            if found is None and start == end - 1:
+                found = self._unknown
+            if found is not None:
+                yield (start, *found)
+
+
+class BpeDropout:
+    """BPE where each possible merge is left out with a probability, anew at every step (Provilkov et al. 2020, alg. 1).
+
+    merges: pairs of pieces, the first to be done first. Without dropout this is plain BPE.
+    """
+
+    def __init__(
+        self, vocabulary: Mapping[str, int], merges: Sequence[Sequence[str]], spell: Spelling, dropout: float
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._spell = spell
+        self._dropout = dropout
+        self._merges: dict[tuple[int, int], tuple[int, int]] = {}
+        for rank, (left, right) in enumerate(merges):
+            pair = (vocabulary[left], vocabulary[right])
+            self._merges.setdefault(pair, (rank, vocabulary[left + right]))
+
+    def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
+        ids = [i for character in word for i in self._spelled(character)]
+        while True:
+            possible = (
+                (*merge, place)
+                for place in range(len(ids) - 1)
+                if (merge := self._merges.get((ids[place], ids[place + 1]))) is not None
+            )
+            kept = [merge for merge in possible if next(draws) >= self._dropout]
+            if not kept:
+                return ids
+            # Of one rank the leftmost comes first: a rank has one result, so the place decides.
+            _, merged, place = min(kept)
+            ids[place : place + 2] = [merged]
+
+    def _spelled(self, character: str) -> list[int]:
+        known = self._vocabulary.get(character)
+        return self._spell(character) if known is None else [known]

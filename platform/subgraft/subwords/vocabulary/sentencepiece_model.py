@@ -1,0 +1,128 @@
+"""A SentencePiece model as a tokenizer.json that segments text the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from operator import itemgetter
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+
+from subgraft.base.errors import UserError
+from subgraft.base.limits import PIECE_LENGTH
+from subgraft.subwords.vocabulary.entry import SPACE_MARK
+from subgraft.subwords.vocabulary.tokenizer_checks import require_few_pieces
+
+UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
+# SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
+# both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are told apart the same way.
+SCORE_STEPS = 2048
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Type
+
+
+def parse(model: bytes) -> Any:
+    """The ModelProto of a serialised model."""
+    # Needs protobuf, which reading a tokenizer.json does not.
+    from sentencepiece import sentencepiece_model_pb2
+
+    return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+
+
+def ordinary_pieces(model: bytes) -> dict[str, float]:
+    """Scores of the pieces that are text, by id: no special tokens, no bytes."""
+    return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
+
+
+def with_rounded_scores(model: bytes) -> bytes:
+    """The model with the scores of its ordinary pieces rounded to multiples of 1 / SCORE_STEPS."""
+    proto = parse(model)
+    for piece in proto.pieces:
+        if piece.type == NORMAL:
+            piece.score = round(piece.score * SCORE_STEPS) / SCORE_STEPS
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
+
+
+def without(model: bytes, pieces: Collection[str]) -> bytes:
+    """The model without some of its ordinary pieces; those after them move up."""
+    proto, gone = parse(model), frozenset(pieces)
+    kept = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in gone]
+    del proto.pieces[:]
+    proto.pieces.extend(kept)
+    proto.trainer_spec.vocab_size = len(kept)
+    serialised: bytes = proto.SerializeToString(deterministic=True)
+    return serialised
+
+
+def convert(model: bytes) -> tokenizers.Tokenizer:
+    """A tokenizer with the model's ids and segmentation. Raises UserError for models of words or characters, and for
+    what is too large."""
+    proto = parse(model)
+    require_few_pieces(len(proto.pieces))
+    kind = proto.trainer_spec.model_type
+    if kind not in (UNIGRAM, BPE) or proto.trainer_spec.treat_whitespace_as_suffix:
+        raise UserError(
+            "only unigram and BPE models of SentencePiece that mark a word's beginning can be used",
+            hint="Learn the vocabulary anew with --kind unigram or --kind bpe.",
+        )
+    converted = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
+    converted.normalizer = _normalizer(proto.normalizer_spec)
+    scheme = "always" if proto.normalizer_spec.add_dummy_prefix else "never"
+    converted.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
+    metaspace = decoders.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
+    fallback = proto.trainer_spec.byte_fallback
+    converted.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace]) if fallback else metaspace
+    for piece in proto.pieces:
+        if piece.type in (UNKNOWN, CONTROL, USER_DEFINED):
+            special = piece.type != USER_DEFINED
+            converted.add_tokens([AddedToken(piece.piece, special=special, normalized=False)])
+    return converted
+
+
+def _unigram(proto: Any) -> models.Unigram:
+    vocabulary = [(piece.piece, piece.score) for piece in proto.pieces]
+    return models.Unigram(vocabulary, _unknown(proto), proto.trainer_spec.byte_fallback)
+
+
+def _bpe(proto: Any) -> models.BPE:
+    """SentencePiece joins whichever neighbours make the best-scored piece: each cut of a piece in two is a merge."""
+    ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
+    merges: list[tuple[float, int, int, str, str]] = []
+    for piece in proto.pieces:
+        if piece.type == NORMAL:
+            if len(piece.piece) > PIECE_LENGTH.value:
+                raise UserError(f"a piece of {len(piece.piece):,} characters", hint=PIECE_LENGTH.hint)
+            cuts = ((piece.piece[:k], piece.piece[k:]) for k in range(1, len(piece.piece)))
+            merges += [
+                (-piece.score, ids[left], ids[right], left, right)
+                for left, right in cuts
+                if left in ids and right in ids
+            ]
+    merges.sort(key=itemgetter(0, 1, 2))
+    return models.BPE(
+        vocab=ids,
+        merges=[(left, right) for *_, left, right in merges],
+        unk_token=proto.pieces[_unknown(proto)].piece,
+        fuse_unk=True,
+        byte_fallback=proto.trainer_spec.byte_fallback,
+    )
+
+
+def _unknown(proto: Any) -> int:
+    found = next((i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN), None)
+    if found is None:
+        raise UserError("a SentencePiece model without a piece for what is unknown")
+    return found
+
+
+def _normalizer(specification: Any) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = []
+    if specification.precompiled_charsmap:
+        # Precompiled maps short graphemes and single characters only; what is long and decomposed (kana, Hangul)
+        # must be composed first.
+        steps += [normalizers.NFC(), normalizers.Precompiled(specification.precompiled_charsmap)]
+    if specification.remove_extra_whitespaces:
+        edges, runs = Regex(r"\A +| +\z"), Regex(" {2,}")
+        steps += [normalizers.Replace(edges, ""), normalizers.Replace(runs, " ")]
+    return normalizers.Sequence(steps)

@@ -1,0 +1,121 @@
+"""What a tokenizer.json must be before tokenizers is given it: a damaged one makes that library panic, or abort Python.
+
+A panic of Rust's is no Exception, so it would pass by every handler; an abort no handler can catch at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.base.limits import ADDED_TOKENS, PIECE_LENGTH, PIECES
+from subgraft.subwords.vocabulary.growth import require_bounded
+
+# Of a word that WordPiece cuts, in characters: it tries every piece of it. Published vocabularies say 100 or 200.
+_LONGEST_WORD = 1000
+# The module of a panic's class, which no package exports.
+_RUST = "pyo3_runtime"
+
+
+def require_sound(specification: Mapping[str, Any]) -> None:
+    """Raises UserError for a parsed tokenizer.json that is none, has too many pieces, or could not be built."""
+    model, added = specification.get("model"), specification.get("added_tokens") or []
+    if not isinstance(model, dict) or not isinstance(model.get("type"), str):
+        raise UserError("a vocabulary needs a model with a type")
+    if not isinstance(added, list) or not all(_is_added(token) for token in added):
+        raise UserError("added_tokens must be a list of tokens with id and content")
+    if len(added) > ADDED_TOKENS.value:
+        raise UserError(f"a vocabulary of {len(added):,} added tokens is not read", hint=ADDED_TOKENS.hint)
+    vocabulary = model.get("vocab")
+    if not isinstance(vocabulary, dict | list):
+        raise UserError("a vocabulary needs its pieces in model.vocab")
+    ids = [token["id"] for token in added]
+    require_few_pieces(len(vocabulary) + len(added))
+    if isinstance(vocabulary, dict):
+        if not all(_is_id(i) for i in vocabulary.values()):
+            raise UserError("the ids of a vocabulary's pieces must be whole numbers from 0")
+        ids += vocabulary.values()
+    elif not all(_is_scored(entry) for entry in vocabulary):
+        raise UserError("a vocabulary of scored pieces needs pairs of a piece and its score")
+    require_few_pieces(1 + max(ids, default=-1))
+    if model["type"] == "WordPiece" and model.get("unk_token") not in vocabulary:
+        raise UserError(f"a WordPiece vocabulary without a piece for what is unknown ({model.get('unk_token')!r:.40})")
+    if model["type"] == "BPE":
+        _check_merges(model)
+    _check_lengths(model, added)
+    require_bounded(specification)
+
+
+def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> None:
+    """No piece, and nothing that is put around every character of a word, may be long."""
+    marks = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")]
+    pieces = (entry if isinstance(entry, str) else entry[0] for entry in model["vocab"])
+    longest = max(map(len, chain(pieces, (token["content"] for token in added), filter(_is_text, marks))), default=0)
+    if longest > PIECE_LENGTH.value:
+        raise UserError(f"a piece of {longest:,} characters", hint=PIECE_LENGTH.hint)
+    word: Any = model.get("max_input_chars_per_word")
+    if model["type"] == "WordPiece" and _is_id(word) and word > _LONGEST_WORD:
+        what = f"max_input_chars_per_word is {word:,}"
+        raise UserError(what, hint=f"At most {_LONGEST_WORD:,} is allowed; published vocabularies say 100.")
+
+
+def require_few_pieces(count: int) -> None:
+    """Raises UserError for more pieces, or a higher id, than a vocabulary may have."""
+    if count > PIECES.value:
+        raise UserError(f"a vocabulary of {count:,} pieces, or with ids that high, is not read", hint=PIECES.hint)
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Around calls of tokenizers: whatever it raises or panics at becomes a UserError that says `what`."""
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__module__ != _RUST:
+            raise
+        raise UserError(f"{what}: {error}") from error
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_added(token: Any) -> bool:
+    return isinstance(token, dict) and _is_id(token.get("id")) and isinstance(token.get("content"), str)
+
+
+def _is_scored(entry: Any) -> bool:
+    if not isinstance(entry, list | tuple) or len(entry) != 2:
+        return False
+    return isinstance(entry[0], str) and isinstance(entry[1], int | float)
+
+
+def _check_merges(model: Mapping[str, Any]) -> None:
+    """Both parts of a merge and what they make are pieces.
+
+    What they make is the left one and the right one without its prefix, which tokenizers cuts off by its length in
+    bytes without looking: where the right one has no such prefix it panics, or makes bytes that are no text.
+    """
+    prefix, merges, vocabulary = model.get("continuing_subword_prefix") or "", model.get("merges"), model["vocab"]
+    if not isinstance(prefix, str) or not prefix.isascii():
+        raise UserError("continuing_subword_prefix must be of ASCII characters")
+    if not isinstance(merges, list) or not isinstance(vocabulary, dict):
+        raise UserError("a BPE vocabulary needs pieces with ids, and a list of merges")
+    for number, merge in enumerate(merges, 1):
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(merge, str) and merge.startswith("#version"):
+            continue
+        if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+            raise UserError(f"merge {number} is {str(merge)!r:.60}, where two pieces are expected")
+        left, right = parts
+        if not right.startswith(prefix) or not {left, right, left + right[len(prefix) :]} <= vocabulary.keys():
+            raise UserError(f"merge {number} ({left!r:.40} {right!r:.40}) is of what are no pieces of this vocabulary")

@@ -1,0 +1,146 @@
+"""What a tokenizer.json says about its pieces, apart from how it segments text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Mark
+
+BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[A-Za-z_]{2,16}>")
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+# How roles are spelled by convention, for directories whose configuration leaves them to the tokenizer's class.
+CONVENTIONAL = {
+    "bos": ("<s>", "<|endoftext|>"),
+    "eos": ("</s>", "<|endoftext|>"),
+    "unk": ("<unk>", "[UNK]", "<|endoftext|>"),
+    "sep": ("[SEP]",),
+    "pad": ("<pad>", "[PAD]"),
+    "cls": ("[CLS]",),
+    "mask": ("<mask>", "[MASK]"),
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """Pieces by id, what each costs (float64 [V], lower is more common), and which ids are no ordinary subword."""
+
+    mark: Mark
+    pieces: tuple[str, ...]
+    costs: NDArray[np.float64]
+    added: frozenset[int]
+    unknown: int | None
+    byte_ids: Mapping[int, int]
+    byte_pieces: frozenset[int]
+
+
+def describe(specification: Mapping[str, Any]) -> Description:
+    """Read a parsed tokenizer.json. Raises ValueError for a kind of model that has no subwords of this sort."""
+    model = specification["model"]
+    mark = _mark(specification)
+    numbered = _numbered(model)
+    added = {token["id"]: token["content"] for token in specification.get("added_tokens", [])}
+    size = 1 + max([*numbered, *added], default=-1)
+    named = numbered | added
+    pieces = tuple([named.get(i, "") for i in range(size)])
+    ids = dict(zip(reversed(pieces), range(size - 1, -1, -1), strict=True))
+    byte_ids = _byte_ids(ids, mark, bool(model.get("byte_fallback")))
+    unknown = model["unk_id"] if model["type"] == "Unigram" else ids.get(model.get("unk_token"))
+    return Description(
+        mark=mark,
+        pieces=pieces,
+        costs=_costs(model, pieces),
+        added=frozenset(added) | {i for i, piece in enumerate(pieces) if not piece},
+        unknown=unknown,
+        byte_ids=byte_ids,
+        byte_pieces=frozenset(() if mark is Mark.BYTELEVEL else byte_ids.values()),
+    )
+
+
+def _mark(specification: Mapping[str, Any]) -> Mark:
+    kind = specification["model"]["type"]
+    if kind == "WordPiece":
+        if specification["model"].get("continuing_subword_prefix") != Mark.WORDPIECE.value:
+            raise ValueError("a WordPiece vocabulary whose continuations are not marked ##")
+        return Mark.WORDPIECE
+    if kind not in ("Unigram", "BPE"):
+        raise ValueError(f"a {kind} vocabulary")
+    steps = [*parts(specification.get("pre_tokenizer")), *parts(specification.get("decoder"))]
+    return Mark.BYTELEVEL if any(step["type"] == "ByteLevel" for step in steps) else Mark.SENTENCEPIECE
+
+
+def parts(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a normalizer, pre-tokenizer or decoder, sequences flattened."""
+    if component is None:
+        return []
+    if component["type"] == "Sequence":
+        inner = next(component[key] for key in ("pretokenizers", "normalizers", "decoders") if key in component)
+        return [step for part in inner for step in parts(part)]
+    return [dict(component)]
+
+
+def _numbered(model: Mapping[str, Any]) -> dict[int, str]:
+    if model["type"] == "Unigram":
+        return {i: piece for i, (piece, _) in enumerate(model["vocab"])}
+    return {i: piece for piece, i in model["vocab"].items()}
+
+
+def _costs(model: Mapping[str, Any], pieces: tuple[str, ...]) -> NDArray[np.float64]:
+    """Unigram: negative log-probability. BPE: rank of the merge that makes the piece. WordPiece keeps neither: zero."""
+    costs = np.zeros(len(pieces))
+    if model["type"] == "Unigram":
+        costs[: len(model["vocab"])] = [-score for _, score in model["vocab"]]
+    elif model["type"] == "BPE":
+        ranks: dict[str, int] = {}
+        for rank, merge in enumerate(model["merges"]):
+            left, right = merge.split(" ") if isinstance(merge, str) else merge
+            ranks.setdefault(left + right, rank)
+        costs[:] = [ranks.get(piece, -1) for piece in pieces]
+    return costs
+
+
+def _byte_ids(ids: Mapping[str, int], mark: Mark, byte_fallback: bool) -> dict[int, int]:
+    if mark is Mark.BYTELEVEL:
+        return {byte: ids[character] for character, byte in BYTE_OF_CHARACTER.items() if character in ids}
+    if not byte_fallback:
+        return {}
+    matches = ((BYTE_PIECE.fullmatch(piece), i) for piece, i in ids.items())
+    return {int(match[1], 16): i for match, i in matches if match}
+
+
+def special_roles(description: Description, config: Mapping[str, Any]) -> dict[str, int]:
+    """Ids by role: as the configuration names them, by convention where it is silent.
+
+    A vocabulary of BERT's kind begins and ends its sentences with cls and sep: there they are bos and eos too.
+    """
+    unknown = set() if description.unknown is None else {description.unknown}
+    ids = {description.pieces[i]: i for i in sorted(description.added | unknown, reverse=True)}
+    roles: dict[str, int] = {}
+    for role in ROLES:
+        named = config.get(f"{role}_token", CONVENTIONAL[role])
+        spelled = named["content"] if isinstance(named, Mapping) else named
+        choices = (spelled,) if isinstance(spelled, str) else (spelled or ())
+        found = [ids[choice] for choice in choices if choice in ids]
+        if found:
+            roles[role] = found[0]
+    if "unk" not in roles and description.unknown is not None:
+        roles["unk"] = description.unknown
+    for role, stand_in in (("bos", "cls"), ("eos", "sep")):
+        if role not in roles and stand_in in roles:
+            roles[role] = roles[stand_in]
+    return roles
+
+
+def language_codes(description: Description) -> dict[str, int]:
+    """Ids of the language codes among the added tokens.
+
+    en_XX as mBART spells them, zho_Hans NLLB, __en__ M2M-100, >>fra<< a multilingual Marian, <2fr> MADLAD-400.
+    """
+    found = ((description.pieces[i], i) for i in sorted(description.added))
+    return {piece: i for piece, i in found if LANGUAGE_CODE.fullmatch(piece)}

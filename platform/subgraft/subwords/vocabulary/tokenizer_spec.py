@@ -1,0 +1,162 @@
+"""A parsed tokenizer.json over other tokens, in which everything that names an id still names the same token.
+
+Ids stand in many places: in the model's vocabulary, in its merges by spelling, among the added tokens, in what puts
+special tokens around a text, and in the configuration beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import tokenizers
+
+from subgraft.base.errors import UserError
+from subgraft.subwords.vocabulary.tokenizer_description import describe
+from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.held_out import NO_TEXT, special_token
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+Specification = dict[str, Any]
+Merge = tuple[str, str]
+
+
+def specification_of(tokenizer: Tokenizer) -> Specification:
+    """The tokenizer.json of a vocabulary, to be changed at will."""
+    found: Specification = json.loads(tokenizer.backend.to_str())
+    return found
+
+
+def merges_of(model: Mapping[str, Any]) -> Iterator[Merge]:
+    """The merges of a BPE model, the first to be done first."""
+    for merge in model["merges"]:
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        yield left, right
+
+
+def merge_ranks(model: Mapping[str, Any]) -> dict[Merge, int]:
+    """When each merge of a BPE model is done, 0 the first."""
+    return {merge: rank for rank, merge in enumerate(merges_of(model))}
+
+
+def merged_from(piece: str, ranks: Mapping[Merge, int]) -> set[str]:
+    """All that stands between a piece's characters and the piece, as its merges make it; both are among them.
+
+    They are the same in whatever word it is made: there too, the first merge within it comes first.
+    """
+    symbols = list(piece)
+    made = {piece, *symbols}
+    while len(symbols) > 1:
+        possible = [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]
+        if not possible:
+            break
+        _, at = min(possible)
+        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+        made.add(symbols[at])
+    return made
+
+
+def without(backend: tokenizers.Tokenizer, pieces: Collection[str]) -> tokenizers.Tokenizer:
+    """The vocabulary without some of its ordinary pieces; those after them move up."""
+    specification, gone = json.loads(backend.to_str()), frozenset(pieces)
+    ids = [i for i, piece in enumerate(describe(specification).pieces) if piece not in gone]
+    reduced: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(keeping(specification, ids)))
+    return reduced
+
+
+def keeping(specification: Specification, ids: Sequence[int]) -> Specification:
+    """The tokenizer with these tokens alone, in this order, numbered from 0: all special ones must be among them.
+
+    Merges go that need or make a piece which is not. Every token gets a place in the model's own vocabulary, also an
+    added one: else tokenizers would number it anew behind whatever is appended.
+    """
+    pieces, model = describe(specification).pieces, specification["model"]
+    new = {old: at for at, old in enumerate(ids)}
+    named = [pieces[i] or f"{NO_TEXT}{i}" for i in ids]  # a hole among the ids stays one
+    holes = [special_token(at, name) for at, name in enumerate(named) if name.startswith(NO_TEXT)]
+    added = [{**token, "id": new[token["id"]]} for token in specification["added_tokens"] if token["id"] in new]
+    known = {token["id"] for token in added}
+    added += [token for token in holes if token["id"] not in known]
+    return {
+        **specification,
+        "model": _unigram(model, ids, named, new) if model["type"] == "Unigram" else _by_piece(model, named),
+        "added_tokens": sorted(added, key=lambda token: int(token["id"])),
+        "post_processor": _renumbered(specification.get("post_processor"), new),
+    }
+
+
+def _unigram(model: Mapping[str, Any], ids: Sequence[int], named: Sequence[str], new: Mapping[int, int]) -> Any:
+    scores = [score for _, score in model["vocab"]]
+    least = min(scores)
+    vocabulary = [[name, scores[i] if i < len(scores) else least] for i, name in zip(ids, named, strict=True)]
+    unknown = model["unk_id"]
+    return {**model, "vocab": vocabulary, "unk_id": None if unknown is None else new[unknown]}
+
+
+def _by_piece(model: Mapping[str, Any], named: Sequence[str]) -> Any:
+    vocabulary = {name: at for at, name in enumerate(named)}
+    changed = {**model, "vocab": vocabulary}
+    if model["type"] == "BPE":
+        merges = ((left, right) for left, right in merges_of(model) if left in vocabulary and right in vocabulary)
+        changed["merges"] = [[left, right] for left, right in merges if left + right in vocabulary]
+    return changed
+
+
+def _renumbered(part: Any, new: Mapping[int, int]) -> Any:
+    """A post-processor with other ids: of `sep` and `cls` (piece and id), and of the special tokens of a template."""
+    if isinstance(part, list):
+        return [_renumbered(each, new) for each in part]
+    if not isinstance(part, dict):
+        return part
+    changed = {key: _renumbered(value, new) for key, value in part.items()}
+    for key in ("sep", "cls"):
+        if key in part:
+            piece, token = part[key]
+            changed[key] = [piece, _new_id(token, new)]
+    if "ids" in part and "tokens" in part:
+        changed["ids"] = [_new_id(token, new) for token in part["ids"]]
+    return changed
+
+
+def _new_id(token: int, new: Mapping[int, int]) -> int:
+    """Raises UserError for a token around texts that is no special one, and is not kept."""
+    if token not in new:
+        raise UserError(f"the vocabulary puts token {token} around texts, which is no special token of it")
+    return new[token]
+
+
+def with_scores(specification: Specification, scored: Sequence[tuple[str, float]]) -> Specification:
+    """A unigram tokenizer with further pieces behind the others; `keeping` has numbered it."""
+    model = specification["model"]
+    return {**specification, "model": {**model, "vocab": [*model["vocab"], *map(list, scored)]}}
+
+
+def with_pieces(specification: Specification, pieces: Sequence[str]) -> Specification:
+    """A WordPiece or BPE tokenizer with further pieces behind the others, likewise.
+
+    In BPE each cut of a new piece into two that are there before it is a merge, and comes after all merges that there
+    are: so the old ones do what they did, and the new ones join what is left.
+    """
+    model = specification["model"]
+    vocabulary, merges = dict(model["vocab"]), list(model.get("merges", ()))
+    for piece in pieces:
+        cuts = ((piece[:at], piece[at:]) for at in range(1, len(piece)))
+        merges += [[left, right] for left, right in cuts if left in vocabulary and right in vocabulary]
+        vocabulary[piece] = len(vocabulary)
+    changed = {**model, "vocab": vocabulary} | ({"merges": merges} if model["type"] == "BPE" else {})
+    return {**specification, "model": changed}
+
+
+def as_tokenizer(specification: Specification, like: Tokenizer) -> Tokenizer:
+    """The tokenizer of a specification whose special tokens are those of another one, by role and spelling.
+
+    Its configuration names no class of a published model: some of these make their vocabulary anew by rules of their
+    own. The roles, which such a class knows by itself, are written down instead, and ids are not.
+    """
+    config = {key: value for key, value in like.config.items() if key not in ("added_tokens_decoder", "auto_map")}
+    roles = {f"{role}_token": like.pieces[i] for role, i in like.special.items()}
+    return Tokenizer(
+        Source(json.dumps(specification), {**config, **roles, "tokenizer_class": "PreTrainedTokenizerFast"})
+    )

@@ -1,0 +1,109 @@
+"""A vocabulary without the tokens that a task never uses: the task's text is cut as before.
+
+Special tokens and bytes stay. Where there are no bytes, so do single characters, and pieces with a character that has
+no piece of its own: without them, there is text that cannot be written. A BPE vocabulary also keeps what a kept piece
+is merged from, and loses all other merges; none of those that the text needs is among them, since a merge that is never
+done leaves no trace (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who
+remove rare pieces too).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+
+from subgraft.subwords.vocabulary import wordpiece
+from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark
+from subgraft.subwords.vocabulary.learning_errors import empty_corpus
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, as_tokenizer, keeping, merge_ranks, merged_from, specification_of
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.word_counts import cut_words, word_counts
+
+
+def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Tokenizer:
+    """The vocabulary with those tokens alone that the text uses `min_count` times or more; ids close up.
+
+    What was spelled with rarer ones is cut into those that are left. Raises UserError where there is no text.
+    """
+    specification = specification_of(tokenizer)
+    words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
+    if not words:
+        raise empty_corpus()
+    kept = _Kept(tokenizer, specification)
+    cuts = cut_words(tokenizer.backend, words)
+    while gone := kept.rare(_uses(words, cuts), min_count):
+        # Pieces that the text does not use yet are still there, to spell what is taken out.
+        fewer = kept.without(gone)
+        cuts |= cut_words(fewer.backend, [word for word, cut in cuts.items() if not gone.isdisjoint(cut)])
+    return kept.only(_uses(words, cuts).keys())
+
+
+def _uses(words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> Counter[str]:
+    uses: Counter[str] = Counter()
+    for word, cut in cuts.items():
+        for piece in cut:
+            uses[piece] += words[word]
+    return uses
+
+
+class _Kept:
+    """A vocabulary from which pieces are being taken."""
+
+    def __init__(self, tokenizer: Tokenizer, specification: Specification) -> None:
+        self._tokenizer, self._specification = tokenizer, specification
+        self._always = _always_kept(tokenizer)
+        self._gone: Set[str] = frozenset()
+        model = specification["model"]
+        self._ranks = merge_ranks(model) if model["type"] == "BPE" else None
+
+    def rare(self, uses: Mapping[str, int], min_count: int) -> frozenset[str]:
+        """Pieces that are used, but too rarely, and that no other one is made from."""
+        common = [piece for piece, times in uses.items() if times >= min_count]
+        needed = self._needed(common)
+        return frozenset(piece for piece, times in uses.items() if 0 < times < min_count and piece not in needed)
+
+    def without(self, pieces: Set[str]) -> Tokenizer:
+        """Without these and all that went before."""
+        self._gone |= pieces
+        return self._over([piece for piece in self._tokenizer.pieces if piece not in self._gone])
+
+    def only(self, pieces: Iterable[str]) -> Tokenizer:
+        """With these, and what must be there beside them."""
+        return self._over(self._needed(pieces))
+
+    def _needed(self, pieces: Iterable[str]) -> Set[str]:
+        wanted = set(pieces)
+        if self._ranks is not None:
+            for piece in wanted - self._always:
+                wanted |= merged_from(piece, self._ranks)
+        return wanted | self._always
+
+    def _over(self, pieces: Collection[str]) -> Tokenizer:
+        chosen = frozenset(pieces)
+        ids = [
+            i
+            for i, piece in enumerate(self._tokenizer.pieces)
+            if piece and (piece in chosen or i in self._tokenizer.special_ids)
+        ]
+        return as_tokenizer(keeping(self._specification, ids), self._tokenizer)
+
+
+def _always_kept(tokenizer: Tokenizer) -> frozenset[str]:
+    """Special tokens, bytes, the bare mark and, where there are no bytes, what single characters cannot spell."""
+    spelled = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
+    alone = set() if len(tokenizer.byte_ids) == 256 else set(_not_of_shorter(tokenizer))
+    # With its mark, a character begins a word: "▁a" can be spelled as "▁" and "a", and "a" in WordPiece cannot.
+    return frozenset(spelled | alone | ({tokenizer.mark.value} if tokenizer.mark is not Mark.WORDPIECE else set()))
+
+
+def _not_of_shorter(tokenizer: Tokenizer) -> Iterator[str]:
+    """Pieces of one character, and longer ones with a character that has no piece of its own."""
+    pieces = frozenset(tokenizer.pieces)
+    for piece in pieces:
+        characters = list(piece)
+        if tokenizer.mark is Mark.WORDPIECE:
+            begins = len(piece) - wordpiece.length(piece)
+            later = (CONTINUATION_MARK + character for character in piece[begins + 1 :])
+            characters = [piece[: begins + 1], *later]
+        if len(characters) <= 1 or not pieces.issuperset(characters):
+            yield piece

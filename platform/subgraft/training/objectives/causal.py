@@ -1,0 +1,271 @@
+"""Causal language modelling: each token given those before it (Radford et al., 2019, section 2).
+
+The state of each token, the last one apart, predicts the token after it. Every line ends in a separator, which also
+stands before the first: so all tokens of a line are predicted, its end included, and none without something before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Literal, Protocol
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
+from subgraft.config.training import TrainingSettings
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.concatenation import Concatenation
+from subgraft.training.objectives.embedding_view import IGNORED, Lexicon
+from subgraft.training.objectives.objective import Body, Examples, Request, TokenLoss
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.training.objectives.whole_examples import Batched, WholeExamples
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.sequences import Sequences
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def shifted(tokens: Sequence[int], given: int = 1) -> StackExample:
+    """Tokens of which all but the first `given` are predicted, each from the state of the one before it."""
+    ignored = given - 1
+    return StackExample(list(tokens), [IGNORED] * ignored + list(tokens[given:]) + [IGNORED])
+
+
+class Stream:
+    """Lines one after another, with separators, cut into blocks of so many tokens wherever these end.
+
+    A block begins with the token that the one before it ends with, so every token is predicted once in an epoch.
+    """
+
+    def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, block_tokens: int) -> None:
+        encoded = encode(lines, tokenizer).sequences
+        ended = chain.from_iterable((*encoded[place], separator) for place in range(len(encoded)))
+        self._stream = np.fromiter(chain([separator], ended), dtype=np.int32)
+        self._starts = np.arange(0, max(1, len(self._stream) - 1), block_tokens - 1)
+        self._block_tokens = block_tokens
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.minimum(self._block_tokens, len(self._stream) - self._starts)
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        start = self._starts[index]
+        return shifted(self._stream[start : start + self._block_tokens].tolist())
+
+
+class Lines:
+    """Each line by itself between separators, cut at max_length tokens. whole: which lines lost nothing [n].
+
+    batch_unit: what a line costs in a batch, its tokens or its characters, which are the same for every vocabulary.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        tokenizer: Tokenizer,
+        separator: int,
+        max_length: int,
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+    ) -> None:
+        encoded = encode(lines, tokenizer)
+        self._bodies = encoded.sequences.cut(max_length - 2)
+        self.whole = self._bodies.whole
+        self._separator, self._padding = separator, padding_of(tokenizer)
+        in_characters: np.ndarray = encoded.characters.astype(np.int64) + 1
+        self._lengths: np.ndarray = in_characters if batch_unit == "characters" else self._bodies.lengths + 2
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lengths
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        return shifted([self._separator, *self._bodies[index], self._separator])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self.example(int(index), epoch) for index in indices], self._padding)
+
+
+class Continuations:
+    """Prompts and what follows them: a separator, the prompt, the continuation, a separator; at most max_length tokens.
+
+    Only continuations and their ends are predicted. A continuation is cut at its end, and a prompt at its beginning, to
+    what room is left.  between: tokens that stand between the two.  cut: how many pairs lost something.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        tokenizer: Tokenizer,
+        separator: int,
+        max_length: int,
+        between: Sequence[int] = (),
+    ) -> None:
+        room = max_length - 2 - len(between)
+        prompts, texts = (tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1))
+        self.cut = sum(len(prompt) + len(text) > room for prompt, text in zip(prompts, texts, strict=True))
+        kept = [(prompt, text[:room]) for prompt, text in zip(prompts, texts, strict=True)]
+        self._prompts = Sequences.of(prompt[max(0, len(prompt) + len(text) - room) :] for prompt, text in kept)
+        self._texts = Sequences.of(text for _, text in kept)
+        self._separator, self._between = separator, tuple(between)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._prompts.lengths + self._texts.lengths + 2 + len(self._between)
+        return lengths
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        given = [self._separator, *self._prompts[index], *self._between]
+        return shifted([*given, *self._texts[index], self._separator], len(given))
+
+
+class CausalView:
+    """A generator's view of text: all but its first token may be re-segmented."""
+
+    side: SideName = "decoder"
+    causal = True
+
+    def __init__(self, examples: Examples[StackExample], padding: int) -> None:
+        self._examples = examples
+        self._padding = padding
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def original(self, index: int, epoch: int) -> StackExample:
+        return self._examples.example(index, epoch)
+
+    def body(self, example: StackExample) -> Body:
+        return Body(example.tokens[1:], 0, 1)
+
+    def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
+        return shifted([example.tokens[0], *body])
+
+    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+        del rng
+        return example
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return collate(examples, self._padding)
+
+    def states(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> StackStates:
+        return StackStates(model, batch, lexicon)
+
+
+class CausalObjective:
+    """The text of each language; where there is a dev split, the weights with the least bits per character are kept."""
+
+    lowest = True
+
+    def __init__(self, request: Request, settings: CausalSettings) -> None:
+        self._request = request
+        tokenizer, limit = request.bundle.decoder, request.training.max_length
+        self._separator = separator_of(tokenizer, settings)
+        begin_with(request.bundle.model, self._separator)
+        self._padding = padding_of(tokenizer)
+        block = min(settings.block_tokens or limit, limit)
+        source = Stream if settings.packed else Lines
+        parts = [source(lines, tokenizer, self._separator, block) for _, lines in request.texts()]
+        self._examples: Examples[StackExample] = Concatenation(parts)
+        self.select = "bits_per_character" if "dev" in request.corpus.splits else None
+
+    @classmethod
+    def of(cls, settings: CausalSettings, request: Request) -> CausalObjective:
+        return cls(request, settings)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self._examples.example(int(index), epoch) for index in indices], self._padding)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._request.bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> CausalView:
+        del name
+        return CausalView(self._examples, self._padding)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        if self.select is None:
+            return None
+        request, count = self._request, self._request.training.dev_sentences
+        lines = [line for _, text in request.texts("dev") for line in text[:count]]
+        return CausalScores(request.bundle, lines, self._separator, request.training)
+
+
+class ScoredLines(Batched, Protocol):
+    """Lines in batches. whole: which of them lost nothing [n]."""
+
+    @property
+    def whole(self) -> np.ndarray: ...
+
+
+class LineScores:
+    """Bits per character of lines, their ends included; lines that the model cannot take whole are left out.
+
+    Raises UserError where none is left.
+    """
+
+    def __init__(
+        self, bundle: Bundle, lines: Sequence[str], examples: ScoredLines, loss: TokenLoss, training: TrainingSettings
+    ) -> None:
+        limit = bundle.max_positions
+        self._whole = WholeExamples(examples, examples.whole, max(training.batch_size, limit))
+        if not len(self._whole.places):
+            raise UserError(
+                f"no dev line fits into the {limit} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev lines of fewer tokens.",
+            )
+        self._characters = count_characters(lines[place] for place in self._whole.places.tolist())
+        self._loss, self._precision = loss, training.precision
+
+    def __call__(self) -> dict[str, float]:
+        device = next(self._loss.parameters()).device
+        total = self._whole.total(lambda batch: self._loss(batch)["loss"], device, self._precision)
+        return {"bits_per_character": bits_per_character(total, self._characters)}
+
+
+class CausalScores(LineScores):
+    """Of lines by themselves."""
+
+    def __init__(self, bundle: Bundle, lines: Sequence[str], separator: int, training: TrainingSettings) -> None:
+        examples = Lines(lines, bundle.decoder, separator, bundle.max_positions)
+        super().__init__(bundle, lines, examples, StackLoss(bundle.model), training)
+
+
+def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditionedSettings) -> int:
+    """Raises UserError where the vocabulary has no such token."""
+    if settings.separator not in tokenizer.special:
+        raise UserError(
+            f"the vocabulary has no {settings.separator} token to stand between lines",
+            hint="Say `separator: bos` or `separator: eos`, whichever it has.",
+        )
+    return tokenizer.special[settings.separator]
+
+
+def begin_with(model: PreTrainedModel, separator: int) -> None:
+    """Have the model's configuration say what stands before every text, so that generation begins with it too."""
+    model.config.bos_token_id = separator
+
+
+def padding_of(tokenizer: Tokenizer) -> int:
+    """What fills up a batch; without a padding token any token will do, as no state and no loss depends on it."""
+    return tokenizer.special.get("pad", tokenizer.special.get("eos", 0))

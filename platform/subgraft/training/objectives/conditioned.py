@@ -1,0 +1,181 @@
+"""Lines given a source, which need not be text: each token given those before it (Ziegler et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from subgraft.modeling.conditioning.copying import Copied, TargetStates
+from subgraft.modeling.conditioning.sources import ClassSource, FeatureSource, NoSource, Source, TextSource, padded, row_counts
+from subgraft.config.training import TrainingSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
+from subgraft.training.objectives.causal import Lines, LineScores
+from subgraft.training.objectives.content_selection import selection_loss
+from subgraft.training.objectives.embedding_view import IGNORED, Lexicon, OwnTables
+from subgraft.training.objectives.objective import TokenLoss
+from subgraft.training.objectives.single_stack import StackBatch, StackStates
+from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
+
+
+@dataclass(frozen=True)
+class SourcedBatch(StackBatch):
+    """Lines as a stack reads them, with a padded source [B, S] or [B, S, k] and its mask [B, S]."""
+
+    source: Tensor
+    source_mask: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {**super().counts, "selection": int(self.source_mask.sum())}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        sentences, tokens = super().shape
+        return sentences, tokens + self.source.shape[1]
+
+
+class SourcedLines:
+    """Lines with the source of each, encoded. whole: which lines lose nothing to `max_length` [n].
+
+    costs: what reading each source costs in a batch [n], which counts where it is more than its line costs; by default
+    its rows.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        sources: Sequence[np.ndarray],
+        bundle: Bundle,
+        separator: int,
+        max_length: int,
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+        costs: np.ndarray | None = None,
+    ) -> None:
+        self._lines = Lines(lines, bundle.decoder, separator, max_length, batch_unit)
+        self._sources = sources
+        self._lengths: np.ndarray = np.maximum(self._lines.lengths, row_counts(sources) if costs is None else costs)
+        self.whole = self._lines.whole
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> SourcedBatch:
+        text = self._lines.batch(indices, epoch)
+        source, mask = padded([self._sources[int(index)] for index in indices])
+        return SourcedBatch(text.input_ids, text.attention_mask, text.labels, source, mask)
+
+
+class SourcedStates(StackStates):
+    """Beside the source; a language model that has none does not look at it."""
+
+    _batch: SourcedBatch
+
+    @cached_property
+    def top(self) -> Tensor:
+        return self._target.top
+
+    @property
+    def copied(self) -> Copied | None:
+        """What is copied from the source, by models that copy."""
+        return self._target.copied
+
+    def nats(self) -> Tensor:
+        """The negative log-likelihood of each label that counts, by the model's own tables [N], line after line."""
+        labels = self._batch.labels
+        generated = label_nats(self._model, self.top, labels)
+        if self.copied is None:
+            return generated
+        counted = labels != IGNORED
+        whole = generated.new_zeros(labels.shape).masked_scatter(counted, -generated)
+        return -self.copied.log_likelihood(whole, labels)[counted]
+
+    @cached_property
+    def _target(self) -> TargetStates:
+        batch = self._batch
+        inputs = self._lexicon.read("decoder", batch.input_ids)
+        return family_of(self._model).states_with_source(
+            self._model, batch.source, batch.source_mask, attention_mask=batch.attention_mask, **inputs
+        )
+
+
+class SourcedLoss(TokenLoss):
+    """Over the tokens of lines and their ends; of a model that copies, by the likelihood of its mixture.
+
+    A content selector learns by a loss of its own, over the tokens of sources.
+    """
+
+    def states(self, batch: SourcedBatch, lexicon: Lexicon) -> SourcedStates:
+        return SourcedStates(self.model, batch, lexicon)
+
+    def by(self, lexicon: Lexicon, batch: SourcedBatch) -> dict[str, Tensor]:
+        states = self.states(batch, lexicon)
+        if states.copied is None:
+            return {"loss": lexicon.cross_entropy(states.top, batch.labels, self.label_smoothing)}
+        assert not self.label_smoothing and not lexicon.extends("decoder")
+        losses = {"loss": states.nats().sum()}
+        if self.training and (selection := states.copied.selection) is not None:
+            losses["selection"] = selection_loss(selection, batch.source, batch.source_mask, batch.labels)
+        return losses
+
+
+def losses_of(bundle: Bundle) -> tuple[str, ...]:
+    """The names of the losses that a model learns from, each a mean of its own."""
+    selects = family_of(bundle.model).selects(bundle.model.config.to_dict())
+    return ("loss", "selection") if selects else ("loss",)
+
+
+class SourcedScores(LineScores):
+    """Of lines given their sources."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        lines: Sequence[str],
+        sources: Sequence[np.ndarray],
+        separator: int,
+        training: TrainingSettings,
+    ) -> None:
+        examples = SourcedLines(lines, sources, bundle, separator, bundle.max_positions)
+        super().__init__(bundle, lines, examples, SourcedLoss(bundle.model), training)
+
+
+def sourced_nats(
+    bundle: Bundle,
+    lines: Sequence[str],
+    sources: Sequence[np.ndarray],
+    separator: int,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """For each line that the model takes whole: its place, and the nats of its tokens and what ends them.
+
+    By length, not in order.
+    """
+    model, limit = bundle.model, bundle.max_positions
+    examples = SourcedLines(lines, sources, bundle, separator, limit)
+
+    def token_nats(batch: SourcedBatch) -> Tensor:
+        return SourcedStates(model, batch, OwnTables(model)).nats()
+
+    return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
+
+
+def source_read(bundle: Bundle) -> Source[Any]:
+    """How what a model writes for becomes tensors; nothing, of whatever it is given, where the model has no source."""
+    settings = family_of(bundle.model).source(bundle.model.config.to_dict())
+    if settings is None:
+        return NoSource()
+    if settings.kind == "class":
+        return ClassSource(settings.classes)
+    if settings.kind == "features":
+        return FeatureSource(settings.features, settings.rows)
+    if settings.kind == "pretrained-text":
+        return TextSource(bundle.encoder, settings.max_length, (settings.beginning, settings.ending))
+    return TextSource(bundle.decoder if settings.kind == "own-text" else bundle.encoder, settings.max_length)

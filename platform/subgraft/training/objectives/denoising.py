@@ -1,0 +1,110 @@
+"""mBART's denoising: a block of sentences from its noised self (Liu et al., TACL 2020, section 2.2).
+
+Instances are X </s> <language> on both sides, sentences inside a block separated by </s>; the decoder starts with the
+language id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from subgraft.config.objectives import DenoisingSettings
+from subgraft.modeling.sequence_format import language_code
+from subgraft.training.objectives.concatenation import Concatenation
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.subword_regularization import Sampling, Subwords
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.noise import infill, permute
+from subgraft.data.text.sequences import blocks
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.words import WordBoundaries
+
+
+class Denoising:
+    """Examples of monolingual text in one language; noise is a function of (seed, epoch, index).
+
+    An example is a block: as many consecutive sentences as `block_tokens` hold, special tokens included, and max_length
+    at most. A separator is a word of its own, so that a span may reach from one sentence into the next.
+    sampling: for text that is cut anew in every epoch, the noised block as its original, as of the decoder's side.
+    Blocks leave room for that, and their lengths are the plain segmentation's; a sample that still has no room gives
+    way to that.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        tokenizer: Tokenizer,
+        language: int,
+        settings: DenoisingSettings,
+        max_length: int,
+        seed: int,
+        sampling: Sampling | None = None,
+    ) -> None:
+        self._settings = settings
+        self._seed = seed
+        self._language = language
+        self._end = tokenizer.special["eos"]
+        self._mask = tokenizer.special["mask"]
+        self._boundaries = WordBoundaries.of(tokenizer)
+        self._limit = min(settings.block_tokens or max_length, max_length)
+        # A block's last sentence is followed by </s> and the language, every other one by </s>.
+        longest = self._limit - 2
+        self._sentences = encode(lines, tokenizer).sequences.cut(longest)
+        self._subwords = Subwords(self._sentences)
+        if sampling is not None:
+            self._subwords = sampling.of("decoder", lines, tokenizer, self._sentences, longest)
+        plain = self._sentences.lengths
+        self._bounds = blocks(np.minimum(np.ceil(plain * self._subwords.growth), longest) + 1, self._limit - 1)
+        self._lengths = np.add.reduceat(plain + 1, self._bounds[:-1]) + 1
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lengths
+
+    def example(self, index: int, epoch: int) -> Example:
+        sentences = self._block(index, epoch)
+        target = self._joined(sentences)
+        source = self._noised(sentences, np.random.default_rng([self._seed, epoch, index]))
+        ending = [self._end, self._language]
+        return Example(source + ending, target + ending, self._language, len(source), len(target))
+
+    def _block(self, index: int, epoch: int) -> list[list[int]]:
+        """The sentences of a block, each with the epoch's own segmentation if that fits, or the plain one."""
+        spare = self._limit - int(self._lengths[index])
+        sentences: list[list[int]] = []
+        for i in range(*self._bounds[index : index + 2].tolist()):
+            plain, tokens = self._sentences[i], self._subwords.at(i, epoch)
+            if len(tokens) - len(plain) > spare:
+                tokens = plain
+            spare -= len(tokens) - len(plain)
+            sentences.append(tokens)
+        return sentences
+
+    def _noised(self, sentences: list[list[int]], generator: np.random.Generator) -> list[int]:
+        shuffled = permute(sentences, generator) if self._settings.permute_sentences else sentences
+        words = self._boundaries.words(self._joined(shuffled))
+        return infill(words, self._mask, self._settings, generator)
+
+    def _joined(self, sentences: list[list[int]]) -> list[int]:
+        """Sentences with the separator between them."""
+        joined: list[int] = []
+        for position, sentence in enumerate(sentences):
+            joined.extend([self._end, *sentence] if position else sentence)
+        return joined
+
+
+def denoise(settings: DenoisingSettings, request: Request) -> Seq2SeqObjective:
+    """The text of each language of the corpus, denoised; it counts as the decoder's."""
+    tokenizer, limit, seed = request.bundle.decoder, request.training.max_length, request.seed
+    sampling = None if request.sampling is None else Sampling(request.sampling, seed)
+    parts = [
+        Denoising(lines, tokenizer, language_code(tokenizer, language), settings, limit, seed, sampling)
+        for language, lines in request.texts()
+    ]
+    return Seq2SeqObjective(request.bundle, Concatenation(parts))

@@ -1,0 +1,121 @@
+"""Dev scores of a translation model while it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+
+import torch
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import DecodingEngine
+from subgraft.config.corpora import Languages
+from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
+from subgraft.base.errors import UserError
+from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.inference.translate import AT_ONCE, Translator
+from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
+from subgraft.training.objectives.dev_sharding import texts_by_worker
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
+from subgraft.training.objectives.whole_examples import WholeExamples
+
+# Greedy output of more than this many times the bytes of its source is cut while training is watched.
+DEV_LENGTH_RATIO = 2.5
+
+
+# Larger models leave no room for CTranslate2's copy of their weights beside what their training holds.
+LARGEST_COPIED = 250_000_000
+
+
+def told_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> dict[str, str]:
+    """What a record says of it, where the settings do not."""
+    named = isinstance(settings, ModelTrainingSettings) and settings.dev_engine != "auto"
+    return {} if named else {"dev_engine": dev_engine(settings, model)}
+
+
+def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEngine:
+    """What writes the translations of a training's dev scores; `auto` is the faster one where that is plain sailing."""
+    named = settings.dev_engine if isinstance(settings, ModelTrainingSettings) else "transformers"
+    if named != "auto":
+        return named
+    adapted = isinstance(settings, FinetuneSettings) and settings.train == "adapters"
+    parameters = list(model.parameters())
+    in_parts = any(hasattr(parameter, "ds_id") for parameter in parameters)
+    if adapted or in_parts or torch.cuda.is_available() or find_spec("ctranslate2") is None:
+        return "transformers"
+    small = sum(parameter.numel() for parameter in parameters) <= LARGEST_COPIED
+    return "ctranslate2" if small and family_of(model).runs_in_ctranslate2(model.config.to_dict()) else "transformers"
+
+
+class DevScores:
+    """Scores of a translation model on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
+
+    bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
+    References longer than the model takes are left out of bits, and their number is reported if there are any; BLEU and
+    chrF are of all sentences. Raises UserError where none is left.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        pairs: Sequence[tuple[str, str]],
+        languages: Languages,
+        settings: TrainingSettings,
+    ) -> None:
+        self._model = bundle.model
+        self._pairs = list(pairs[: settings.dev_sentences])
+        self._language = languages.target
+        form = bundle.sequence_format(languages)
+        limit = bundle.max_positions
+        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
+        data = Seq2SeqData(examples, *bundle.padding)
+        self._whole = WholeExamples(data, examples.whole_targets, max(settings.batch_size, limit))
+        if self._pairs and not len(self._whole.places):
+            raise UserError(
+                f"no dev reference fits into the {limit} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+        self._sources = [source for source, _ in self._pairs]
+        self._settings, self._bundle, self._languages = settings, bundle, languages
+        self._checked = False
+        self._translate = Translator(
+            bundle.model,
+            bundle.encoder,
+            bundle.decoder,
+            form,
+            beam=1,
+            max_length_ratio=DEV_LENGTH_RATIO,
+            max_positions=limit,
+        )
+
+    def __call__(self) -> dict[str, float]:
+        references = [target for _, target in self._pairs]
+        whole, device = self._whole, next(self._model.parameters()).device
+        characters = count_characters(references[place] for place in whole.places)
+        nats = whole.total(partial(token_loss, self._model), device, self._settings.precision)
+        left_out = len(references) - len(whole.places)
+        hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
+        scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
+        told = {LEFT_OUT: float(left_out)} if left_out else {}
+        return {
+            "bits_per_character": bits_per_character(nats, characters),
+            "bleu": scores["BLEU"].value,
+            "chrf": scores["chrF"].value,
+            **told,
+        }
+
+    def _source_lengths(self) -> list[int]:
+        tokens = self._bundle.encoder.encode_batch(self._sources)
+        return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
+
+    def _translator(self) -> Translator:
+        """Of the weights as they are now, which CTranslate2 holds a copy of. It is compared with the model once."""
+        if dev_engine(self._settings, self._model) == "transformers":
+            return self._translate
+        check, self._checked = not self._checked, True
+        return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)

@@ -1,0 +1,73 @@
+"""Dev sets divided among the workers of a training, each of whom computes whole batches.
+
+All get the same figures, and those of one worker to the bit: no batch is composed anew, and what batches come to is
+added up in their order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from subgraft.training.objectives.distributed import gathered, rank_and_world
+
+
+def sums_over_batches(
+    batches: Sequence[np.ndarray],
+    values: Callable[[np.ndarray], Sequence[float]],
+    device: torch.device,
+    count: int = 1,
+) -> list[float]:
+    """Sums of the `count` values of each batch, of which this worker computes its share."""
+    (rank, world), found = rank_and_world(), list[Sequence[float]]()
+    for first in range(0, len(batches), world):
+        # Of a model in parts all workers compute in step: one without a batch of its own takes the last, for nothing.
+        found.append(values(batches[min(first + rank, len(batches) - 1)]))
+    own = torch.tensor(found, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
+    totals = [0.0] * count
+    for of_batch in gathered(own, len(batches), device).tolist():
+        totals = [total + value for total, value in zip(totals, of_batch, strict=True)]
+    return totals
+
+
+def texts_by_worker(
+    texts: Sequence[str],
+    lengths: Callable[[], Sequence[int]],
+    at_once: int,
+    write: Callable[[Sequence[str]], list[str]],
+    model: nn.Module,
+) -> list[str]:
+    """What `write` makes of texts, which it takes by falling length [n], so many at once; this worker its share.
+
+    lengths: asked for where there are several workers.
+    Of a model whose parameters lie in parts each worker writes all: forward passes are of all workers together, and
+    outputs differ in length.
+    """
+    (rank, world), parameters = rank_and_world(), list(model.parameters())
+    if world == 1 or any(hasattr(parameter, "ds_id") for parameter in parameters):
+        return write(texts)
+    length = lengths()
+    order = sorted(range(len(texts)), key=lambda place: -length[place])
+    chunks = [order[start : start + at_once] for start in range(0, len(order), at_once)]
+    own = list(chain.from_iterable(chunks[rank::world]))
+    written = dict(zip(own, write([texts[place] for place in own]) if own else [], strict=True))
+    for other in _exchanged(json.dumps(written).encode(), parameters[0].device):
+        written |= {int(place): text for place, text in json.loads(other).items()}
+    return [written[place] for place in range(len(texts))]
+
+
+def _exchanged(message: bytes, device: torch.device) -> list[bytes]:
+    """The messages of all workers."""
+    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size())]
+    dist.all_gather(sizes, torch.tensor([len(message)], device=device))
+    longest = max(int(size) for size in sizes)
+    padded = torch.frombuffer(bytearray(message.ljust(longest)), dtype=torch.uint8).to(device)
+    found = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(found, padded)
+    return [each[: int(size)].cpu().numpy().tobytes() for each, size in zip(found, sizes, strict=True)]

@@ -1,0 +1,184 @@
+"""The text of a task as a finetuning learns it: its examples, its loss, and the dev scores that it is watched by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from torch import nn
+
+from subgraft.modeling.conditioning.conditioned_examples import Sourced
+from subgraft.config.settings_base import SideName
+from subgraft.config.objectives import AnyConditionedSettings, CausalSettings, TaskObjectiveSettings
+from subgraft.config.training import FinetuneSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.causal import CausalScores, Lines, begin_with, separator_of
+from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, source_read
+from subgraft.training.objectives.dev_scores import DevScores
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.single_stack import StackBatch, StackLoss
+from subgraft.data.text.batches import evenly_spaced_places
+
+
+class TrainedText(Protocol):
+    """Examples of text to train on.
+
+    cut: how many examples lost something to max_length.  texts: what each side of the model reads or writes of it.
+    """
+
+    @property
+    def cut(self) -> int: ...
+
+    @property
+    def texts(self) -> Mapping[SideName, Iterable[str]]: ...
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
+
+
+class TaskText(TrainedText, Protocol):
+    """It is the data of a finetuning. A model that is finetuned in two phases is there twice, its text once."""
+
+    def loss(self, bundle: Bundle) -> nn.Module: ...
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
+
+
+def kept_places(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
+    """Which of `whole` examples are trained on, in their order [training.pairs]; None for all."""
+    count = training.pairs
+    if count is None or count >= whole:
+        return None
+    if training.pairs_drawn:
+        return np.sort(np.random.default_rng(seed).choice(whole, count, replace=False))
+    return evenly_spaced_places(whole, count)
+
+
+class PairsToTrain(Seq2SeqData):
+    """Targets given their sources, without anything to judge by: pairs of a task, or pairs that were made."""
+
+    def __init__(self, request: Request, training: FinetuneSettings, *, counted: bool = False) -> None:
+        """counted: whether `training.pairs` is about these pairs, and not all are taken."""
+        bundle, pairs = request.bundle, request.corpus.text_pairs("train")
+        places = kept_places(len(pairs), training, request.seed) if counted else None
+        if places is not None:
+            pairs = pairs.take(places)
+        form, limit = bundle.sequence_format(request.languages), training.max_length
+        examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
+        super().__init__(examples, *bundle.padding)
+        self.cut = examples.cut
+        self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
+
+    @classmethod
+    def of(cls, settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsToTrain:
+        del settings
+        return cls(request, training)
+
+
+class PairsOfTask(PairsToTrain):
+    """The pairs of a task."""
+
+    def __init__(self, request: Request, training: FinetuneSettings) -> None:
+        super().__init__(request, training, counted=True)
+        self._request, self._training = request, training
+        self._dev = list(request.corpus.pairs("dev"))
+
+    @classmethod
+    def of(cls, settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> PairsOfTask:
+        del settings
+        return cls(request, training)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return Seq2SeqLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> DevScores:
+        return DevScores(bundle, self._dev, self._request.languages, self._training)
+
+
+class LinesToTrain:
+    """Lines of one text, each from its beginning, without anything to judge by."""
+
+    def __init__(
+        self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, counted: bool = False
+    ) -> None:
+        """counted: whether `training.pairs` is about these lines, and not all are taken."""
+        corpus, tokenizer = request.corpus, request.bundle.decoder
+        text = corpus.text("train", corpus.text_of("decoder"))
+        places = kept_places(len(text), training, request.seed) if counted else None
+        if places is not None:
+            text = text.take(places)
+        self._separator, self._training = separator_of(tokenizer, settings), training
+        self._lines = Lines(text, tokenizer, self._separator, training.max_length, training.batch_unit)
+        self.cut = int((~self._lines.whole).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lines.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self._lines.batch(indices, epoch)
+
+
+class LinesOfTask(LinesToTrain):
+    """The lines of a task."""
+
+    def __init__(self, settings: CausalSettings, request: Request, training: FinetuneSettings) -> None:
+        super().__init__(settings, request, training, counted=True)
+        dev = request.corpus.text("dev", request.corpus.text_of("decoder"))
+        self._dev = list(dev[: training.dev_sentences])
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        begin_with(bundle.model, self._separator)
+        return StackLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> CausalScores:
+        return CausalScores(bundle, self._dev, self._separator, self._training)
+
+
+class SourcedOfTask(SourcedLines):
+    """The lines of a task, each with what it was written for."""
+
+    def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, bundle, source = request.corpus, request.bundle, settings.source
+        assert source is not None
+        given = Sourced.of(corpus, "train", source)
+        places = kept_places(len(given.texts), training, request.seed)
+        given = given if places is None else given.take(places)
+        given = given.shuffled(request.seed) if training.shuffled_sources else given
+        self._separator, self._training = separator_of(bundle.decoder, settings), training
+        self._read = source_read(bundle)
+        sources = self._read.encode(given.sources)
+        limit = min(training.max_length, bundle.max_positions)  # less than of a text alone, where a source is prepended
+        costs = given.costs() if training.batch_unit == "characters" else None
+        super().__init__(given.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
+        self.cut = int((~self.whole).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": given.texts}
+        self._dev = Sourced.of(corpus, "dev", source).first(training.dev_sentences)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        begin_with(bundle.model, self._separator)
+        return SourcedLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> SourcedScores:
+        sources = self._read.encode(self._dev.sources)
+        return SourcedScores(bundle, list(self._dev.texts), sources, self._separator, self._training)
+
+
+FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] = {
+    "translation": PairsOfTask.of,
+    "causal": LinesOfTask,
+    "conditioned": SourcedOfTask,
+    "conditioned-on-text": SourcedOfTask,
+    "conditioned-on-features": SourcedOfTask,
+}
+
+
+def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
+    """The text of a task that is learnt by this objective."""
+    return FINETUNINGS[settings.kind](settings, request, training)

@@ -1,0 +1,172 @@
+"""Masked language modelling: hidden tokens of a sentence from all the others (Devlin et al., NAACL 2019, section 3.1).
+
+A sentence is read as [CLS] x [SEP]. Tokens to predict are drawn anew in every epoch. There is no next sentence to
+predict: sentences of a parallel corpus have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.objectives import MaskedSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.embedding_view import IGNORED, Lexicon
+from subgraft.training.objectives.objective import Body, Request
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.data.text.encoded import encode
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# [CLS] and [SEP]
+AROUND = 2
+
+
+class Masking:
+    """Hides tokens of sentences, as its settings say."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: MaskedSettings) -> None:
+        self._settings = settings
+        self._begin, self._end = tokenizer.special["bos"], tokenizer.special["eos"]
+        self._mask = tokenizer.special["mask"]
+        self._ordinary = np.array([i for i in range(len(tokenizer)) if i not in tokenizer.special_ids], dtype=np.int64)
+
+    def whole(self, body: Sequence[int]) -> StackExample:
+        """A sentence of which nothing is hidden."""
+        tokens = [self._begin, *body, self._end]
+        return StackExample(tokens, [IGNORED] * len(tokens))
+
+    def __call__(self, body: Sequence[int], rng: np.random.Generator) -> StackExample:
+        """The sentence with so many of its tokens hidden as the share comes to, at least one."""
+        settings, example = self._settings, self.whole(body)
+        count = min(len(body), max(1, round(settings.share * len(body))))
+        chosen = rng.permutation(len(body))[:count] + 1
+        draws = rng.random(count)
+        strangers = rng.choice(self._ordinary, count)
+        for place, draw, stranger in zip(chosen.tolist(), draws.tolist(), strangers.tolist(), strict=True):
+            example.labels[place] = example.tokens[place]
+            if draw < settings.masked:
+                example.tokens[place] = self._mask
+            elif draw < settings.masked + settings.random:
+                example.tokens[place] = stranger
+        return example
+
+
+class MaskedSentences:
+    """Sentences to hide tokens of, each cut at max_length tokens; what is hidden is a function of (seed, epoch, index).
+
+    lengths: what each costs in a batch [n], in tokens.
+    """
+
+    def __init__(
+        self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
+    ) -> None:
+        self.masking = Masking(tokenizer, settings)
+        self._bodies = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
+        self._padding = tokenizer.special["pad"]
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._bodies.lengths + AROUND
+        return lengths
+
+    def body(self, index: int) -> list[int]:
+        """A sentence without [CLS] and [SEP]."""
+        return self._bodies[index]
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        return self.masking(self._bodies[index], np.random.default_rng([self._seed, epoch, index]))
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.collate([self.example(int(index), epoch) for index in indices])
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return collate(examples, self._padding)
+
+
+class MaskedView:
+    """A generator's view of sentences: their tokens are hidden after the re-segmentation.
+
+    A masked language model has one table, whichever side the rows are for: the one that it predicts by.
+    """
+
+    side: SideName = "decoder"
+    causal = False
+
+    def __init__(self, sentences: MaskedSentences) -> None:
+        self._sentences = sentences
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._sentences.lengths
+
+    def original(self, index: int, epoch: int) -> StackExample:
+        del epoch
+        return self._sentences.masking.whole(self._sentences.body(index))
+
+    def body(self, example: StackExample) -> Body:
+        return Body(example.tokens[1:-1], 1, AROUND)
+
+    def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
+        del example
+        return self._sentences.masking.whole(body)
+
+    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+        return self._sentences.masking(example.tokens[1:-1], rng)
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return self._sentences.collate(examples)
+
+    def states(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> StackStates:
+        return StackStates(model, batch, lexicon)
+
+
+class MaskedObjective:
+    """Masked language modelling of the text of each language; the last weights are kept."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, bundle: Bundle, sentences: MaskedSentences) -> None:
+        self._bundle = bundle
+        self.sentences = sentences
+
+    @classmethod
+    def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
+        size, limit = settings.sentences_per_document, request.training.max_length
+        documents = [text for _, lines in request.texts() for text in _documents(list(lines), size)]
+        sentences = MaskedSentences(documents, request.bundle.encoder, settings, limit, request.seed)
+        return cls(request.bundle, sentences)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.sentences.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.sentences.batch(indices, epoch)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> MaskedView:
+        del name
+        return MaskedView(self.sentences)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
+
+
+def _documents(lines: Sequence[str], size: int) -> Iterator[str]:
+    """By turns `size` lines one by one, and `size` lines as one."""
+    for at in range(0, len(lines), size):
+        together = lines[at : at + size]
+        if (at // size) % 2:
+            yield " ".join(together)
+        else:
+            yield from together

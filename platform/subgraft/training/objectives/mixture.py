@@ -1,0 +1,98 @@
+"""Several objectives at once: each batch is of one, drawn by weights (`data.text.batches.MixedPlan` says how)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from subgraft.training.objectives.embedding_view import Lexicon
+
+
+class Part(Protocol):
+    """What one objective trains on: lengths of examples [n], and batches of them."""
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
+
+
+@dataclass(frozen=True)
+class MixedBatch:
+    """A batch of the objective `kind`, which its losses are named after."""
+
+    kind: str
+    batch: Any
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {loss_name(self.kind, name): count for name, count in self.batch.counts.items()}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        shape: tuple[int, int] = self.batch.shape
+        return shape
+
+    @property
+    def labels(self) -> Tensor:
+        labels: Tensor = self.batch.labels
+        return labels
+
+    def to(self, device: torch.device | str) -> MixedBatch:
+        return MixedBatch(self.kind, self.batch.to(device))
+
+
+class Mixture:
+    """The examples of several objectives, by kind, one after another; a batch is of one kind alone."""
+
+    def __init__(self, parts: Mapping[str, Part], weights: Mapping[str, float]) -> None:
+        self._kinds = list(parts)
+        self.parts = list(parts.values())
+        self.weights = [weights[kind] for kind in parts]
+        self._ends = np.cumsum([len(part.lengths) for part in self.parts])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([part.lengths for part in self.parts])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> MixedBatch:
+        first, *others = np.unique(np.searchsorted(self._ends, indices, side="right")).tolist()
+        if others:
+            raise ValueError("a batch holds examples of several objectives")
+        before = int(self._ends[first - 1]) if first else 0
+        return MixedBatch(self._kinds[first], self.parts[first].batch(indices - before, epoch))
+
+
+class MixedLoss(nn.Module):
+    """The loss of whichever objective a batch is of. All of them are of one `model`.
+
+    weights: of each kind's named sums among themselves.
+    """
+
+    def __init__(self, model: nn.Module, losses: Mapping[str, nn.Module], weights: Mapping[str, float]) -> None:
+        super().__init__()
+        self.model = model
+        self.losses = nn.ModuleDict(losses)
+        self.weights = {loss_name(kind, name): weight for kind in losses for name, weight in weights.items()}
+
+    def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
+        return _named(batch.kind, self.losses[batch.kind](batch.batch))
+
+    def by(self, lexicon: Lexicon, batch: MixedBatch) -> dict[str, Tensor]:
+        """The loss of a batch as it is read and predicted by other tables than the model's own."""
+        loss: Any = self.losses[batch.kind]
+        return _named(batch.kind, loss.by(lexicon, batch.batch))
+
+
+def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {loss_name(kind, name): value for name, value in sums.items()}
+
+
+def loss_name(kind: str, name: str) -> str:
+    """What one objective's loss is called among others."""
+    return f"{kind}_{name}"

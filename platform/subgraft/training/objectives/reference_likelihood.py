@@ -1,0 +1,39 @@
+"""The negative log-likelihood of each token of references, under a model that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.config.corpora import Languages
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, top_states
+from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
+
+
+def token_nats(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
+    """The negative log-likelihood of each label that counts, in nats and in fp32 [N], sentence after sentence."""
+    return label_nats(model, top_states(model, batch), batch.labels)
+
+
+def reference_nats(
+    bundle: Bundle,
+    pairs: Sequence[tuple[str, str]],
+    languages: Languages,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """For each pair whose reference the model takes whole: its place, and the nats of its tokens and what ends them.
+
+    By length, not in order. A source that is too long is cut, as it is where text is generated.
+    """
+    limit = bundle.max_positions
+    examples = Translation(pairs, bundle.encoder, bundle.decoder, bundle.sequence_format(languages), limit)
+    data = Seq2SeqData(examples, *bundle.padding)
+    whole = WholeExamples(data, examples.whole_targets, max(BATCH_TOKENS, limit))
+    return whole.nats(bundle.model, partial(token_nats, bundle.model), progress)

@@ -1,0 +1,221 @@
+"""What objectives of encoder-decoders share: examples, their batches, states, the loss and the generator view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states
+from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.training.objectives.embedding_view import IGNORED, Lexicon, OwnTables
+from subgraft.training.objectives.objective import Body, Examples, TokenLoss
+
+
+@dataclass(frozen=True)
+class Example:
+    """One training example.
+
+    source: encoder input; target: labels; both with their special tokens around them.
+    start: what the decoder begins with.
+    source_body, target_body: how many tokens the sentences have without those special tokens.
+    source_begins, target_begins: how many special tokens come before them.
+    """
+
+    source: list[int]
+    target: list[int]
+    start: int
+    source_body: int
+    target_body: int
+    source_begins: int = 0
+    target_begins: int = 0
+
+    @classmethod
+    def of(cls, source: Sequence[int], target: Sequence[int], form: SequenceFormat) -> Example:
+        """Both sides' bodies with the special tokens that the model's family puts around them."""
+        beginning = [] if form.target_beginning is None else [form.target_beginning]
+        return cls(
+            [*form.source_beginning, *source, *form.source_ending],
+            [*beginning, *target, *form.target_ending],
+            form.start,
+            len(source),
+            len(target),
+            len(form.source_beginning),
+            len(beginning),
+        )
+
+
+@dataclass(frozen=True)
+class Seq2SeqBatch:
+    """A padded batch: input_ids, attention_mask [B, S]; decoder_input_ids, labels [B, T], labels padded with -100."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    decoder_input_ids: Tensor
+    labels: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"loss": int((self.labels != IGNORED).sum())}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.labels), max(self.input_ids.shape[1], self.labels.shape[1])
+
+    def to(self, device: torch.device | str) -> Seq2SeqBatch:
+        return Seq2SeqBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
+
+
+class Seq2SeqData:
+    """Examples as padded batches: what the training loop draws from."""
+
+    def __init__(self, examples: Examples[Example], source_pad: int, target_pad: int) -> None:
+        self._examples = examples
+        self._pads = (source_pad, target_pad)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
+        return collate([self._examples.example(int(index), epoch) for index in indices], *self._pads)
+
+
+def collate(examples: Sequence[Example], source_pad: int, target_pad: int) -> Seq2SeqBatch:
+    """Pad examples on the right; each side with its own padding id."""
+    input_ids = pad([example.source for example in examples], source_pad)
+    lengths = torch.tensor([len(example.source) for example in examples])
+    attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
+    decoder_inputs = [[example.start, *example.target[:-1]] for example in examples]
+    return Seq2SeqBatch(
+        input_ids,
+        attention_mask,
+        pad(decoder_inputs, target_pad),
+        pad([example.target for example in examples], IGNORED),
+    )
+
+
+def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Sequences as one tensor [B, T], padded on the right."""
+    longest = max(len(tokens) for tokens in sequences)
+    padded = np.full((len(sequences), longest), value, dtype=np.int64)
+    for row, tokens in enumerate(sequences):
+        padded[row, : len(tokens)] = tokens
+    return torch.from_numpy(padded)
+
+
+class Seq2SeqStates:
+    """The encoder's states of a batch, its memory [B, S, d], and the decoder's beside them [B, T, d]."""
+
+    def __init__(
+        self, model: PreTrainedModel, batch: Seq2SeqBatch, lexicon: Lexicon, memory: Tensor | None = None
+    ) -> None:
+        self._model, self._batch, self._lexicon, self._memory = model, batch, lexicon, memory
+
+    @cached_property
+    def memory(self) -> Tensor:
+        if self._memory is not None:
+            return self._memory
+        inputs: dict[str, Any] = self._lexicon.read("encoder", self._batch.input_ids)
+        return encoder_states(self._model, attention_mask=self._batch.attention_mask, **inputs)
+
+    @cached_property
+    def top(self) -> Tensor:
+        memory, mask = self.memory, self._batch.attention_mask
+        inputs: dict[str, Any] = self._lexicon.read("decoder", self._batch.decoder_input_ids)
+        return decoder_states_beside(self._model, memory, mask, **inputs)
+
+    def of(self, name: SideName) -> Tensor:
+        return self.memory if name == "encoder" else self.top
+
+    def of_original(self, batch: Seq2SeqBatch) -> Seq2SeqStates:
+        memory = None if self._lexicon.extends("encoder") else self.memory
+        return Seq2SeqStates(self._model, batch, OwnTables(self._model), memory)
+
+
+class Seq2SeqLoss(TokenLoss):
+    """Of an encoder-decoder: over target tokens."""
+
+    def states(self, batch: Seq2SeqBatch, lexicon: Lexicon) -> Seq2SeqStates:
+        return Seq2SeqStates(self.model, batch, lexicon)
+
+
+def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
+    """Cross entropy of the model's output against the labels that count, summed, in nats."""
+    return OwnTables(model).cross_entropy(top_states(model, batch), batch.labels, label_smoothing)
+
+
+def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
+    """The decoder's top hidden states [B, T, d]."""
+    return Seq2SeqStates(model, batch, OwnTables(model)).top
+
+
+class Seq2SeqView:
+    """A generator's view of examples with two sides: either has a body that can be changed; nothing more is hidden."""
+
+    def __init__(self, examples: Examples[Example], name: SideName, padding: tuple[int, int]) -> None:
+        self.side = name
+        self.causal = name == "decoder"
+        self._examples = examples
+        self._padding = padding
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def original(self, index: int, epoch: int) -> Example:
+        return self._examples.example(index, epoch)
+
+    def body(self, example: Example) -> Body:
+        if self.side == "decoder":
+            begins, size = example.target_begins, example.target_body
+            return Body(example.target[begins : begins + size], begins, len(example.target) - size)
+        begins, size = example.source_begins, example.source_body
+        return Body(example.source[begins : begins + size], begins, len(example.source) - size)
+
+    def rebuilt(self, example: Example, body: list[int]) -> Example:
+        if self.side == "decoder":
+            begins, ends = example.target_begins, example.target_begins + example.target_body
+            target = example.target[:begins] + body + example.target[ends:]
+            return replace(example, target=target, target_body=len(body))
+        begins, ends = example.source_begins, example.source_begins + example.source_body
+        source = example.source[:begins] + body + example.source[ends:]
+        return replace(example, source=source, source_body=len(body))
+
+    def corrupted(self, example: Example, rng: np.random.Generator) -> Example:
+        del rng
+        return example
+
+    def collate(self, examples: Sequence[Example]) -> Seq2SeqBatch:
+        return collate(examples, *self._padding)
+
+    def states(self, model: PreTrainedModel, batch: Seq2SeqBatch, lexicon: Lexicon) -> Seq2SeqStates:
+        return Seq2SeqStates(model, batch, lexicon)
+
+
+class Seq2SeqObjective(Seq2SeqData):
+    """An objective of an encoder-decoder, by its examples; its last weights are kept."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, bundle: Bundle, examples: Examples[Example]) -> None:
+        super().__init__(examples, *bundle.padding)
+        self._bundle = bundle
+
+    def loss(self, label_smoothing: float) -> Seq2SeqLoss:
+        return Seq2SeqLoss(self._bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> Seq2SeqView:
+        return Seq2SeqView(self._examples, name, self._bundle.padding)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None

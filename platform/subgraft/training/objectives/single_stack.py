@@ -1,0 +1,80 @@
+"""What objectives of models of one stack share, an encoder or a decoder alone: examples, batches, states, loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from subgraft.config.settings_base import SideName
+from subgraft.modeling.hidden_states import stack_states
+from subgraft.training.objectives.embedding_view import IGNORED, Lexicon, OwnTables
+from subgraft.training.objectives.objective import TokenLoss
+from subgraft.training.objectives.seq2seq import pad
+
+
+@dataclass(frozen=True)
+class StackExample:
+    """Tokens as they are read, and what is to be predicted from the state of each, or IGNORED."""
+
+    tokens: list[int]
+    labels: list[int]
+
+
+@dataclass(frozen=True)
+class StackBatch:
+    """A padded batch: input_ids, attention_mask, labels [B, T], labels IGNORED where nothing is predicted."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    labels: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"loss": int((self.labels != IGNORED).sum())}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.labels), self.labels.shape[1]
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
+
+
+def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
+    """Pad examples on the right."""
+    input_ids = pad([example.tokens for example in examples], padding)
+    lengths = torch.tensor([len(example.tokens) for example in examples])
+    attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
+    return StackBatch(input_ids, attention_mask, pad([example.labels for example in examples], IGNORED))
+
+
+class StackStates:
+    """The one stack's top states of a batch [B, T, d]; what it reads by is the table that it predicts by."""
+
+    def __init__(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> None:
+        self._model, self._batch, self._lexicon = model, batch, lexicon
+
+    @cached_property
+    def top(self) -> Tensor:
+        inputs = self._lexicon.read("decoder", self._batch.input_ids)
+        return stack_states(self._model, layer=None, attention_mask=self._batch.attention_mask, **inputs)
+
+    def of(self, name: SideName) -> Tensor:
+        del name
+        return self.top
+
+    def of_original(self, batch: StackBatch) -> Self:
+        return type(self)(self._model, batch, OwnTables(self._model))
+
+
+class StackLoss(TokenLoss):
+    """Of a model of one stack: over the tokens to predict."""
+
+    def states(self, batch: StackBatch, lexicon: Lexicon) -> StackStates:
+        return StackStates(self.model, batch, lexicon)

@@ -1,0 +1,75 @@
+"""Texts that are cut into subwords anew each time they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from subgraft.config.settings_base import SideName
+from subgraft.config.vocabularies import SamplingSettings
+from subgraft.data.text.sequences import Sequences
+from subgraft.subwords.vocabulary.sampling import Sampler
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# How many texts are cut to see how much longer samples are than the plain segmentation.
+_MEASURED = 500
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How an objective samples segmentations, and the seed that they depend on."""
+
+    settings: SamplingSettings
+    seed: int
+
+    def of(self, side: SideName, texts: Sequence[str], tokenizer: Tokenizer, plain: Sequences, room: int) -> Subwords:
+        """The texts of a side: sampled, or plain where the settings leave this side alone."""
+        if side not in self.settings.sides:
+            return Subwords(plain)
+        stream = int(side == "decoder")
+        return SampledSubwords(plain, texts, Sampler(tokenizer, self.settings), room, (self.seed, stream))
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """Texts in their plain segmentation, the same in every epoch."""
+
+    plain: Sequences
+
+    def at(self, index: int, epoch: int) -> list[int]:
+        """The tokens of a text."""
+        del epoch
+        return self.plain[index]
+
+    @property
+    def growth(self) -> float:
+        """How many tokens `at` gives, on average, for one of the plain segmentation."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class SampledSubwords(Subwords):
+    """Texts cut at random, as a function of (seed, epoch, index).
+
+    plain: the usual segmentation, at most `room` tokens each. It stands in for a sample that has no room, so that
+    sampling never costs a sentence its end.
+    """
+
+    texts: Sequence[str]
+    sampler: Sampler
+    room: int
+    seeds: tuple[int, int]
+
+    def at(self, index: int, epoch: int) -> list[int]:
+        seed, stream = self.seeds
+        tokens = self.sampler.sample(self.texts[index], np.random.default_rng([seed, epoch, index, stream]))
+        return tokens if len(tokens) <= self.room else self.plain[index]
+
+    @cached_property
+    def growth(self) -> float:
+        measured = range(min(_MEASURED, len(self.plain)))
+        plain = int(self.plain.lengths[: len(measured)].sum())
+        return max(1.0, sum(len(self.at(index, 0)) for index in measured) / max(plain, 1))

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from subgraft.config.objectives import DenoisingSettings
+from subgraft.data.text.noise import infill, permute, span_lengths
+
+MASK = -1
+# Standard deviations of a mean that a test allows.
+WIDE = 4.5
+
+
+def _words(count: int, generator: np.random.Generator) -> list[list[int]]:
+    """Words of one to three tokens, all tokens different."""
+    cuts = np.cumsum(generator.integers(1, 4, size=count))
+    return [tokens.tolist() for tokens in np.split(np.arange(cuts[-1]), cuts[:-1])]
+
+
+def _noised(words: int, generator: np.random.Generator, **settings: float) -> list[int]:
+    return infill([[word] for word in range(words)], MASK, DenoisingSettings(**settings), generator)  # type: ignore[arg-type]
+
+
+def _masks_expected(words: int, rate: float) -> float:
+    """Poisson draws until their sum is `words`: renewal, N(w) = 1 + sum over lengths below w of p N(w - length)."""
+    chances = [math.exp(-rate) * rate**k / math.factorial(k) for k in range(words)]
+    expected = [0.0]
+    for left in range(1, words + 1):
+        rest = sum(chances[length] * expected[left - length] for length in range(1, left))
+        expected.append((1 + rest) / (1 - chances[0]))
+    return expected[words]
+
+
+def test_words_stay_or_go_as_a_whole_and_in_order() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        words = _words(30, generator)
+        kept = [token for token in infill(words, MASK, DenoisingSettings(), generator) if token != MASK]
+        left = [word for word in words if word[0] in kept]
+        assert kept == [token for word in left for token in word]
+        assert len(words) - len(left) in (10, 11)
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 5, 8, 350])
+@pytest.mark.parametrize("share", [0.1, 0.35, 0.9])
+def test_the_stated_share_is_covered_in_expectation_however_short_the_text(words: int, share: float) -> None:
+    generator, trials = np.random.default_rng([words, 7]), 4000 if words < 100 else 200
+    covered = [words - sum(t != MASK for t in _noised(words, generator, mask_share=share)) for _ in range(trials)]
+    wanted = share * words
+    assert {math.floor(wanted), math.ceil(wanted)} >= set(covered)
+    beyond = wanted - math.floor(wanted)
+    assert abs(np.mean(covered) - wanted) <= WIDE * math.sqrt(beyond * (1 - beyond) / trials) + 1e-9
+
+
+@pytest.mark.parametrize(("words", "rate"), [(6, 3.5), (20, 3.5), (122, 3.5), (122, 1.5)])
+def test_span_lengths_are_poisson_until_the_last(words: int, rate: float) -> None:
+    """The mean number of masks is that of renewal theory; of 122 words at 3.5, that makes 3.45 words each."""
+    generator, trials = np.random.default_rng([words, 8]), 4000
+    drawn = [span_lengths(words, rate, generator) for _ in range(trials)]
+    assert all(sum(lengths) == words for lengths in drawn)
+    masks = np.array([len(lengths) for lengths in drawn])
+    assert abs(masks.mean() - _masks_expected(words, rate)) <= WIDE * masks.std() / math.sqrt(trials)
+
+
+def test_spans_of_the_papers_noise_are_nearly_as_long_as_it_says() -> None:
+    assert 122 / _masks_expected(122, 3.5) == pytest.approx(3.5, abs=0.06)
+
+
+@pytest.mark.parametrize(("words", "rate"), [(20, 3.5), (122, 3.5), (122, 1.5)])
+def test_insertions_have_the_share_of_poissons_zeros(words: int, rate: float) -> None:
+    generator, trials = np.random.default_rng([words, 9]), 6000
+    drawn = [span_lengths(words, rate, generator) for _ in range(trials)]
+    surplus = np.array([lengths.count(0) - math.exp(-rate) * len(lengths) for lengths in drawn])
+    assert abs(surplus.mean()) <= WIDE * surplus.std() / math.sqrt(trials)
+    assert surplus.std() > 0
+
+
+def test_a_noised_text_is_never_longer_than_the_text() -> None:
+    """Positions of a model, and the lengths that batches are made by, hold for the source too."""
+    generator = np.random.default_rng(3)
+    lengths = [(words, len(_noised(words, generator, poisson_lambda=0.2))) for words in range(12) for _ in range(300)]
+    assert all(noised <= words for words, noised in lengths)
+    # So short a span is mostly an insertion: the limit is met.
+    assert sum(noised == words > 0 for words, noised in lengths) > 2000
+
+
+def test_every_arrangement_of_spans_is_as_likely_as_any_other() -> None:
+    generator, trials = np.random.default_rng(4), 6000
+    one_span_of_two = {"mask_share": 0.5, "poisson_lambda": 60.0}
+    drawn = Counter(tuple(_noised(4, generator, **one_span_of_two)) for _ in range(trials))
+    assert set(drawn) == {(MASK, 2, 3), (0, MASK, 3), (0, 1, MASK)}
+    assert all(abs(count / trials - 1 / 3) <= WIDE * math.sqrt(2 / 9 / trials) for count in drawn.values())
+
+
+def test_nothing_is_masked_at_rate_zero_and_all_at_rate_one() -> None:
+    generator = np.random.default_rng(2)
+    assert _noised(20, generator, mask_share=0.0) == list(range(20))
+    assert set(_noised(20, generator, mask_share=1.0)) == {MASK}
+    assert _noised(0, generator) == []
+
+
+def test_permutation_keeps_every_sentence() -> None:
+    sentences = [[1, 2], [3], [4, 5, 6], [7]]
+    orders = {tuple(map(tuple, permute(sentences, np.random.default_rng(seed)))) for seed in range(40)}
+    assert len(orders) > 10
+    assert all(sorted(order) == sorted(map(tuple, sentences)) for order in orders)

@@ -1,0 +1,92 @@
+"""Lines of text files: what ends one, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+
+from subgraft.base.errors import UserError
+from subgraft.data.text import reading
+
+
+def test_only_newlines_end_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    text = "one\r\ntwo\u2028still\x0btwo\x0cand\x85so on\rhere\n\nlast"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    expected = ["one", "two\u2028still\x0btwo\x0cand\x85so on\rhere", "", "last"]
+    assert list(reading.lines(path)) == expected
+    assert reading.count(path) == 4
+
+
+def test_gzip_is_told_by_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "zipped.txt").write_bytes(gzip.compress("ä\nb\n".encode()))
+    (tmp_path / "plain.gz").write_text("c\n", encoding="utf-8")
+    assert list(reading.lines(tmp_path / "zipped.txt")) == ["ä", "b"]
+    assert list(reading.lines(tmp_path / "plain.gz")) == ["c"]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_broken_utf8_names_file_line_and_byte(tmp_path: Path, compress: bool) -> None:
+    raw = b"good\ncaf\xe9 au lait\n"
+    path = tmp_path / "latin1.txt"
+    path.write_bytes(gzip.compress(raw) if compress else raw)
+    with pytest.raises(UserError, match=r"latin1\.txt:2: not UTF-8: byte 0xe9 at byte 4"):
+        list(reading.lines(path))
+
+
+def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        list(reading.lines(tmp_path / "absent"))
+    with pytest.raises(UserError, match="this is a folder"):
+        list(reading.lines(tmp_path))
+    whole = gzip.compress(b"a line of text\n" * 1000)
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"cut\.gz: damaged gzip"):
+        list(reading.lines(tmp_path / "cut.gz"))
+    (tmp_path / "flipped.gz").write_bytes(whole[:-8] + b"\0" * 8)
+    with pytest.raises(UserError, match="damaged gzip"):
+        list(reading.lines(tmp_path / "flipped.gz"))
+
+
+@pytest.mark.parametrize("line", [b"\0" * 1023 + b"\n", b"\0" * (1 << 20), b"\n" * (1 << 20), b"a\n" * (1 << 19)])
+def test_a_bomb_is_no_text(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range((80 << 20) // len(line)):
+            file.write(line)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(UserError, match=r"bomb\.gz: expands to more than 200 times its size"):
+        reading.count(path)
+
+
+def test_a_text_of_short_lines_is_no_bomb(tmp_path: Path) -> None:
+    """A label for each of a million segments, and the same text unzipped, whatever it is."""
+    drawn = random.Random(1)
+    labels = "".join(f"{drawn.randrange(2)}\n" for _ in range(1_000_000)).encode()
+    (tmp_path / "labels.gz").write_bytes(gzip.compress(labels))
+    assert reading.count(tmp_path / "labels.gz") == 1_000_000
+    (tmp_path / "blank").write_bytes(b"\n" * 3_000_000)
+    assert reading.count(tmp_path / "blank") == 3_000_000
+
+
+def test_a_byte_order_mark_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "marked.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa\n"))
+    (tmp_path / "plain").write_bytes(b"a\n")
+    assert reading.has_byte_order_mark(tmp_path / "marked.gz")
+    assert not reading.has_byte_order_mark(tmp_path / "plain")
+
+
+def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"short\n" + b"x" * 999 + b"\n" + b"x" * 1001)
+    with pytest.raises(UserError, match=r"long\.txt:3: a line of more than 1,000 bytes"):
+        reading.count(path)
+
+
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert reading.count(tmp_path / "empty") == 0

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from subgraft.data.text.sequences import Sequences, blocks
+
+
+def test_sequences_come_back_cut_to_the_limit() -> None:
+    packed = Sequences.of([[1, 2, 3], [], [4]], max_length=2)
+    assert [packed[i] for i in range(len(packed))] == [[1, 2], [], [4]]
+    assert packed.lengths.tolist() == [2, 0, 1] and packed.lengths.itemsize == 4
+    other = Sequences.of([[1], [2, 3, 4], []])
+    assert packed.longer(other).tolist() == other.longer(packed).tolist() == [2, 3, 1]
+    assert packed.longer(other).itemsize == 4
+    nothing = Sequences.of([]).cut(5)
+    assert nothing.longer(nothing).tolist() == []
+
+
+def test_cutting_and_choosing_copy_no_bounds() -> None:
+    given = Sequences.of([[1, 2, 3], [], [4], [5, 6]])
+    cut = given.cut(2)
+    assert [cut[i] for i in range(4)] == [[1, 2], [], [4], [5, 6]]
+    assert cut.lengths.tolist() == [2, 0, 1, 2] and cut.whole.tolist() == [False, True, True, True]
+    assert cut.starts is given.starts and cut.ends is given.ends
+    assert cut.cut(1).lengths.tolist() == cut.cut(1).cut(9).lengths.tolist() == [1, 0, 1, 1]
+    assert given.whole.all() and given.lengths.tolist() == [3, 0, 1, 2]
+    taken = cut.take(np.array([3, 0]))
+    assert [taken[0], taken[1]] == [[5, 6], [1, 2]] and taken.whole.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("room", [1, 9, 30, 10_000])
+def test_blocks_hold_every_item_in_order_and_as_many_as_fit(room: int) -> None:
+    costs = np.random.default_rng(room).integers(1, 15, size=400)
+    bounds = blocks(costs, room)
+    assert bounds[0] == 0 and bounds[-1] == 400 and (np.diff(bounds) > 0).all()
+    for first, last in pairwise(bounds):
+        assert costs[first:last].sum() <= room or last - first == 1
+        assert last == 400 or costs[first : last + 1].sum() > room
+
+
+def test_no_items_are_no_blocks() -> None:
+    assert blocks(np.zeros(0, dtype=np.int64), 5).tolist() == [0]

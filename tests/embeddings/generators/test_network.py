@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from subgraft.base.errors import UserError
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.network import Network, NetworkShape, load_network, save_networks
+from subgraft.embeddings.generators.token_pieces import TokenPieces
+from subgraft.embeddings.initialisers.registry import initialiser
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.modeling.sides import Side, side
+from subgraft.subwords.vocabulary.entry import Entry
+from toys import german_tokenizer, llama, marian
+
+ENTRIES = [Entry("dankbarkeit", True), Entry("freundschaft", True), Entry("losigkeit", False)]
+
+
+def _sides() -> list[Side]:
+    """With a bias and tied; with a projection of its own."""
+    return [side(marian(), "decoder"), side(llama(tied=False), "decoder")]
+
+
+def _network(of: Side) -> Network:
+    network = Network(NetworkShape.of(of, width=8, layers=1))
+    network.begin(of, torch.from_numpy(german_tokenizer().ordinary_ids), seed=3)
+    return network
+
+
+def _request(of: Side, generator: Path | None = None) -> Request:
+    return Request(of, german_tokenizer(), ENTRIES, 2, 1.0, 0, 10, generator)
+
+
+def _moved(network: Network) -> Network:
+    for head in network.heads.values():
+        assert isinstance(head, torch.nn.Linear)
+        torch.nn.init.normal_(head.weight, generator=torch.Generator().manual_seed(1))
+    return network
+
+
+def _kept(network: Network, of: Side, directory: Path) -> Path:
+    directory.mkdir()
+    origin = GeneratorOrigin(table_digest(of.input.weight), german_tokenizer().fingerprint, 0)
+    save_networks({of.name: network}, {of.name: origin}, directory)
+    return directory
+
+
+def _tables(rows: NewRows) -> list[torch.Tensor]:
+    return [table for table in (rows.input, rows.output, rows.bias) if table is not None]
+
+
+@pytest.mark.parametrize("which", range(2))
+def test_it_begins_as_the_mean_of_the_pieces_and_leaves_it_when_it_is_trained(which: int, tmp_path: Path) -> None:
+    of = _sides()[which]
+    begun = initialiser("network")(_request(of, _kept(_network(of), of, tmp_path / "begun")))
+    moved = initialiser("network")(_request(of, _kept(_moved(_network(of)), of, tmp_path / "moved")))
+    for mean, same, other in zip(*map(_tables, (mix_subwords(_request(of)), begun, moved)), strict=True):
+        torch.testing.assert_close(same, mean)
+        assert not torch.isclose(other[: len(ENTRIES)], mean[: len(ENTRIES)]).all(dim=-1).any()
+        # What is no text has no pieces: it stays the mean row.
+        torch.testing.assert_close(other[len(ENTRIES) :], mean[len(ENTRIES) :])
+
+
+def test_what_is_kept_is_read_again_to_the_bit(tmp_path: Path) -> None:
+    of = _sides()[0]
+    network, tokens = _moved(_network(of)), TokenPieces.of(german_tokenizer(), ENTRIES)
+    again, _ = load_network(_kept(network, of, tmp_path / "kept"), "decoder")
+    for name, table in {"input": of.input.weight, "bias": torch.zeros(len(of.input.weight), 1)}.items():
+        rows = network.rows(of, tokens).of(name, table)  # type: ignore[arg-type]
+        assert torch.equal(again.rows(of, tokens).of(name, table), rows)  # type: ignore[arg-type]
+
+
+def test_rows_do_not_depend_on_the_tokens_beside_them() -> None:
+    of = _sides()[0]
+    network, tokens = _moved(_network(of)), TokenPieces.of(german_tokenizer(), ENTRIES)
+    whole = network.rows(of, tokens).of("input", of.input.weight)
+    alone = network.rows(of, tokens.take(torch.tensor([1]))).of("input", of.input.weight)
+    torch.testing.assert_close(alone[0], whole[1])
+
+
+def test_a_network_of_another_model_or_side_and_a_generator_of_another_kind_are_refused(tmp_path: Path) -> None:
+    decoder, _ = _sides()
+    kept = _kept(_network(decoder), decoder, tmp_path / "kept")
+    with pytest.raises(UserError, match="made for another model"):
+        initialiser("network")(_request(side(marian(2), "decoder"), kept))
+    with pytest.raises(UserError, match="trained for decoder, not for the encoder"):
+        initialiser("network")(_request(side(marian(), "encoder"), kept))
+    with pytest.raises(UserError, match="a generator of kind network, not patt"):
+        initialiser("patt")(_request(decoder, kept))
+    with pytest.raises(UserError, match="needs a trained generator"):
+        initialiser("network")(_request(decoder))
+    (kept / "network.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(UserError, match="a damaged generator"):
+        initialiser("network")(_request(decoder, kept))

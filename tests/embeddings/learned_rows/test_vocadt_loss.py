@@ -1,0 +1,134 @@
+"""VocADT: its loss against a transplanted model, what it trains, and what that does for other sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.sides import Side
+from subgraft.modeling.sides import side as side_of
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
+from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.engine import PlainEngine
+from subgraft.training.loop import Trainer
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from toys import bert2bert, cased_tokenizer
+
+BOTH: tuple[SideName, ...] = ("encoder", "decoder")
+UNTIED = "untied"
+FAMILIES = ("marian", "mbart", BERT2BERT, UNTIED)
+CASES = [(family, sides) for family in FAMILIES for sides in (("decoder",), BOTH)]
+Vocabularies = dict[SideName, Tokenizer]
+
+
+def model_of(family: str) -> Bundle:
+    if family == UNTIED:
+        return Bundle(bert2bert(tied=False), cased_tokenizer(), cased_tokenizer())
+    return upstream(family)
+
+
+def vocabularies(family: str, sides: tuple[SideName, ...]) -> Vocabularies:
+    return {side: new_vocabulary(BERT2BERT if family == UNTIED else family, side) for side in sides}
+
+
+def text(bundle: Bundle, target: Mapping[SideName, Tokenizer], first: int, last: int) -> Seq2SeqData:
+    changed = Bundle(bundle.model, target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder))
+    form = changed.sequence_format(LANGUAGES)
+    return Seq2SeqData(Translation(TEXTS[first:last], changed.encoder, changed.decoder, form, 40), *changed.padding)
+
+
+def transferred(bundle: Bundle, target: Vocabularies) -> Bundle:
+    model = transplant(bundle.model, bundle.tokenizers, target, Method("mean")).model
+    return Bundle(model, target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder))
+
+
+def tables(side: Side) -> dict[str, torch.Tensor]:
+    found = {"input": side.input.weight}
+    if side.output is not None and not side.tied:
+        found["output"] = side.output.weight
+    if side.bias is not None:
+        found["bias"] = side.bias.flatten()
+    return found
+
+
+@pytest.mark.parametrize(("family", "sides"), CASES)
+def test_without_a_step_it_is_the_model_that_a_transfer_by_the_mean_makes(
+    family: str, sides: tuple[SideName, ...]
+) -> None:
+    target = vocabularies(family, sides)
+    bundle = model_of(family)
+    module = VocadtLoss(bundle, target).eval()
+    batch = text(bundle, target, 0, 20).batch(np.arange(12), 0)
+    found = module(batch)["loss"]
+    means = transferred(model_of(family), target)
+    expected = token_loss(means.model.eval(), text(means, {}, 0, 20).batch(np.arange(12), 0))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+    for name in sides:
+        adapter = module.adapter(name)
+        for part, rows in adapter.rows().items():
+            assert torch.equal(rows, tables(side_of(means.model, name))[part][adapter.tokens].float())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_trained_are_combinations_of_all_old_rows_and_nothing_else(family: str) -> None:
+    """The same weights for a table and its bias; a projection that is no input table has weights of its own."""
+    target, bundle = vocabularies(family, ("decoder",)), model_of(family)
+    module = VocadtLoss(bundle, target)
+    parameters = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    own = ("input", "output") if family == UNTIED else ("input",)
+    assert parameters == {f"adapters.decoder.weights.{part}" for part in own}
+    adapter, old = module.adapter("decoder"), tables(side_of(bundle.model, "decoder"))
+    begun = {part: rows.clone() for part, rows in adapter.rows().items()}
+    randomness = torch.Generator().manual_seed(2)
+    for weights in adapter.weights.values():
+        weights.data.normal_(generator=randomness)
+    for part, rows in adapter.rows().items():
+        weights = adapter.weights[part if part in own else own[-1]].detach()
+        assert weights.shape == (len(adapter.tokens), len(old[part]))
+        torch.testing.assert_close(rows, begun[part] + weights @ old[part].detach(), rtol=1e-4, atol=1e-4)
+    whole, seen = adapter(), torch.ones(len(target["decoder"]), dtype=torch.bool).index_fill(0, adapter.tokens, False)
+    kept = tables(side_of(transferred(model_of(family), target).model, "decoder"))
+    assert all(torch.equal(whole[part][seen], table[seen]) for part, table in kept.items())
+
+
+def test_sides_that_share_a_table_and_a_vocabulary_have_one_adapter() -> None:
+    bundle = upstream("mbart")
+    shared = new_vocabulary("mbart", "decoder")
+    module = VocadtLoss(bundle, {"encoder": shared, "decoder": shared})
+    assert module.adapter("encoder") is module.adapter("decoder") and len(list(module.adapters)) == 1
+    apart = VocadtLoss(bundle, vocabularies("mbart", BOTH))
+    assert apart.adapter("encoder") is not apart.adapter("decoder")
+
+
+@pytest.mark.parametrize(("family", "sides"), CASES)
+def test_training_makes_other_sentences_likelier_and_leaves_the_model_alone(
+    family: str, sides: tuple[SideName, ...], tmp_path: Path
+) -> None:
+    target, bundle = vocabularies(family, sides), model_of(family)
+    before = {name: tensor.clone() for name, tensor in bundle.model.state_dict().items()}
+    module = VocadtLoss(bundle, target)
+    settings = TrainingSettings(
+        max_steps=20, batch_size=600, max_length=40, learning_rate=0.01, warmup_steps=5, label_smoothing=0.0
+    )
+    held_out = text(bundle, target, 200, 240).batch(np.arange(40), 0)
+    with torch.no_grad():
+        first = float(module(held_out)["loss"])
+    engine, data = PlainEngine(module, settings, torch.device("cpu")), text(bundle, target, 0, 200)
+    Trainer(module, {"loss": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=1).run()
+    with torch.no_grad():
+        assert float(module(held_out)["loss"]) < first
+    assert all(torch.equal(tensor, before[name]) for name, tensor in bundle.model.state_dict().items())
+    for name in sides:
+        assert all(weights.any() for weights in module.adapter(name).weights.values())

@@ -1,0 +1,107 @@
+"""What is said of differences, by the seeds that they are over, and of finetunings that changed nothing."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from subgraft.evaluation.metrics.significance import Comparison, Interval
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.evaluation.reporting.remarks import group, on_few_seeds, untrained, verdict
+from subgraft.evaluation.reporting.report import write_report
+from subgraft.evaluation.reporting.terminal import terminal_table
+from subgraft.base.terminal import Terminal
+
+UNKNOWN = "whether another seed would agree is not known"
+# Of this word, with a `not` or `nothing` before it in its sentence or without.
+CLAIMED = re.compile(r"(?<!not )(?<!call it )(?<!called )\bsignifican(?:t|tly)\b")
+
+
+def found(seeds: int, p_value: float, difference: float = 0.5) -> Comparison:
+    return Comparison(difference, Interval(difference - 0.4, difference + 0.4), p_value, seeds, 40)
+
+
+def with_seeds(data: ReportData, seeds: int) -> ReportData:
+    """The comparison on so many seeds, of which each has the outputs of one of two."""
+    systems = [replace(system, seed=seed) for system in data.systems for seed in range(system.seed, seeds + 1, 2)]
+    return replace(data, systems=tuple(systems))
+
+
+def printed(data: ReportData) -> str:
+    console = Terminal(file=io.StringIO(), width=300)
+    console.print(terminal_table(data))
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("comparison", "said", "grouped"),
+    [
+        (found(3, 0.02), "significant (p = 0.020)", "significantly higher"),
+        (found(3, 0.02, -0.5), "significant (p = 0.020)", "significantly lower"),
+        (found(3, 0.2), "not significant (p = 0.200)", "not significantly different"),
+        (
+            found(2, 0.02),
+            "on too few seeds to call it significant (p = 0.020)",
+            "higher, on too few seeds to call it significant",
+        ),
+        (
+            found(1, 0.023),
+            "in these outputs of one seed more than the choice of sentences explains (p = 0.023)",
+            "higher in these outputs of one seed, by more than the choice of sentences explains",
+        ),
+        (
+            found(1, 0.2),
+            "in these outputs of one seed no more than the choice of sentences explains (p = 0.200)",
+            "in these outputs of one seed no more apart than the choice of sentences explains",
+        ),
+    ],
+)
+def test_words_follow_the_seeds(comparison: Comparison, said: str, grouped: str) -> None:
+    assert (verdict(comparison), group(comparison)) == (said, grouped)
+
+
+def test_systems_on_few_seeds_are_named_where_others_have_more() -> None:
+    assert on_few_seeds({"mean": 3, "avg": 5}) == []
+    assert on_few_seeds({"mean": 1, "avg": 1}) == [
+        f"On one seed, intervals and p-values are of these outputs; {UNKNOWN}."
+    ]
+    one, two = on_few_seeds({"mean": 1, "avg": 2, "patt": 3, "att": 2})
+    assert one.startswith("On one seed (mean), ")
+    assert two == "On two seeds (avg, att) nothing is called significant: that takes 3."
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_no_report_or_terminal_calls_anything_significant_on_less_than_three_seeds(
+    report_data: ReportData, tmp_path: Path, seeds: int
+) -> None:
+    data = with_seeds(report_data, seeds)
+    write_report(data, tmp_path)
+    markdown, terminal = (tmp_path / "report.md").read_text(encoding="utf-8"), printed(data)
+    assert bool(CLAIMED.search(markdown)) == (seeds == 3)
+    assert not CLAIMED.search(terminal)
+    for shown in (markdown, terminal):
+        assert (UNKNOWN in shown) == (seeds == 1)
+        assert ("nothing is called significant" in shown) == (seeds == 2)
+    assert ("more than the choice of sentences explains (p" in markdown) == (seeds == 1)
+
+
+def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_shown(
+    report_data: ReportData, tmp_path: Path
+) -> None:
+    assert untrained(report_data) is None
+    systems = [
+        replace(system, kept_step=0) if (system.name, system.seed) == ("mean", 2) else system
+        for system in report_data.systems
+    ]
+    data = replace(report_data, systems=tuple(systems))
+    write_report(data, tmp_path)
+    told = "Best on dev before any training, so that these are scores of models that are not finetuned: mean, seed 2."
+    assert untrained(data) == told
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert markdown.lower().count(told.lower()) == 1, "before the scores, and nowhere else"
+    assert told in printed(data)

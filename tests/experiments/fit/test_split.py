@@ -1,0 +1,67 @@
+"""Dev and test held out of a text, in whole documents or blocks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from subgraft.config.corpora import Cleaning
+from subgraft.base.errors import UserError
+from subgraft.experiments.fit.parallel_files import Documents, Pair
+from subgraft.experiments.fit.split import FEWEST, split
+
+
+def text(*sizes: int) -> Documents:
+    """Documents of so many pairs, each pair with its document and place in it."""
+    return Documents(
+        tuple(tuple((f"{number} {place}", f"{number}-{place}") for place in range(s)) for number, s in enumerate(sizes))
+    )
+
+
+def documents_of(pairs: tuple[Pair, ...]) -> set[str]:
+    return {source.split()[0] for source, _ in pairs}
+
+
+@pytest.mark.parametrize("pairs", [300, 307, 1_000, 4_321, 20_000])
+def test_a_text_without_documents_is_held_out_in_blocks_from_all_over_it(pairs: int) -> None:
+    found = split(text(pairs), Cleaning())
+    assert found.unit == "block" and len(found.train) + len(found.dev) + len(found.test) == pairs
+    assert len(found.test) == pytest.approx(min(500, max(50, pairs / 10)), abs=found.block)
+    assert len(found.dev) == pytest.approx(min(200, max(50, pairs / 10)), abs=found.block)
+    places = [int(source.split()[1]) for source, _ in found.test]
+    assert min(places) < pairs / 2 < max(places), "from both halves of the text"
+    apart = sum(after != before + 1 for before, after in pairwise(places))
+    assert apart < len(places) / 20, "neighbours stay together"
+
+
+def test_whole_documents_are_held_out_where_there_are_enough() -> None:
+    found = split(text(*([30, 7, 12, 41] * 15)), Cleaning())
+    assert found.unit == "document" and "whole documents" in found.told
+    parts = [documents_of(part) for part in (found.train, found.dev, found.test)]
+    assert sum(map(len, parts)) == 60 and not parts[0] & parts[1] | parts[1] & parts[2] | parts[0] & parts[2]
+
+
+def test_few_or_unequal_documents_are_not_what_is_held_out() -> None:
+    assert split(text(500, 500), Cleaning()).unit == "block"
+    assert split(text(1000, *[1] * 30), Cleaning()).unit == "block", "thirty pairs are no test set"
+
+
+def test_what_is_held_out_is_not_trained_on() -> None:
+    pairs = text(400).pairs
+    doubled = (*pairs, *pairs)
+    found = split(Documents((doubled,)), Cleaning())
+    assert not {*found.train} & {*found.dev, *found.test}
+    assert found.dropped["held_out"] and found.dropped["duplicate"] and "in dev or test" in found.told
+
+
+def test_the_same_text_is_split_the_same_way() -> None:
+    assert split(text(2_000), Cleaning()) == split(text(2_000), Cleaning())
+
+
+def test_too_few_pairs_are_refused_with_the_number_needed() -> None:
+    with pytest.raises(UserError, match=f"299 pairs: a fit needs {FEWEST} or more"):
+        split(text(299), Cleaning())
+    same = Documents((((("a", "b")),) * 1_000,))
+    with pytest.raises(UserError, match="0 training pairs after cleaning: a fit needs 200"):
+        split(same, Cleaning())

@@ -1,0 +1,98 @@
+"""What other vocabularies would do for a text, before anything is trained."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+import toys
+from old_vocabularies import KINDS, TASK
+from subgraft.interfaces.cli import main
+from subgraft.base.errors import UserError
+from subgraft.experiments.fit.evidence import EVIDENCE, EXTENDED_CHRF, TRIMMED_CHRF, evidence_for, recommended
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, look_ahead
+from subgraft.experiments.fit.preview_page import picture
+from subgraft.experiments.fit.sentence_cost import measure_cost
+from subgraft.modeling.bundle import Bundle
+
+TEXT = TASK * 4  # so that words are frequent enough to be worth a row
+
+
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-level"])
+def test_every_way_is_measured_on_lines_that_nothing_was_learnt_on(kind: str) -> None:
+    old = KINDS[kind]()
+    outlook = look_ahead(old, TEXT)
+    by_way = {way: [each for each in outlook.options if each.way == way] for way in ("extended", "trimmed", "replaced")}
+    assert outlook.old.size == len(old) and outlook.old.spelling.sentences == len(TEXT) // 10
+    (trimmed,) = by_way["trimmed"]
+    assert trimmed.size == len(old) - outlook.unused < len(old)
+    tokens = [each.spelling.tokens for each in by_way["extended"]]
+    assert len(tokens) == 3 and tokens == sorted(tokens, reverse=True)
+    assert tokens[-1] < 0.9 * outlook.old.spelling.tokens
+    assert all(each.size == len(old) + each.changed for each in by_way["extended"])
+    assert by_way["replaced"]
+
+
+def test_what_is_worth_adding_is_frequent_and_is_told_with_its_old_cut() -> None:
+    old = KINDS["unigram"]()
+    worth = look_ahead(old, TEXT).worth
+    assert worth and all(each.count >= EXAMPLES * 0.5 for each in worth)
+    assert [each.saved for each in worth] == sorted((each.saved for each in worth), reverse=True)
+    assert all("".join(each.cut) == each.piece for each in worth)
+
+
+def test_what_cannot_be_spelled_is_counted() -> None:
+    outlook = look_ahead(toys.german_tokenizer(), [*toys.german(200), *["Ω 数 dank"] * 40])
+    assert set(outlook.unspelled) == {"Ω", "数"}
+    assert outlook.old.spelling.with_unknown > 0
+
+
+def test_too_little_text_is_refused() -> None:
+    with pytest.raises(UserError, match="too few to advise on"):
+        look_ahead(toys.german_tokenizer(), ["dank"] * 5)
+
+
+def test_a_longer_sentence_and_a_larger_vocabulary_cost_more() -> None:
+    bundle = Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer())
+    cost = measure_cost(bundle, "decoder")
+    assert cost is not None and cost.width == toys.SHAPE["d_model"]
+    assert cost.seconds(30, 90) > cost.seconds(10, 90) > 0
+    assert cost.bytes(10, 90) == 4 * (10 * 2 * toys.SHAPE["decoder_layers"] * toys.SHAPE["d_model"] + 90)
+    assert cost.table_bytes(90) == 4 * 90 * toys.SHAPE["d_model"]
+    alone = Bundle(toys.gpt2(), toys.multilingual_tokenizer(), toys.multilingual_tokenizer())
+    assert measure_cost(alone, "decoder") is not None
+
+
+def test_the_evidence_is_that_of_the_results(repository: Path) -> None:
+    results = (repository / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
+    for each in EVIDENCE:
+        assert f"## {each.section}" in results
+        low, high = (f"{bound:.2f}" for bound in each.bleu[1:])
+        assert f"{each.bleu[0]:+.2f} [{low}, {high}]" in results
+        assert f"{each.p:g}" in results and f"{each.chrf:+.1f}" in results
+    section = results.partition("### Replaced, extended or trimmed")[2].partition("###")[0]
+    assert f"{EXTENDED_CHRF:+.1f} [" in section and f"{TRIMMED_CHRF:+.1f} [" in section
+    assert evidence_for(300).pairs == evidence_for(3_000).pairs == 2_000
+    assert evidence_for(12_000).pairs == evidence_for(10**6).pairs == 15_000
+    assert "cannot be told from luck" in recommended(1_000, continues=False)
+    assert "extended" in recommended(10_000, continues=True)
+
+
+def test_the_picture_is_a_png() -> None:
+    drawn = matplotlib.image.imread(BytesIO(picture(look_ahead(KINDS["bpe"](), TEXT))), format="png")
+    assert drawn.shape[0] > 300 and len({tuple(pixel) for pixel in drawn.reshape(-1, 4).tolist()}) > 20
+
+
+def test_the_command_prints_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(tmp_path / "marian")
+    (tmp_path / "de.txt").write_text("".join(f"{line}\n" for line in toys.german(900, 7)))
+    given = ["advise", str(tmp_path / "marian"), "--text", str(tmp_path / "de.txt")]
+    assert main([*given, "--picture", str(tmp_path / "advice.png")]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"as it is\W+90\W", told) and "extended" in told and "Most worth adding" in told
+    assert "seconds/" in told and "Worth dropping" in told and "BLEU" in told
+    assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")

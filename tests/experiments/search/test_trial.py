@@ -1,0 +1,41 @@
+"""What a trial tells Tune while it is finetuned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from subgraft.config.corpora import Languages
+from subgraft.config.training import FinetuneSettings
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.experiments.search.trial import Watcher
+from subgraft.pipeline.stages import FINETUNE, PRETRAIN
+from subgraft.orchestration.store.events import Metrics, Progress, Warned
+from subgraft.orchestration.store.step import Step
+
+TRAINING = FinetuneSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
+LANGUAGES = Languages(source="en", target="de")
+TUNED = Step(FINETUNE, "finetune", FinetuneRecipe(languages=LANGUAGES, training=TRAINING, seed=1))
+PRETRAINED = Step(PRETRAIN, "pretrain", TrainedRecipe(training=TRAINING, seed=1))
+
+
+def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() -> None:
+    heard: list[dict[str, Any]] = []
+    watcher = Watcher(heard.append)
+
+    def scored(step: Step, at: int, bleu: float) -> None:
+        watcher.progress(step, Progress(at, 30, "loss", 0.0))
+        watcher.metrics(step, Metrics(at, {"train_loss": 1.0}, 0.0))
+        watcher.metrics(step, Metrics(at, {"dev_bleu": bleu}, 0.0))
+
+    for at, bleu in ((0, 1.0), (10, 5.0), (10, 5.0), (20, 4.0), (30, 9.0)):  # 10 again: after a kill
+        scored(PRETRAINED, at, 50.0)
+        scored(TUNED, at, bleu)
+    assert heard == [{"evaluation": 1, "best_dev_bleu": 5.0}, {"evaluation": 2, "best_dev_bleu": 5.0}]
+
+
+def test_warnings_are_no_evaluations_and_are_kept_for_the_end() -> None:
+    heard: list[dict[str, Any]] = []
+    watcher = Watcher(heard.append)
+    watcher.warned(PRETRAINED, Warned("step-20 is damaged", 0.0))
+    assert heard == [] and watcher.warnings == ["pretrain: step-20 is damaged"]

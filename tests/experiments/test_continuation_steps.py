@@ -1,0 +1,163 @@
+"""Decoders alone all the way: pretrained, fitted with a vocabulary, finetuned, measured, and asked to write."""
+
+from __future__ import annotations
+
+import json
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from small_experiments import finish, tiny, written
+from subgraft.config.loading import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.base.errors import UserError
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import make_plan
+from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.model_selection import Finetuned, Selection
+from subgraft.experiments.unknown_tokens import unspelled
+from subgraft.modeling.bundle import Bundle
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.orchestration.store.store import Store
+
+GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"
+LLAMA = "{family: llama, d_model: 16, layers: 1, attention_heads: 2, key_value_heads: 1, ffn_dim: 16}"
+SYSTEMS = """\
+- {name: plain, vocabulary: upstream}
+- {name: mean, initialiser: mean}
+- {name: ours, initialiser: patt, kd_weight: 0.5}
+"""
+
+
+def continued(shape: str, **sections: str) -> str:
+    given = {
+        "task": "continuation",
+        "languages": "{source: de, target: de}",
+        "upstream": "{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
+        "model": shape,
+        "pretrain": "{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
+        "generator_training": "{max_steps: 2, batch_size: 500, precision: fp32}",
+        "systems": SYSTEMS,
+    }
+    return tiny(**given | sections)
+
+
+@pytest.mark.parametrize("model", [GPT2, LLAMA])
+def test_a_decoder_alone_is_fitted_finetuned_and_judged_by_bits_per_character(model: str, tmp_path: Path) -> None:
+    pipeline, store = finish(written(tmp_path, continued(model)))
+    lines = (tmp_path / "downstream" / "test.de").read_text(encoding="utf-8").splitlines()[:3]
+    for steps in pipeline.systems:
+        evaluation = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
+        bundle = Bundle.load(store.path(steps.finetune))
+        total, tokens = by_hand(bundle, lines)
+        characters = sum(map(len, lines))
+        assert evaluation["bits_per_character"] == pytest.approx(total / log(2) / characters, abs=1e-4)
+        assert evaluation["tokens_per_sentence"] == pytest.approx(tokens / len(lines))
+        statistics = load_file(store.path(steps.evaluate) / "statistics.safetensors")
+        assert statistics["characters"].tolist() == [len(line) for line in lines]
+        assert np.isclose(statistics["bits"].sum(), total / log(2), rtol=1e-4)
+        assert "scores" not in evaluation and "calibration" not in evaluation
+        curve = json.loads((store.path(steps.finetune) / "curve.json").read_text())
+        assert all(set(point["values"]) >= {"bits_per_character"} and "bleu" not in point["values"] for point in curve)
+    told(pipeline, store)
+
+
+def told(pipeline: Pipeline, store: Store) -> None:
+    """The table, the report and the model card speak of bits per character, and of no BLEU of outputs."""
+    report = store.path(pipeline.report)
+    shown = MainTable.read(report)
+    evaluations = [
+        json.loads((store.path(steps.evaluate) / "evaluation.json").read_text()) for steps in pipeline.systems
+    ]
+    column = [heading.replace("\n", "") for heading in shown.headings].index("bits/char")
+    assert [row[column] for row in shown.rows] == [f"{each['bits_per_character']:.3f}" for each in evaluations]
+    assert not any("BLEU" in heading for heading in shown.headings)
+    written_out = (report / "report.md").read_text(encoding="utf-8")
+    assert "Bits per character of the test text" in written_out and "the text itself" in written_out
+    found = [Finetuned.read(steps, store) for steps in pipeline.systems]
+    best = Selection.of(found).chosen
+    assert best is not None
+    trained = [one.kept.bits for one in found if one.kept.step > 0]
+    assert best.kept.bits == min(trained)
+    chosen = Chosen.of("model", pipeline, best.steps, best.kept, store)
+    assert "best by dev bits per character" in chosen.card() and "BLEU" not in chosen.card()
+    assert chosen.tags()["dev.bits per character"] == f"{best.kept.bits:.4f}"
+
+
+def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:
+    """Nats of lines that stand between ends, and how many tokens these are of, from transformers' own logits."""
+    end, total, tokens = bundle.decoder.special["eos"], 0.0, 0
+    for line in lines:
+        ids = torch.tensor([[end, *bundle.decoder.encode(line), end]])
+        with torch.no_grad():
+            told = bundle.model(input_ids=ids).logits.double().log_softmax(-1)
+        total -= float(told[0, :-1].gather(1, ids[0, 1:, None]).sum())
+        tokens += ids.shape[1] - 1
+    return total, tokens
+
+
+def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
+    """A rate far too high: what it begins with is best, and stays."""
+    systems = "[{name: plain, vocabulary: upstream, learning_rate: 1000.0}]"
+    finetune = "{epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2, warmup_steps: 1}"
+    pipeline, store = finish(written(tmp_path, continued(GPT2, systems=systems, finetune=finetune)))
+    (steps,) = pipeline.systems
+    assert Finetuned.read(steps, store).kept.step == 0
+    before, after = (Bundle.load(store.path(step)).model.state_dict() for step in (pipeline.pretrained, steps.finetune))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    warning = Selection.of([Finetuned.read(steps, store)]).warning
+    assert warning is not None and "dev bits per character below" in warning
+
+
+def test_a_plan_tells_updates_and_parameters_before_and_after_the_text_is_there(tmp_path: Path) -> None:
+    config = written(tmp_path, continued(GPT2, finetune="{epochs: 2, batch_size: 500, precision: fp32}"))
+    pipeline = Pipeline(load(config, Experiment), tmp_path)
+    store = Store(tmp_path / "home")
+    before = estimates(store, make_plan(store, [pipeline.report]), Runtime())
+    _, store = finish(config)
+    again = Pipeline(load(config, Experiment, ["seeds=[2]"]), tmp_path)
+    found = estimates(store, make_plan(store, [again.report]), Runtime())
+    assert {each.step.name for each in found} < {each.step.name.replace("seed 1", "seed 2") for each in before}
+    (plain,) = [each for each in found if each.step.name == "finetune plain seed 2"]
+    finished = store.find(again.pretrained)
+    assert finished is not None and plain.parameters.total == finished.summary["parameters"]
+    steps = store.find(pipeline.systems[0].finetune)
+    assert steps is not None and plain.workload.updates == steps.summary["steps"]
+    assert unspelled(store, again.pretrained, again.downstream_corpus)[0].startswith(
+        "the upstream decoder's vocabulary"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"languages": "{source: en, target: de}"}, "continuation is of text in one language"),
+        ({"task": "text-to-text"}, "text-to-text needs an encoder.*`task: continuation`"),
+        ({"sides": "[encoder, decoder]"}, r"`sides: \[decoder\]`"),
+        ({"finetune": "{max_steps: 1, batch_size: 9, select: bleu}"}, "continuation has no BLEU"),
+        ({"evaluation": "{calibration: true}"}, "evaluation.calibration is of outputs for a source"),
+        ({"systems": "[{name: td, initialiser: token-distillation}]"}, "system td learns its rows on pairs"),
+        (
+            {"upstream": "{corpus: upstream}", "model": "{d_model: 16, attention_heads: 2, ffn_dim: 16}"},
+            "continuation is for decoders alone.*kind: causal",
+        ),
+    ],
+)
+def test_what_cannot_be_continued_is_refused(changes: dict[str, str], complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=complaint):
+        load(written(tmp_path, continued(GPT2, **changes)), Experiment)
+
+
+def test_text_of_two_sides_is_not_continued(tmp_path: Path) -> None:
+    """Within one language a corpus can still have sources and targets."""
+    corpora = "{upstream: {folder: upstream}, downstream: {columns: {files: {train: p, dev: p, test: p}}}}"
+    config = written(tmp_path, continued(GPT2, corpora=corpora))
+    (tmp_path / "p").write_text("eins\tzwei\n")
+    with pytest.raises(UserError, match="two texts, where one is needed"):
+        _ = Pipeline(load(config, Experiment), tmp_path).report

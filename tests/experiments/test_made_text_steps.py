@@ -1,0 +1,199 @@
+"""Systems that read the domain's text beside the pairs: which steps they take, which they share, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from small_experiments import finish, tiny
+from small_experiments import written as written_beside
+from subgraft.config.loading import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.objectives import TranslationSettings
+from subgraft.base.errors import UserError
+from subgraft.orchestration.estimates.workload import workload
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import tables_of
+from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.vocabulary.alignment import new_tokens
+from toy_steps import record_of
+from toys import english, german
+
+SYSTEMS = """
+  - {name: old, vocabulary: upstream}
+  - {name: old+text, vocabulary: upstream, text: copied}
+  - {name: mean+text, initialiser: mean, text: copied}
+"""
+
+
+def written(place: Path, text: str = "{target: [more.txt]}", systems: str = SYSTEMS, **sections: str) -> Path:
+    downstream = f"{{corpus: downstream, text: {text}, vocabulary: {{size: 75, byte_fallback: false}}}}"
+    config = written_beside(place, tiny(downstream=downstream, systems=systems, **sections))
+    for name, lines in (("more.txt", german(40, 9)), ("read.txt", english(40, 9))):
+        (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return config
+
+
+def pipeline(config: Path, *changes: str) -> Pipeline:
+    return Pipeline(load(config, Experiment, changes), config.parent)
+
+
+def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None:
+    found = pipeline(written(tmp_path), "seeds=[1, 2]")
+    finetunes = {(steps.system.name, steps.seed): steps.finetune for steps in found.systems}
+    made = {finetunes[name, seed].inputs["synthetic"] for name in ("old+text", "mean+text") for seed in (1, 2)}
+    (copied,) = made
+    assert copied.inputs == {"text": found.text}
+    assert finetunes["mean+text", 1].recipe.text_objective == TranslationSettings()
+    plain = finetunes["old", 1]
+    assert "synthetic" not in plain.inputs and "text_objective" not in plain.recipe.model_dump()
+
+
+def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    before, after = pipeline(config), pipeline(config, "finetune.text_share=0.25")
+    same = [
+        one.finetune.fingerprint == other.finetune.fingerprint
+        for one, other in zip(before.systems, after.systems, strict=True)
+    ]
+    assert same == [True, False, False]
+
+
+def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    found = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
+    assert found.systems[0].finetune.recipe.training.batch_size == 1
+    with pytest.raises(UserError, match=r"text_share 0\.5 leaves nothing of a batch of 1 to one of its parts"):
+        pipeline(config, "finetune.batch_size=1")
+
+
+def test_a_comparison_with_copied_text_goes_all_the_way(tmp_path: Path) -> None:
+    found, store = finish(written(tmp_path), "pretrain.epochs=2")
+    copied = found.systems[1].finetune.inputs["synthetic"]
+    assert Corpus.open(store.path(copied)).size("train") == record_of(store, copied).summary["sizes"]["train"]
+    report = (store.path(found.report) / "report.md").read_text()
+    assert "mean+text" in report
+
+
+FIRST = """
+  - {name: first, initialiser: mean, rows_first: copied}
+  - {name: first+text, initialiser: mean, rows_first: copied, text: copied, train: body}
+  - {name: random, initialiser: random, rows_first: copied}
+"""
+ROWS = "{max_steps: 8, evaluations: 3, batch_size: 300, precision: fp32, dev_sentences: 2}"
+
+
+def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: Path) -> None:
+    found = pipeline(written(tmp_path, systems=FIRST), "seeds=[1, 2]")
+    first = {(steps.system.name, steps.seed): steps.rows_first for steps in found.systems}
+    made = {name: step.fingerprint for name, step in first.items() if step is not None}
+    shared = {made[name, seed] for name in ("first", "first+text") for seed in (1, 2)}
+    assert len(made) == 6 and len(shared) == 1
+    assert made["random", 1] != made["random", 2], "whose rows are drawn"
+    step = first["first", 1]
+    assert step is not None and step.recipe.training.select == "likelihood" and step.recipe.training.max_steps == 300
+
+
+def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_them(tmp_path: Path) -> None:
+    found, store = finish(
+        written(tmp_path, systems=FIRST, rows_first_training=ROWS),
+        "pretrain.epochs=8",
+        "pretrain.select=last",
+        "finetune.select=likelihood",
+        "rows_first_training.learning_rate=0.02",
+    )
+    steps = found.systems[0]
+    assert steps.rows_first is not None and steps.transfer is not None
+    before, after = (Bundle.load(store.path(step)) for step in (steps.transfer, steps.rows_first))
+    new = new_tokens(Bundle.load(store.path(found.pretrained)).decoder, after.decoder)
+    ours, theirs = (tables_of(bundle.model, ["decoder"])["decoder.input"] for bundle in (after, before))
+    moved = (ours != theirs).any(dim=1).nonzero()[:, 0].tolist()
+    assert moved and set(moved) <= set(new.tolist())
+    tables = {id(table) for table in tables_of(after.model, ["decoder"]).values()}
+    others = dict(before.model.named_parameters())
+    assert all(
+        torch.equal(parameter, others[name])
+        for name, parameter in after.model.named_parameters()
+        if id(parameter) not in tables
+    )
+    curves = [json.loads((store.path(step) / "curve.json").read_text()) for step in (steps.rows_first, steps.finetune)]
+    assert [point["step"] for point in curves[0]] == [0, 2, 5, 8]
+    bits = [point["values"]["bits_per_character"] for point in curves[0]]
+    assert min(bits) < bits[0] and curves[1][0]["values"]["bits_per_character"] == pytest.approx(min(bits), rel=1e-6)
+    bill = (store.path(found.report) / "report.md").read_text()
+    assert "first+text" in bill
+
+
+UPSTREAM = """
+  {corpus: upstream, objectives: [{kind: translation}, {kind: denoising}], vocabulary: {size: 60, byte_fallback: false}}
+"""
+DENOISED = """
+  - {name: old+text, vocabulary: upstream, text: denoised}
+  - {name: mean+text, initialiser: mean, rows_first: denoised, text: denoised}
+"""
+
+
+@pytest.mark.parametrize("sides", ["[decoder]", "[encoder, decoder]"])
+def test_a_denoising_model_goes_on_denoising_beside_the_pairs(tmp_path: Path, sides: str) -> None:
+    """Also where its sides have different vocabularies, of which the encoder reads the noise."""
+    config = written(tmp_path, systems=DENOISED, upstream=UPSTREAM, rows_first_training=ROWS)
+    changes = ("model.family=mbart", "pretrain.max_steps=3", "finetune.max_steps=null", "finetune.batch_size=900")
+    found, store = finish(config, f"sides={sides}", "finetune.batch_unit=characters", *changes)
+    steps = found.systems[1]
+    objective = steps.finetune.recipe.text_objective
+    assert objective is not None and objective.kind == "denoising" and steps.finetune.inputs["text"] is found.text
+    estimated = workload(store, steps.finetune).updates
+    assert estimated == record_of(store, steps.finetune).summary["steps"]
+
+
+LINES = """
+  - {name: plain, vocabulary: upstream, text: lines}
+  - {name: mean, initialiser: mean, rows_first: lines}
+"""
+
+
+def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
+    config = written(
+        tmp_path,
+        "{source: [more.txt]}",
+        LINES,
+        task="continuation",
+        languages="{source: de, target: de}",
+        upstream="{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
+        model="{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
+        rows_first_training=ROWS,
+    )
+    found, store = finish(config, "pretrain.epochs=1")
+    assert found.systems[0].finetune.inputs["text"] is found.text
+    first = found.systems[1].rows_first
+    assert first is not None and record_of(store, first).summary["steps"] == 8
+
+
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        ("{text: lines, vocabulary: upstream}", "text: lines does not go with translation, which has pairs"),
+        ("{text: denoised, vocabulary: upstream}", "upstream.objectives has no denoising"),
+        ("{rows_first: copied, vocabulary: upstream}", "rows_first trains new rows, which need an initialiser"),
+        ("{rows_first: copied, initialiser: mean, attached: true}", "are not attached"),
+    ],
+)
+def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        pipeline(written(tmp_path, systems=f"[{{name: one, {system[1:]}]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("null", "system old\\+text: text: copied reads the domain's text, and there is none: give downstream.text"),
+        ("{source: [read.txt]}", "downstream.text has a source alone"),
+    ],
+)
+def test_text_that_is_not_there_or_of_the_wrong_side_is_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        pipeline(written(tmp_path, text))

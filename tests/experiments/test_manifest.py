@@ -1,0 +1,76 @@
+"""What the report is told of each system: where among its inputs everything is that made it and judges it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from subgraft.config.loading import load
+from subgraft.config.experiment import Experiment
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.pipeline.recipes.report import ReportedSystem
+from subgraft.orchestration.store.step import Step
+
+CHANGES = (
+    "systems=[{name: plain, vocabulary: upstream}, {name: b.c+1, initialiser: patt},"
+    " {name: focus, initialiser: focus}, {name: omp, initialiser: omp}, {name: none, pretraining: none}]",
+    "sides=[encoder, decoder]",
+    "evaluation.upstream_sentences=30",
+    "evaluation.by_token_count=true",
+    "intrinsic={tokens: 40}",
+)
+
+
+@pytest.fixture(scope="module")
+def pipeline(repository: Path) -> Pipeline:
+    config = repository / "configs" / "quickstart.yaml"
+    return Pipeline(load(config, Experiment, CHANGES), config.parent)
+
+
+@pytest.fixture(scope="module")
+def systems(pipeline: Pipeline) -> dict[tuple[str, int], ReportedSystem]:
+    return {(system.name, system.seed): system for system in pipeline.report.recipe.systems}
+
+
+def test_every_system_is_there_under_every_seed_in_order(
+    pipeline: Pipeline, systems: dict[tuple[str, int], ReportedSystem]
+) -> None:
+    assert list(systems) == [(steps.system.name, steps.seed) for steps in pipeline.systems]
+    assert pipeline.report.recipe.baseline == "plain"
+
+
+def test_every_key_leads_to_the_systems_own_step(
+    pipeline: Pipeline, systems: dict[tuple[str, int], ReportedSystem]
+) -> None:
+    inputs = pipeline.report.inputs
+    for steps in pipeline.systems:
+        told = systems[steps.system.name, steps.seed].inputs
+        pairs: dict[str | None, Step | None] = {
+            told.finetune: steps.finetune,
+            told.evaluate: steps.evaluate,
+            told.pretrained: steps.pretrained,
+            told.transfer: steps.transfer,
+            told.generator: steps.generator,
+            told.intrinsic: steps.intrinsic,
+            told.likelihood: steps.likelihood,
+            told.upstream_after: steps.forgetting.get("upstream_after"),
+            told.upstream_before: steps.forgetting.get("upstream_before"),
+            **{key: steps.static[side] for side, key in told.static.items()},
+        }
+        for key, step in pairs.items():
+            assert (key is None) == (step is None)
+            assert key is None or step is None or inputs[key].fingerprint == step.fingerprint
+        assert set(told.static) == set(steps.static)
+
+
+def test_no_step_is_given_twice_and_what_is_shared_is_nobodys_own(
+    pipeline: Pipeline, systems: dict[tuple[str, int], ReportedSystem]
+) -> None:
+    prints = [step.fingerprint for step in pipeline.report.inputs.values()]
+    assert len(prints) == len(set(prints)) + 1, "but for the upstream model, which is an input of its own"
+    owned = [key for system in systems.values() for key in system.inputs.own]
+    assert len(owned) == len(set(owned))
+    focus, omp = systems["focus", 1].inputs, systems["omp", 1].inputs
+    assert focus.static == omp.static and focus.pretrained == systems["plain", 2].inputs.pretrained
+    assert not {*focus.static.values(), focus.pretrained} & set(owned)

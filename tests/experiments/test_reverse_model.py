@@ -1,0 +1,149 @@
+"""Back-translated text: a reverse model that is given or trained here, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from small_experiments import finish, tiny
+from small_experiments import written as written_beside
+from subgraft.config.loading import load
+from subgraft.config.experiment import Experiment
+from subgraft.base.errors import UserError
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.orchestration.store.step import made_by
+from subgraft.orchestration.store.store import Store
+from subgraft.data.text.corpus import Corpus
+from toy_steps import record_of
+from toys import SHAPE, bert, build_marian, cased_tokenizer, english_tokenizer, german, german_tokenizer
+
+LINES = 12
+OLD = "[{name: old, vocabulary: upstream, text: back-translated}]"
+BOTH = """
+  - {name: old, vocabulary: upstream, text: back-translated}
+  - {name: mean, initialiser: mean, rows_first: back-translated, train: body}
+"""
+DENOISING = "{corpus: upstream, objectives: [{kind: denoising}], vocabulary: {size: 60, byte_fallback: false}}"
+
+
+def written(place: Path, systems: str = OLD, **sections: str) -> Path:
+    downstream = "{corpus: downstream, text: {target: [more.txt]}, vocabulary: {size: 75, byte_fallback: false}}"
+    config = written_beside(place, tiny(downstream=downstream, systems=systems, **sections))
+    (place / "more.txt").write_text("".join(f"{line}\n" for line in german(LINES, 9)), encoding="utf-8")
+    return config
+
+
+def pipeline(config: Path, *changes: str) -> Pipeline:
+    return Pipeline(load(config, Experiment, changes), config.parent)
+
+
+def given(place: Path) -> None:
+    """A model from German to English in the folder `reverse`."""
+    model = build_marian(german_tokenizer(), english_tokenizer(), seed=1, **SHAPE)
+    (place / "reverse").mkdir()
+    Bundle(model, german_tokenizer(), english_tokenizer()).save(place / "reverse")
+
+
+def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_model_has(tmp_path: Path) -> None:
+    found = pipeline(written(tmp_path, BOTH), "seeds=[1, 2]", "finetune.embedding_learning_rate=0.01")
+    made = {steps.finetune.inputs["synthetic"] for steps in found.systems if "synthetic" in steps.finetune.inputs}
+    first = {steps.rows_first.inputs["synthetic"] for steps in found.systems if steps.rows_first}
+    assert len(made) == 1 and first == made, "systems and seeds share it"
+    (reverse,) = made_by(FinetuneRecipe, [next(iter(made)).inputs["model"]])
+    (pretrained,), (forward,) = (
+        made_by(PretrainRecipe, [step]) for step in (reverse.inputs["model"], found.pretrained)
+    )
+    for recipe in (reverse.recipe, pretrained.recipe):
+        assert (recipe.languages.source, recipe.languages.target) == ("de", "en")
+    assert pretrained.recipe.model == forward.recipe.model and pretrained.recipe.training == forward.recipe.training
+    assert pretrained.inputs["encoder"] is forward.inputs["decoder"]
+    assert pretrained.inputs["decoder"] is forward.inputs["encoder"]
+    assert (reverse.recipe.training.train, reverse.recipe.training.embedding_learning_rate) == ("all", None)
+
+
+def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path) -> None:
+    sampled = "{sample: true, max_length_ratio: 1.0}"
+    found, store = finish(written(tmp_path, back_translation=sampled), "pretrain.max_steps=2", "finetune.max_steps=2")
+    steps = found.systems[0]
+    made = steps.finetune.inputs["synthetic"]
+    reverse = made.inputs["model"]
+    there, back = (Corpus.open(store.path(step)) for step in (found.downstream_corpus, reverse.inputs["corpus"]))
+    assert back.languages == ("de", "en") and back.splits == there.splits
+    for split in there.splits:
+        assert list(back.pairs(split)) == [(target, source) for source, target in there.pairs(split)]
+    pairs, summary = list(Corpus.open(store.path(made)).pairs("train")), record_of(store, made).summary
+    assert summary["model"] == "finetune the reverse model"
+    assert len(pairs) == summary["sizes"]["train"] and len(pairs) + summary["empty"] == LINES
+    assert {target for _, target in pairs} <= set(german(LINES, 9)) and len({source for source, _ in pairs}) > 1
+    assert [step.stage.name for step in steps.made_text] == ["pretrain", "finetune", "back-translated"]
+    (system,) = found.report.recipe.systems
+    assert {found.report.inputs[key] for key in system.inputs.made_text} == set(steps.made_text)
+
+
+def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_be_able_to_spell(
+    tmp_path: Path,
+) -> None:
+    given(tmp_path)
+    config = written(tmp_path, back_translation="{model: reverse, tag: true, max_length_ratio: 1.0}")
+    with pytest.raises(UserError, match="the encoder's vocabulary cannot spell the tag <BT>"):
+        finish(config, "pretrain.max_steps=2")
+    made, store = (
+        pipeline(config, "pretrain.max_steps=2").systems[0].finetune.inputs["synthetic"],
+        Store(tmp_path / "home"),
+    )
+    assert record_of(store, made).summary["model"] == "reverse"
+    pairs = list(Corpus.open(store.path(made)).pairs("train"))
+    assert pairs and all(source.startswith("<BT> ") for source, _ in pairs)
+
+
+def test_a_checkpoint_that_cannot_spell_the_tag_is_told_before_anything_runs(tmp_path: Path) -> None:
+    given(tmp_path)
+    (tmp_path / "forward").mkdir()
+    model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **SHAPE)
+    Bundle(model, english_tokenizer(), german_tokenizer()).save(tmp_path / "forward")
+    changes = ("finetune.max_length=30", "upstream.checkpoint=forward", "back_translation.model=reverse")
+    config = written(tmp_path)
+    assert pipeline(config, *changes).report
+    with pytest.raises(UserError, match=r"upstream.checkpoint: forward: .* cannot spell the tag"):
+        _ = pipeline(config, *changes, "back_translation.tag=true").report
+    with pytest.raises(UserError, match="needs a model of the other direction, which a checkpoint that translates is"):
+        pipeline(config, *changes, "back_translation.model=null")
+
+
+def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -> None:
+    found = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
+    steps = found.systems[0]
+    assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is found.pretrained
+    assert [step.stage.name for step in steps.made_text] == ["finetune", "back-translated"], (
+        "pretraining is billed once"
+    )
+
+
+def test_a_reverse_model_of_other_languages_is_refused(tmp_path: Path) -> None:
+    given(tmp_path)
+    config = written(tmp_path, back_translation="{model: reverse}")
+    told = {"recipe": {"languages": {"source": "en", "target": "de_DE"}}}
+    (tmp_path / "reverse" / "record.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="a model from en to de_DE, where one from de to en is needed"):
+        _ = pipeline(config).report
+    (tmp_path / "reverse" / "record.json").unlink()
+    (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "de", "target_lang": "fr"}')
+    with pytest.raises(UserError, match="a model from de to fr, where one from de to en is needed"):
+        _ = pipeline(config).report
+    # The name of a group says nothing of its languages.
+    (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "gmw", "target_lang": "en"}')
+    assert pipeline(config).report
+
+
+def test_a_model_that_does_not_translate_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "encoder").mkdir()
+    Bundle(bert(), cased_tokenizer(), cased_tokenizer()).save(tmp_path / "encoder")
+    with pytest.raises(UserError, match="a bert model does not translate"):
+        _ = pipeline(written(tmp_path, back_translation="{model: encoder}")).report
+    with pytest.raises(UserError, match="leave out beam"):
+        pipeline(tmp_path / "config.yaml", "back_translation={sample: true, beam: 4}")

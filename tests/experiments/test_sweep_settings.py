@@ -1,0 +1,43 @@
+"""What the report says of a system by its settings alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.config.loading import load
+from subgraft.config.experiment import Experiment
+from subgraft.experiments.sweep_settings import design
+from subgraft.pipeline.recipes.report import Design
+
+ROWS = (
+    "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
+    " {name: avg, initialiser: avg}, {name: held, initialiser: avg, vocabulary_min_count: 10,"
+    " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
+    " {name: avg-attached, initialiser: avg, attached: true},"
+    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false},"
+    " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, embedding_learning_rate: 2.0e-3},"
+    " {name: frozen, initialiser: mean, embedding_learning_rate: 0}, {name: rows, initialiser: mean, train: new-rows}]"
+)
+
+
+def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(repository: Path) -> None:
+    experiment = load(repository / "configs" / "quickstart.yaml", Experiment, [ROWS])
+    assert {system.name: design(system, experiment) for system in experiment.systems} == {
+        "mean": Design(family="mean", variant="", generator_steps=None),
+        "attached": Design(family="mean, attached", variant="attached", generator_steps=None),
+        "avg": Design(family="avg", variant="", generator_steps=0),
+        "held": Design(
+            family="avg, pieces used 10 times, tokens below 9 at ×0.25, pulled at 2",
+            variant="pieces used 10 times, tokens below 9 at ×0.25, pulled at 2",
+            generator_steps=0,
+        ),
+        "avg-attached": Design(family="avg, attached", variant="attached", generator_steps=0),
+        "tuned": Design(
+            family="mean, learning rate 0.0005, tables at 0.002",
+            variant="learning rate 0.0005, tables at 0.002",
+            generator_steps=None,
+        ),
+        "frozen": Design(family="mean, tables frozen", variant="tables frozen", generator_steps=None),
+        "rows": Design(family="mean, new-rows trained", variant="new-rows trained", generator_steps=None),
+        "patt": Design(family="patt, λ 0.5, no seen rows kept", variant="no seen rows kept", generator_steps=7),
+    }

@@ -1,0 +1,64 @@
+"""A plan says what the upstream vocabularies cannot spell of the task's text, as soon as both are at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import toys
+from small_experiments import TINY, written
+from subgraft.config.loading import load
+from subgraft.config.experiment import Experiment
+from subgraft.config.runtime import Runtime
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.unknown_tokens import unspelled
+from subgraft.modeling.bundle import Bundle
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import in_order
+from subgraft.orchestration.store.store import Store
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The task's German has what no upstream text has, in every second sentence."""
+    config = written(tmp_path, TINY)
+    path = tmp_path / "downstream" / "train.de"
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line} (7)\n" if i % 2 else f"{line}\n" for i, line in enumerate(lines)))
+    return config
+
+
+def told(config: Path, *changes: str, home: str = "home") -> list[str]:
+    pipeline = Pipeline(load(config, Experiment, changes), config.parent)
+    return unspelled(Store(config.parent / home), pipeline.pretrained, pipeline.downstream_corpus)
+
+
+SPELLS_ALL = "the upstream encoder's vocabulary spells all of 60 training sentences of the task"
+
+
+def test_of_a_checkpoint_it_is_known_before_anything_is_made(config: Path) -> None:
+    model = Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer())
+    model.save(config.parent / "model")
+    lines = (config.parent / "downstream" / "train.de").read_text().splitlines()
+    ids = [model.decoder.encode(line) for line in lines]
+    share = sum(each.count(model.decoder.special["unk"]) for each in ids) / sum(map(len, ids))
+    limits = [f"{where}.max_length=40" for where in ("pretrain", "generator_training", "finetune")]
+    encoder, decoder = told(config, "upstream={corpus: upstream, checkpoint: model}", *limits)
+    assert encoder == SPELLS_ALL
+    assert decoder == (
+        f"the upstream decoder's vocabulary cannot spell {share:.1%} of the task's tokens, in 50.0% of 60 training "
+        "sentences; it lacks ( ) 7"
+    )
+
+
+def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -> None:
+    assert told(config) == []
+    pipeline = Pipeline(load(config, Experiment, ()), config.parent)
+    wanted = [*pipeline.upstream_vocabularies.values(), pipeline.downstream_corpus]
+    for step in in_order(wanted):
+        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+    encoder, decoder = told(config)
+    assert encoder == SPELLS_ALL
+    assert "cannot spell" in decoder and decoder.endswith("; it lacks ( ) 7")

@@ -1,0 +1,194 @@
+"""A served model over HTTP: a process of its own, asked through a socket as a browser or a program asks it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
+from served_models import served
+from subgraft.interfaces.cli import main
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.base.errors import UserError
+from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
+from subgraft.interfaces.serving.application import LARGEST_BODY, LONGEST_TEXT, MOST_TEXTS, application
+from subgraft.interfaces.serving.batching import Batcher
+from subgraft.interfaces.serving.writer import Writer, opened
+from subgraft.pipeline.stages.evaluate import translator
+from toys import english_tokenizer, german_tokenizer
+
+TOKEN = "a-token"
+AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def _writer(write: Any = lambda texts: list(map(str.upper, texts))) -> Writer:
+    return Writer("nothing", english_tokenizer(), german_tokenizer(), write)
+
+
+@contextmanager
+def _client(writer: Writer, patience: float = 10) -> Iterator[TestClient]:
+    with TestClient(application({"new": writer}, TOKEN, patience), base_url="http://127.0.0.1:8111") as client:
+        yield client
+
+
+def test_texts_are_answered_with_their_pieces() -> None:
+    with _client(_writer()) as client:
+        answered = client.post("/translate", json={"texts": ["thank", "a\nb"]}, headers=AUTHORISED)
+    (model,) = answered.json()["models"]
+    assert model["outputs"] == ["THANK", "A B"] and model["model"] == "new" and model["seconds"] >= 0
+    assert "".join(model["source_pieces"][0]) == "▁thank"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"[]", 400),
+        (b'{"texts": "x"}', 400),
+        (b'{"texts": []}', 400),
+        (b'{"texts": [1]}', 400),
+        (b'{"texts": ["\\ud800"]}', 400),
+        (b"[" * 60_000, 400),
+        (json.dumps({"texts": ["x"] * (MOST_TEXTS + 1)}).encode(), 413),
+        (json.dumps({"texts": ["x" * (LONGEST_TEXT + 1)]}).encode(), 413),
+        (b" " * (LARGEST_BODY + 1), 413),
+    ],
+)
+def test_what_is_no_request_is_refused(body: bytes, status: int) -> None:
+    with _client(_writer()) as client:
+        answered = client.post("/translate", content=body, headers=AUTHORISED)
+        assert answered.status_code == status and answered.json()["error"]
+        assert client.post("/translate", json={"texts": ["x"]}, headers=AUTHORISED).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer another"}, {"Authorization": "Bearer ä".encode()}])
+def test_nothing_is_translated_without_the_token(headers: Any) -> None:
+    with _client(_writer()) as client:
+        assert client.post("/translate", json={"texts": ["x"]}, headers=headers).status_code == 401
+
+
+def test_other_names_for_this_machine_are_refused() -> None:
+    with _client(_writer()) as client:
+        assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
+        page = client.get("/")
+    assert page.status_code == 200 and "textarea" in page.text and TOKEN not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_model_that_fails_or_hangs_is_told_and_outlived() -> None:
+    def write(texts: list[str]) -> list[str]:
+        if texts == ["slow"]:
+            import time
+
+            time.sleep(0.5)
+        return texts
+
+    with _client(_writer(write), patience=0.1) as client:
+        assert client.post("/translate", json={"texts": ["slow"]}, headers=AUTHORISED).status_code == 504
+    with _client(_writer(write)) as client:
+        assert client.post("/translate", json={"texts": ["fast"]}, headers=AUTHORISED).status_code == 200
+
+
+def test_requests_that_come_together_are_one_batch() -> None:
+    import asyncio
+
+    sizes = []
+
+    def write(texts: Any) -> list[str]:
+        sizes.append(len(texts))
+        return [f"<{text}>" for text in texts]
+
+    async def ask() -> list[str]:
+        batcher = Batcher(write)
+        asked = [asyncio.create_task(batcher.ask([str(i)], 10)) for i in range(10)]
+        await asyncio.sleep(0)
+        running = asyncio.create_task(batcher.run())
+        answers = await asyncio.gather(*asked)
+        running.cancel()
+        return [answer.texts[0] for answer in answers]
+
+    assert asyncio.run(ask()) == [f"<{i}>" for i in range(10)]
+    assert sizes == [10]
+
+
+def test_models_are_served_by_ctranslate2_and_without_it_by_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, texts = separate_bundle(), ["thank you", "the garden"]
+    bundle.save(tmp_path / "model")
+    (tmp_path / "exported").mkdir()
+    export_ctranslate2(tmp_path / "model", tmp_path / "exported")
+    expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
+    for model in ("model", "exported"):
+        with opened(str(tmp_path / model), None, 1) as writer:
+            assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
+    monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
+    with opened(str(tmp_path / "model"), None, 1) as writer:
+        assert (writer.engine, writer.write(texts)) == ("PyTorch", expected)
+
+
+def test_languages_that_the_models_files_name_need_not_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, texts = mbart_bundle(), ["thank you", "the garden"]
+    bundle.save(tmp_path)
+    tell_languages(tmp_path, "en", "de")
+    expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
+    with opened(str(tmp_path), None, 1) as writer:
+        assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
+    monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
+    with opened(str(tmp_path), None, 1) as writer:
+        assert (writer.engine, writer.write(texts)) == ("PyTorch", expected)
+
+
+def _languages() -> Any:
+    from subgraft.config.corpora import Languages
+
+    return Languages(source="en", target="de")
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1:8111", "localhost", "[::1]:8111"])
+def test_this_machines_own_names_are_taken(name: str) -> None:
+    with _client(_writer()) as client:
+        assert client.get("/", headers={"Host": name}).status_code == 200
+
+
+def test_what_cannot_be_served_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpt2_bundle().save(tmp_path / "gpt2")
+    mbart_bundle().save(tmp_path / "mbart")
+    with pytest.raises(UserError, match="no encoder"), opened(str(tmp_path / "gpt2"), None, 1):
+        pass
+    with pytest.raises(UserError, match="--languages"), opened(str(tmp_path / "mbart"), None, 1):
+        pass
+    assert main(["serve", str(tmp_path / "gpt2"), "--host", "everywhere"]) == 2
+    assert "expected an IP address" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path / "gpt2"), "--host", "192.0.2.1", "--port", "0"]) == 1
+    assert "192.0.2.1:0: cannot listen there" in capsys.readouterr().err
+    token = tmp_path / "token"
+    token.touch()
+    separate_bundle().save(tmp_path / "marian")
+    assert main(["serve", str(tmp_path / "marian"), "--port", "0", "--token-file", str(token)]) == 2
+
+
+@pytest.mark.parametrize(("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "0.0.0.0")])
+def test_a_served_model_answers_many_at_once_and_ends_when_told(
+    number: signal.Signals, host: str, tmp_path: Path
+) -> None:
+    separate_bundle().save(tmp_path / "model")
+    with served(tmp_path / "model", tmp_path, "--beam", "1", "--host", host, until=number) as model:
+        connection = http.client.HTTPConnection("127.0.0.1", model.port, timeout=60)
+        connection.request("GET", "/", headers={"Host": "models.example"})
+        assert connection.getresponse().status == (400 if host == "127.0.0.1" else 200)
+        assert model.token_file.stat().st_mode & 0o777 == 0o600
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(model.ask, ["thank"] * 16))
+        assert {status for status, _ in answers} == {200}
+        assert len({answer["models"][0]["outputs"][0] for _, answer in answers}) == 1
+    assert not model.token_file.exists() and not list(tmp_path.glob("subgraft-serve-*"))

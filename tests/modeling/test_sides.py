@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import (
+    MarianConfig,
+    MarianMTModel,
+    MBartForConditionalGeneration,
+    PegasusConfig,
+    PegasusModel,
+    PreTrainedModel,
+)
+
+from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
+from subgraft.modeling.families.split_mbart import SplitMBartForConditionalGeneration
+from subgraft.modeling.sides import Tables, replace_tables, shares_table, side, side_names
+from toys import bert, bert2bert, generated, gpt2, marian, mbart, output_bias
+
+BERT2BERTS = [bert2bert, lambda: bert2bert(tied=False)]
+SOURCES = torch.tensor([[5, 9, 7, 2]])
+TARGETS = torch.tensor([[1, 6, 8]])
+
+
+def untied(build: Callable[[], PreTrainedModel]) -> PreTrainedModel:
+    """The same kind of model with three tables of its own."""
+    model = build()
+    config = type(model.config)(**{**model.config.to_dict(), "tie_word_embeddings": False})
+    torch.manual_seed(4)
+    separate: PreTrainedModel = type(model)(config).eval()
+    if hasattr(separate, "final_logits_bias"):
+        output_bias(separate).normal_()
+    return separate
+
+
+def tables(model: PreTrainedModel, name: SideName) -> Tables:
+    """A side's own tables, as new ones."""
+    found = side(model, name)
+    output = None if found.output is None or found.tied else found.output.weight.detach().clone()
+    bias = None if found.bias is None else found.bias.detach().clone().flatten()
+    return Tables(found.input.weight.detach().clone(), output, bias, found.padding_id)
+
+
+def logits(model: PreTrainedModel) -> torch.Tensor:
+    if "encoder" not in side_names(model):
+        found: torch.Tensor = model(TARGETS).logits
+    else:
+        found = model(SOURCES, decoder_input_ids=TARGETS).logits
+    return found
+
+
+def test_sides_are_the_models_own_tensors() -> None:
+    model = marian()
+    encoder, decoder = side(model, "encoder"), side(model, "decoder")
+    assert encoder.input is model.model.encoder.embed_tokens
+    assert encoder.output is None
+    assert decoder.input is model.model.decoder.embed_tokens
+    assert decoder.output is model.lm_head
+    assert decoder.bias is output_bias(model)
+    assert decoder.tied
+    assert not side(untied(marian), "decoder").tied
+    assert not shares_table(model)
+    assert shares_table(mbart())
+    assert not shares_table(untied(mbart))
+    assert side(gpt2(), "decoder").bias is None
+
+
+def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
+    model = bert()
+    decoder = side(model, "decoder")
+    assert shares_table(model) and decoder.tied
+    assert side(model, "encoder").input is decoder.input is model.bert.embeddings.word_embeddings
+    assert decoder.output is model.cls.predictions.decoder
+    assert decoder.bias is model.cls.predictions.bias
+    made = bert2bert()
+    assert not shares_table(made)
+    for name in ("encoder", "decoder"):
+        assert torch.equal(side(made, name).input.weight, decoder.input.weight)
+    found = side(made, "decoder")
+    assert found.tied and found.bias is made.get_parameter("decoder.cls.predictions.bias")
+    assert found.output is not None and found.transform is not None
+    memory = made.get_submodule("encoder")(SOURCES).last_hidden_state
+    states = made.get_submodule("decoder.bert")(TARGETS, encoder_hidden_states=memory).last_hidden_state
+    assert torch.equal(found.output(found.transform(states)), logits(made))
+
+
+def test_unknown_families_and_sides_are_refused_with_the_known_ones() -> None:
+    config = PegasusConfig(vocab_size=9, d_model=16, encoder_layers=1, decoder_layers=1)
+    with pytest.raises(UserError, match=r"bart, bert, .*, gpt2, llama, m2m_100, marian, mbart, mt5, qwen2"):
+        side(PegasusModel(config), "encoder")
+    with pytest.raises(UserError, match=r"has no encoder\n.*decoder"):
+        side(gpt2(), "encoder")
+
+
+@pytest.mark.parametrize("names", [["decoder"], ["encoder"], ["encoder", "decoder"]])
+@pytest.mark.parametrize("build", [marian, mbart, lambda: untied(marian), lambda: untied(mbart), *BERT2BERTS])
+def test_its_own_tables_put_back_change_no_logit(build: Callable[[], PreTrainedModel], names: list[SideName]) -> None:
+    model = build()
+    expected, was_tied = logits(model), side(model, "decoder").tied
+    rebuilt = replace_tables(model, {name: tables(model, name) for name in names})
+    assert torch.equal(logits(rebuilt), expected)
+    assert side(rebuilt, "decoder").tied == was_tied
+    assert not any(parameter.is_meta for parameter in rebuilt.parameters())
+    assert not shares_table(rebuilt), "tables given apart stay apart"
+    assert not rebuilt.training
+
+
+@pytest.mark.parametrize("build", [gpt2, lambda: untied(gpt2)])
+def test_a_decoder_alone_gets_its_own_tables_back(build: Callable[[], PreTrainedModel]) -> None:
+    model = build()
+    expected, was_tied = logits(model), side(model, "decoder").tied
+    rebuilt = replace_tables(model, {"decoder": tables(model, "decoder")})
+    assert torch.equal(logits(rebuilt), expected)
+    assert side(rebuilt, "decoder").tied == was_tied
+
+
+def grown(given: Tables, rows: int) -> Tables:
+    """With rows appended."""
+
+    def pad(tensor: torch.Tensor | None) -> torch.Tensor | None:
+        return None if tensor is None else torch.cat([tensor, torch.full((rows, *tensor.shape[1:]), 0.1)])
+
+    bigger = pad(given.input)
+    assert bigger is not None
+    return Tables(bigger, pad(given.output), pad(given.bias), given.padding_id)
+
+
+@pytest.mark.parametrize("build", [marian, mbart, gpt2, lambda: untied(marian), lambda: untied(mbart), *BERT2BERTS])
+def test_a_larger_decoder_table_is_trained_and_generated_with(build: Callable[[], PreTrainedModel]) -> None:
+    model = build()
+    expected = logits(model)
+    rebuilt = replace_tables(model, {"decoder": grown(tables(model, "decoder"), 3)})
+    found = logits(rebuilt)
+    assert found.shape[-1] == expected.shape[-1] + 3
+    assert torch.allclose(found[..., :-3], expected, atol=1e-6)
+    rebuilt.train()
+    logits(rebuilt).square().sum().backward()
+    assert side(rebuilt, "decoder").input.weight.grad is not None
+    rebuilt.eval()
+    if rebuilt.config.is_encoder_decoder:
+        bias = side(rebuilt, "decoder").bias
+        assert bias is not None
+        bias.detach().view(-1)[-1] = 100.0
+        made = generated(rebuilt, SOURCES, num_beams=2, max_length=5, decoder_start_token_id=1)
+        assert expected.shape[-1] + 2 in made[0].tolist()
+
+
+def test_an_mbart_stays_one_only_where_both_sides_are_given_one_table() -> None:
+    model = mbart()
+    bigger = grown(tables(model, "decoder"), 2)
+    assert isinstance(replace_tables(model, {"decoder": bigger}), SplitMBartForConditionalGeneration)
+    encoder = Tables(bigger.input, None, None, bigger.padding_id)
+    whole = replace_tables(mbart(), {"encoder": encoder, "decoder": bigger})
+    assert type(whole) is MBartForConditionalGeneration
+    assert shares_table(whole)
+    assert whole.lm_head.weight is whole.model.shared.weight
+    assert whole.config.vocab_size == len(bigger.input)
+    assert logits(whole).shape[-1] == len(bigger.input)
+
+
+def test_a_marian_that_shared_its_table_is_separated() -> None:
+    own = marian()
+    described = {**own.config.to_dict(), "share_encoder_decoder_embeddings": True, "decoder_vocab_size": None}
+    shared = MarianMTModel(MarianConfig(**described))
+    shared.eval()
+    assert shares_table(shared)
+    expected = logits(shared)
+    rebuilt = replace_tables(shared, {"decoder": tables(shared, "decoder")})
+    assert not shares_table(rebuilt)
+    assert not rebuilt.config.share_encoder_decoder_embeddings
+    assert torch.equal(logits(rebuilt), expected)
+
+
+def test_sides_may_pad_with_different_ids_but_not_beyond_the_encoders_table() -> None:
+    model = marian()
+    own = tables(model, "decoder")
+    rebuilt = replace_tables(model, {"decoder": Tables(own.input, own.output, own.bias, 4)})
+    assert (side(rebuilt, "encoder").padding_id, side(rebuilt, "decoder").padding_id) == (1, 4)
+    with pytest.raises(UserError, match="outside the encoder's vocabulary"):
+        replace_tables(marian(), {"decoder": Tables(own.input, own.output, own.bias, 85)})

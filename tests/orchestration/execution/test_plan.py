@@ -1,0 +1,116 @@
+"""A plan says what will happen and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from subgraft.config.settings_base import Settings
+from subgraft.orchestration.execution.plan import State, make_plan, table
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.store.events import EVENTS, EventLog
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+from subgraft.base.terminal import Terminal
+from toy_steps import nothing
+
+
+class Inner(Settings):
+    rate: float = 0.1
+
+
+class ToyRecipe(Recipe):
+    size: int = 10
+    inner: Inner = Inner()
+    a: int = 0
+    b: int = 0
+    c: int = 0
+
+
+CORPUS, VOCABULARY = Stage("corpus", 1, nothing), Stage("vocabulary", 1, nothing)
+
+
+def vocabulary(size: int = 10, corpus: ToyRecipe | None = None) -> Step:
+    source = Step(CORPUS, "everyday", corpus or ToyRecipe())
+    return Step(VOCABULARY, "everyday's vocabulary", ToyRecipe(size=size), {"corpus": source})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def make(store: Store, step: Step) -> None:
+    for source in step.inputs.values():
+        make(store, source)
+    store.publish(step, lambda out: {})
+
+
+def states(store: Store, step: Step) -> list[State]:
+    return [entry.state for entry in make_plan(store, [step]).entries]
+
+
+def test_states(store: Store) -> None:
+    step = vocabulary()
+    assert states(store, step) == [State.TO_RUN, State.TO_RUN]
+    store.publish(step.inputs["corpus"], lambda out: {})
+    assert states(store, step) == [State.CACHED, State.TO_RUN]
+    make(store, step)
+    assert states(store, step) == [State.CACHED, State.CACHED]
+    assert make_plan(store, [step]).to_run == ()
+
+
+def test_a_missing_input_of_a_cached_step_is_not_missed(store: Store) -> None:
+    step = vocabulary()
+    make(store, step)
+    store.path(step.inputs["corpus"]).rename(store.home / "away")
+    assert states(store, step) == [State.UNNEEDED, State.CACHED]
+    assert states(store, step.inputs["corpus"]) == [State.TO_RUN]
+
+
+def test_a_stale_step_shows_what_differs_from_the_nearest(store: Store) -> None:
+    make(store, vocabulary(size=10))
+    make(store, vocabulary(size=30, corpus=ToyRecipe(a=5)))
+    (entry,) = [entry for entry in make_plan(store, [vocabulary(size=20)]).entries if entry.state is not State.CACHED]
+    assert entry.state is State.STALE
+    assert entry.differences == {"size": (10, 20)}
+
+
+def test_a_change_of_an_input_is_shown_by_its_role(store: Store) -> None:
+    make(store, vocabulary())
+    changed = vocabulary(corpus=ToyRecipe(inner=Inner(rate=0.2)))
+    corpus, below = make_plan(store, [changed]).entries
+    assert corpus.differences == {"inner.rate": (0.1, 0.2)}
+    assert below.differences is not None
+    assert list(below.differences) == ["input corpus"]
+
+
+def test_a_raised_revision_is_shown(store: Store) -> None:
+    make(store, Step(CORPUS, "everyday", ToyRecipe()))
+    (entry,) = make_plan(store, [Step(Stage("corpus", 2, nothing), "everyday", ToyRecipe())]).entries
+    assert entry.differences == {"revision": (1, 2)}
+
+
+def test_another_experiments_artifact_does_not_make_a_step_stale(store: Store) -> None:
+    make(store, Step(CORPUS, "law", ToyRecipe(size=1, a=1, b=1, c=1, inner=Inner(rate=1))))
+    assert states(store, Step(CORPUS, "everyday", ToyRecipe())) == [State.TO_RUN]
+
+
+def test_another_step_of_the_same_plan_does_not_make_a_step_stale(store: Store) -> None:
+    first, second = Step(CORPUS, "first", ToyRecipe(size=1)), Step(CORPUS, "second", ToyRecipe(size=2))
+    make(store, first)
+    assert [entry.state for entry in make_plan(store, [first, second]).entries] == [State.CACHED, State.TO_RUN]
+
+
+def test_the_table_reads_well(store: Store) -> None:
+    make(store, vocabulary(size=10))
+    step = vocabulary(size=20)
+    store.work(step).mkdir(parents=True)
+    EventLog(store.work(step) / EVENTS).append("started")
+    console = Terminal(width=120, record=True, quiet=False, file=(store.home / "printed").open("w"))
+    console.print(table(make_plan(store, [step])))
+    corpus, below = console.export_text().splitlines()[1:]
+    assert "cached" in corpus and "made in 0 s" in corpus
+    assert "everyday's vocabulary" in below and "stale" in below and "size: 10 → 20; was begun before" in below

@@ -1,0 +1,68 @@
+"""The token of Ray's dashboard: nobody else can read it, or the run is refused with the command that mends it."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from subgraft.base.errors import UserError
+from subgraft.orchestration.execution.ray_token import ensure_private_token
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_it_is_made_before_ray_would_make_it(home: Path) -> None:
+    given = ensure_private_token()
+    token = home / ".ray" / "auth_token"
+    assert given == token.read_text() and (mode(token.parent), mode(token)) == (0o700, 0o600)
+    made = token.read_text()
+    assert len(made) == 64
+    ensure_private_token()
+    assert token.read_text() == made, "it stays what it was"
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"), [(0o700, 0o644), (0o755, 0o644), (0o755, 0o600), (0o777, 0o600), (0o755, None)]
+)
+def test_an_open_one_is_refused_and_the_command_mends_it(home: Path, folder: int, file: int | None) -> None:
+    token = home / ".ray" / "auth_token"
+    token.parent.mkdir()
+    if file is not None:
+        token.write_text("known to others")
+        token.chmod(file)
+    token.parent.chmod(folder)
+    with pytest.raises(UserError, match="open to others") as refused:
+        ensure_private_token()
+    subprocess.run(refused.value.hint.split("`")[1], shell=True, check=True)
+    ensure_private_token()
+    assert (mode(token.parent), mode(token)) == (0o700, 0o600)
+    readable_before = file is not None and (file & 0o077 or folder & 0o022)
+    assert (token.read_text() == "known to others") == (file is not None and not readable_before)
+
+
+def test_a_file_that_is_named_is_held_to_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(home / "token"))
+    ensure_private_token()
+    assert mode(home / "token") == 0o600 and not (home / ".ray").exists()
+    (home / "token").chmod(0o640)
+    with pytest.raises(UserError, match="open to others"):
+        ensure_private_token()
+
+
+def test_a_token_in_the_environment_needs_no_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    ensure_private_token()
+    assert not (home / ".ray").exists()

@@ -1,0 +1,114 @@
+"""Copied text from a corpus of text to a finetuned model, in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from small_experiments import TINY, written
+from subgraft.config.loading import load
+from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.objectives import TranslationSettings
+from subgraft.config.runtime import Runtime
+from subgraft.config.synthetic import CopiedTextSettings
+from subgraft.orchestration.estimates.workload import workload
+from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.pipeline.recipes.copied_text import CopiedRecipe
+from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages import COPIED
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.store.provenance import Provenance
+from subgraft.orchestration.store.step import Step, in_order
+from subgraft.orchestration.store.store import Store
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.fields import Field
+from toy_steps import record_of
+from toys import german
+
+LINES = 40
+CHANGES = (
+    "pretrain.epochs=4",
+    "finetune.batch_unit=characters",
+    "finetune.batch_size=600",
+    "finetune.epochs=3",
+    "finetune.select=last",
+)
+
+
+def write_text(recipe: Recipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """As the stage `text` leaves its corpus."""
+    del recipe, inputs, context
+    (out / "train.target").write_text("".join(f"{line}\n" for line in german(LINES, 9)))
+    sizes = {"train": LINES}
+    fields = (Field("target", language="de"),)
+    counted = {"train": {"target": LINES}}
+    Corpus(out, fields, False, sizes, {"train": {}}, {"kind": "text"}, aligned=False, field_sizes=counted).save()
+    return {}
+
+
+TEXT = Step(Stage("text-of-test", 1, write_text), "text", Recipe())
+
+
+def copied(drop: float = 0.3) -> Step:
+    recipe = CopiedRecipe(languages=Languages(source="en", target="de"), copied=CopiedTextSettings(drop=drop), seed=1)
+    return Step(COPIED, "copied text", recipe, {"text": TEXT})
+
+
+def make(home: Path, *steps: Step) -> Store:
+    for step in in_order(steps):
+        perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
+    return Store(home)
+
+
+def with_text(step: Step[FinetuneRecipe], share: float, **training: object) -> Step[FinetuneRecipe]:
+    """A finetuning with copied text beside its pairs."""
+    settings = step.recipe.training.model_copy(update={"text_share": share, "max_steps": None, **training})
+    recipe = step.recipe.model_copy(update={"training": settings, "text_objective": TranslationSettings()})
+    return replace(step, recipe=recipe, inputs={**step.inputs, "synthetic": copied()})
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("copied"), TINY)
+
+
+@pytest.fixture(scope="module")
+def pipeline(config: Path) -> Pipeline:
+    return Pipeline(load(config, Experiment, CHANGES), config.parent)
+
+
+def test_the_text_is_the_target_of_copies_with_words_left_out(tmp_path: Path) -> None:
+    store = make(tmp_path, copied())
+    corpus = Corpus.open(store.path(copied()))
+    pairs = list(corpus.pairs("train"))
+    assert [target for _, target in pairs] == german(LINES, 9) and corpus.splits == ("train",)
+    assert all(set(source.split()) <= set(target.split()) for source, target in pairs)
+    assert any(source != target for source, target in pairs)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_finetuning_takes_the_steps_that_were_planned_and_learns_the_text(
+    config: Path, pipeline: Pipeline, share: float
+) -> None:
+    """Judged by the task's dev pairs; at 1.0 the pairs themselves are not read."""
+    plain = pipeline.systems[1].finetune
+    step, home = with_text(plain, share), config.parent / "home"
+    store = make(home, *step.inputs.values())
+    planned = workload(store, step).updates
+    make(home, step, plain)
+    record = record_of(store, step)
+    assert planned == record.summary["steps"]
+    ours, theirs = (json.loads((store.path(each) / "curve.json").read_text()) for each in (step, plain))
+    assert ours[0]["values"] == theirs[0]["values"] and ours[-1]["epoch"] == 3
+    weights, others = (load_file(store.path(each) / "model.safetensors") for each in (step, plain))
+    assert any(not torch.equal(tensor, others[name]) for name, tensor in weights.items())

@@ -1,0 +1,39 @@
+"""The corpus stage: of a task's languages as ever, or of all that a source names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.runtime import Runtime
+from subgraft.pipeline.recipes.corpus import CorpusRecipe
+from subgraft.data.sources.registry import resolve
+from subgraft.pipeline.stages.corpus import run
+from subgraft.orchestration.store.events import EventLog, StageContext
+from subgraft.data.text.corpus import Corpus
+
+
+def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
+    for code in ("sw", "zu", "xh"):
+        (tmp_path / f"{code}.txt").write_text(f"{code} one\n{code} two\n", encoding="utf-8")
+    source = CorpusSource.model_validate({"plain": {"folder": ".", "languages": ["sw", "zu", "xh"]}})
+    found = resolve(source, None, tmp_path)
+    recipe = CorpusRecipe(
+        identity=found.identity(),
+        texts={field.name: str(field.language) for field in found.fields},
+        cleaning=Cleaning(),
+        source=source,
+        base=tmp_path,
+    )
+    assert recipe.codes == "sw, xh, zu"
+    (tmp_path / "out").mkdir()
+    told = run(recipe, {}, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events")))
+    assert told["sizes"] == {"train": 6}
+    assert Corpus.open(tmp_path / "out").languages == ("sw", "xh", "zu")
+
+
+def test_what_is_of_a_task_is_told_apart_by_its_languages_alone(tmp_path: Path) -> None:
+    languages = Languages(source="en", target="de")
+    source = CorpusSource(generated="law")
+    recipe = CorpusRecipe(identity={}, languages=languages, cleaning=Cleaning(), source=source, base=tmp_path)
+    assert recipe.model_dump(mode="json").keys() == {"identity", "languages", "cleaning"}

@@ -1,0 +1,79 @@
+"""A vocabulary of two corpora is the vocabulary of their texts, each as often as it is said to count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.runtime import Runtime
+from subgraft.config.vocabularies import VocabularySettings
+from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.data.sources.corpus_builder import build
+from subgraft.pipeline.stages.vocabulary import run
+from subgraft.orchestration.store.events import EventLog, StageContext
+from subgraft.subwords.vocabulary.learn import learn, sample
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from toys import english, german
+
+UPSTREAM, DOWNSTREAM = german(160, 1), german(50, 2)
+
+
+def corpus(place: Path, lines: list[str]) -> Path:
+    for split, count in (("train", len(lines)), ("dev", 1), ("test", 1)):
+        for language, text in (("en", english(len(lines), 3)), ("de", lines)):
+            (place / f"{split}.{language}").write_text("".join(f"{line}\n" for line in text[:count]))
+    cleaning = Cleaning(drop_held_out=False, deduplicate=False)
+    build(CorpusSource(folder=str(place)), Languages(source="en", target="de"), cleaning, place / "corpus")
+    return place / "corpus"
+
+
+@pytest.mark.parametrize(("weighing", "copies"), [("as-they-are", 1), ("equal", 3)])
+def test_texts_count_as_they_are_or_equally(
+    weighing: Literal["as-they-are", "equal"], copies: int, tmp_path: Path
+) -> None:
+    ratio = sum(map(len, UPSTREAM)) / sum(map(len, DOWNSTREAM))
+    assert 2.5 < ratio < 3.5, "the smaller text is taken three times"
+    for name in ("one", "two", "out"):
+        (tmp_path / name).mkdir()
+    inputs = {"corpus": corpus(tmp_path / "one", UPSTREAM), "second": corpus(tmp_path / "two", DOWNSTREAM)}
+    settings = VocabularySettings(size=90, byte_fallback=False)
+    recipe = VocabularyRecipe(side="target", settings=settings, weighing=weighing)
+    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
+    expected = learn([*UPSTREAM, *DOWNSTREAM * copies], kind="unigram", size=90)
+    assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_what_a_task_writes_can_be_spelled(byte_fallback: bool, tmp_path: Path) -> None:
+    """Every character of the training text has a piece; what it lacks is spelled in bytes, where there are any."""
+    rare, foreign = "Ω", "f(x) = 漢"
+    for name in ("text", "out"):
+        (tmp_path / name).mkdir()
+    inputs = {"corpus": corpus(tmp_path / "text", [*UPSTREAM * 20, f"{rare} garten haus"])}
+    settings = VocabularySettings(size=350 if byte_fallback else 90, byte_fallback=byte_fallback)
+    recipe = VocabularyRecipe(side="target", settings=settings)
+    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
+    learnt = Tokenizer.load(tmp_path / "out")
+    assert learnt.decode(learnt.encode(rare)) == rare
+    assert (learnt.decode(learnt.encode(foreign)) == foreign) is byte_fallback
+    assert (learnt.special["unk"] in learnt.encode(foreign)) is not byte_fallback
+
+
+def test_a_vocabulary_may_be_learnt_from_a_sample(tmp_path: Path) -> None:
+    for name in ("text", "out"):
+        (tmp_path / name).mkdir()
+    inputs = {"corpus": corpus(tmp_path / "text", UPSTREAM)}
+    settings = VocabularySettings(size=90, byte_fallback=False, max_lines=100)
+    run(
+        VocabularyRecipe(side="target", settings=settings),
+        inputs,
+        tmp_path / "out",
+        StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")),
+    )
+    expected = learn(sample(UPSTREAM, 100, seed=1), kind="unigram", size=90)
+    assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
+    assert expected.fingerprint != learn(UPSTREAM, kind="unigram", size=90).fingerprint
+    assert "max_lines" not in VocabularySettings().model_dump()

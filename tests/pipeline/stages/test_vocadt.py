@@ -1,0 +1,162 @@
+"""The stage: same bytes from the same recipe, exact resume, both sides; and the transfer that takes its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from subgraft.config.settings_base import SideName
+from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.training import TrainingSettings
+from subgraft.base.errors import UserError
+from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side as side_of
+from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.vocadt import VocadtRecipe
+from subgraft.data.sources.corpus_builder import build
+from subgraft.pipeline.stages import transfer
+from subgraft.pipeline.stages.vocadt import run
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from watched import KilledError, Watched
+
+BOTH: tuple[SideName, ...] = ("encoder", "decoder")
+STEPS = 6
+NOWHERE: Any = None  # a transfer does not look at its context
+
+
+@pytest.fixture(scope="module", params=["marian", "mbart"])
+def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp(request.param)
+    for split, pairs in (("train", TEXTS[:40]), ("dev", TEXTS[40:50])):
+        for at, language in enumerate(("en", "de")):
+            (place / f"{split}.{language}").write_text("".join(f"{pair[at]}\n" for pair in pairs))
+    build(CorpusSource(folder=str(place)), LANGUAGES, Cleaning(), place / "corpus")
+    upstream(request.param).save(place / "model")
+    for side in BOTH:
+        new_vocabulary(request.param, side).save(place / side)
+    vocabularies = {f"vocabulary/{side}": place / side for side in BOTH}
+    return {"model": place / "model", "corpus": place / "corpus", **vocabularies}
+
+
+def recipe(sides: tuple[SideName, ...] = BOTH, rate: float = 0.01, pairs: int | None = None) -> VocadtRecipe:
+    training = TrainingSettings(
+        max_steps=STEPS,
+        batch_size=300,
+        max_length=40,
+        learning_rate=rate,
+        warmup_steps=2,
+        label_smoothing=0.0,
+        dev_sentences=8,
+    )
+    return VocadtRecipe(languages=LANGUAGES, sides=sides, training=training, seed=1, pairs=pairs)
+
+
+def learn(
+    place: Path, inputs: dict[str, Path], given: VocadtRecipe | None = None, die_at: int | None = None
+) -> tuple[dict[str, Any], list[int]]:
+    (place / "out").mkdir(parents=True, exist_ok=True)
+    context = Watched(place / "work", die_at)
+    return dict(run(given or recipe(), inputs, place / "out", context)), context.steps
+
+
+def transferred(inputs: dict[str, Path], rows: Path, out: Path, method: str = "vocadt") -> dict[str, Any]:
+    out.mkdir()
+    made = TransferRecipe(method=method, sides=BOTH, max_similar=10, seed=0)
+    given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": rows}
+    return dict(transfer.run(made, given, out, NOWHERE))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Everything but curves, which tell seconds."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("curve"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
+    inputs: dict[str, Path], tmp_path: Path
+) -> None:
+    _, steps = learn(tmp_path / "one", inputs)
+    assert steps == [*range(1, STEPS + 1)], "sides are trained together"
+    learn(tmp_path / "two", inputs)
+    with pytest.raises(KilledError):
+        learn(tmp_path / "killed", inputs, die_at=4)
+    _, resumed = learn(tmp_path / "killed", inputs)
+    assert resumed == [4, 5, 6], "only what came after the last checkpoint is done again"
+    expected = contents(tmp_path / "one" / "out")
+    assert {f"{side}/distilled_rows.safetensors" for side in BOTH} < set(expected)
+    assert contents(tmp_path / "two" / "out") == contents(tmp_path / "killed" / "out") == expected
+
+
+def test_the_summary_tells_what_was_learnt(inputs: dict[str, Path], tmp_path: Path) -> None:
+    told, _ = learn(tmp_path / "all", inputs)
+    sizes = {side: len(DistilledRows.load(tmp_path / "all" / "out" / side).tokens) for side in BOTH}
+    assert told["trainable"] == sizes and min(sizes.values()) > 20
+    assert told["steps"] == STEPS and told["pairs"] == 40
+    assert 0 < told["loss_best"] < told["loss_before"]
+    fewer, _ = learn(tmp_path / "some", inputs, recipe(pairs=10))
+    assert fewer["pairs"] == 10
+    assert contents(tmp_path / "some" / "out") != contents(tmp_path / "all" / "out")
+
+
+def test_pairs_that_were_made_of_text_are_read_beside_the_task_s_own(inputs: dict[str, Path], tmp_path: Path) -> None:
+    told, _ = learn(tmp_path / "own", inputs, recipe(pairs=10))
+    more, _ = learn(tmp_path / "both", inputs | {"synthetic": inputs["corpus"]}, recipe(pairs=10))
+    assert (told["pairs"], more["pairs"]) == (10, 50)
+    assert more["loss_before"] == told["loss_before"], "dev pairs are the same"
+    assert contents(tmp_path / "own" / "out") != contents(tmp_path / "both" / "out")
+
+
+def test_a_transfer_merges_the_rows_into_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
+    learn(tmp_path, inputs)
+    told = transferred(inputs, tmp_path / "out", tmp_path / "model")
+    after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
+    vocabularies = {side: after.tokenizers[side] for side in BOTH}
+    means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model
+    for name in BOTH:
+        found, made, mean = (
+            DistilledRows.load(tmp_path / "out" / name),
+            side_of(after.model, name),
+            side_of(means, name),
+        )
+        assert torch.equal(made.input.weight[found.tokens], found.rows)
+        assert not torch.equal(mean.input.weight[found.tokens], found.rows)
+        rest = torch.ones(len(made.input.weight), dtype=torch.bool).index_fill(0, found.tokens, False)
+        assert torch.equal(made.input.weight[rest], mean.input.weight[rest])
+        assert set(found.others) == ({"bias"} if name == "decoder" else set())
+        if made.bias is not None:
+            assert torch.equal(made.bias.flatten()[found.tokens], found.others["bias"])
+        assert sum(told["sides"][name]["fallbacks"].values()) == 0
+
+
+def test_a_step_that_moves_nothing_leaves_the_means(inputs: dict[str, Path], tmp_path: Path) -> None:
+    learn(tmp_path, inputs, recipe(rate=1e-12))
+    transferred(inputs, tmp_path / "out", tmp_path / "model")
+    after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
+    vocabularies = {side: after.tokenizers[side] for side in BOTH}
+    means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model.state_dict()
+    for name, tensor in after.model.state_dict().items():
+        torch.testing.assert_close(tensor, means[name], rtol=0, atol=1e-7)
+
+
+def test_rows_for_another_model_or_method_are_refused(inputs: dict[str, Path], tmp_path: Path) -> None:
+    learn(tmp_path, inputs)
+    with pytest.raises(UserError, match="rows are of vocadt, not of token-distillation"):
+        transferred(inputs, tmp_path / "out", tmp_path / "one", "token-distillation")
+    bundle = Bundle.load(inputs["model"])
+    with torch.no_grad():
+        side_of(bundle.model, "decoder").input.weight.add_(0.1)
+    bundle.save(tmp_path / "other")
+    with pytest.raises(UserError, match=r"distilled for another model's (en|de)coder"):
+        transferred(inputs | {"model": tmp_path / "other"}, tmp_path / "out", tmp_path / "two")
+
+
+def test_a_vocabulary_without_new_tokens_leaves_nothing_to_learn(inputs: dict[str, Path], tmp_path: Path) -> None:
+    Bundle.load(inputs["model"]).decoder.save(tmp_path / "own")
+    told, steps = learn(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"}, recipe(("decoder",)))
+    assert steps == [] and told == {"steps": 0, "trainable": {"decoder": 0}}
+    assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0

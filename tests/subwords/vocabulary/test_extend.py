@@ -1,0 +1,118 @@
+"""Vocabularies with a task's subwords added: what was there stays, and all other text is cut as before."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from old_vocabularies import GERMAN, KINDS, TASK
+from subgraft.base.errors import UserError
+from subgraft.data.text import reading
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+ADDED = 60
+
+
+# Their new cuts are old ones, some of whose neighbours are joined.
+JOINING = sorted({*KINDS} - {"wordpiece"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_there_keeps_its_id_and_its_row(kind: str) -> None:
+    old = KINDS[kind]()
+    new = extend(old, TASK, ADDED)
+    assert len(new) == len(old) + ADDED == len(set(new.pieces))
+    assert new.pieces[: len(old)] == old.pieces
+    assert (new.special, new.languages, new.byte_ids) == (old.special, old.languages, old.byte_ids)
+    alignment = align(old, new)
+    assert alignment.origins.tolist() == [*range(len(old)), *[-1] * ADDED]
+    assert all(new.ids[entry] == i for entry, i in old.ids.items())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_without_a_new_piece_is_cut_as_before(kind: str) -> None:
+    old = KINDS[kind]()
+    new = extend(old, TASK, ADDED)
+    texts = [*TASK, *GERMAN, "Ω 🙂 naïve", "  two  spaces ", "</s> <mask> [SEP]"]
+    cuts = [(_runs_as_one(old, old.encode(text)), _runs_as_one(new, new.encode(text))) for text in texts]
+    joined = [after for _, after in cuts if any(token >= len(old) for token in after)]
+    assert len(joined) > len(TASK) / 2
+    assert all(before == after for before, after in cuts if after not in joined)
+    assert [old.decode(before) for before, _ in cuts] == [new.decode(after) for _, after in cuts]
+
+
+def _runs_as_one(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """Without unknown tokens behind one another: how many a text such as "<mask>" has, no vocabulary promises."""
+    unknown = tokenizer.special.get("unk")
+    return [token for at, token in enumerate(ids) if token != unknown or ids[at - 1 : at] != [unknown]]
+
+
+@pytest.mark.parametrize("kind", JOINING)
+def test_text_with_new_pieces_is_cut_as_before_with_neighbours_joined(kind: str) -> None:
+    old = KINDS[kind]()
+    new = extend(old, TASK, ADDED)
+    before, after = old.encode_with_ends(TASK + GERMAN), new.encode_with_ends(TASK + GERMAN)
+    for (_, old_ends), (ids, new_ends) in zip(before, after, strict=True):
+        assert set(new_ends) <= set(old_ends)
+        assert len(old_ends) - len(new_ends) >= sum(token >= len(old) for token in ids)
+    assert sum(len(ids) for ids, _ in after) < 0.8 * sum(len(ids) for ids, _ in before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_most_new_pieces_are_used_and_none_crosses_words(kind: str) -> None:
+    new = extend(old := KINDS[kind](), TASK, ADDED, min_count=5)
+    counts = dict.fromkeys(range(len(old), len(new)), 0)
+    for ids in new.encode_batch(TASK):
+        for token in ids:
+            counts[token] = counts.get(token, 0) + 1
+    rare = [new.pieces[token] for token, count in counts.items() if token >= len(old) and count < 5]
+    assert len(rare) <= ADDED // (10 if kind == "unigram" else 4)
+    added = [entry for entry in new.entries[len(old) :] if entry is not None]
+    assert len(added) == ADDED and not [entry for entry in added if " " in entry.surface]
+
+
+def test_what_cannot_be_spelled_is_part_of_no_new_piece() -> None:
+    """A unigram model names an unknown token by the text that it stands for, which may be several characters."""
+    old = KINDS["unigram-without-bytes"]()
+    new = extend(old, [f"({word}… «ж» €{word})" for line in TASK for word in line.split()], ADDED)
+    assert old.encode("(… «ж» €").count(old.special["unk"]) >= 3
+    known = set("".join(old.pieces))
+    assert all(known.issuperset(piece) for piece in new.pieces[len(old) :])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transformers_reads_it(kind: str, tmp_path: Path) -> None:
+    new = extend(KINDS[kind](), TASK, ADDED)
+    new.save(tmp_path)
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path), Tokenizer.load(tmp_path)
+    assert len(theirs) == len(ours) == len(new) and ours.fingerprint == new.fingerprint
+    for text in TASK[:30]:
+        assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode(text) == new.encode(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_than_the_text_has_is_refused_with_what_it_has(kind: str) -> None:
+    old = KINDS[kind]()
+    with pytest.raises(UserError, match="does not support 5000 new subwords that it has 30 times or more") as refused:
+        extend(old, TASK, 5000, min_count=30)
+    possible = int(refused.value.hint.split()[4].rstrip(","))
+    assert len(extend(old, TASK, possible, min_count=30)) == len(old) + possible
+
+
+@pytest.mark.data
+def test_published_like_sizes_keep_real_text_as_it_was(mirror: Path) -> None:
+    """A unigram of thousands: near ties are where its old cuts could move."""
+    everyday = list(islice(reading.lines(mirror / "en-fr/tatoeba/train.fr.gz"), 8000))
+    manual = list(islice(reading.lines(mirror / "en-fr/itdocs/train.fr.gz"), 3000))
+    old = learn(everyday, kind="unigram", size=4000, byte_fallback=True)
+    new = extend(old, manual, 1000)
+    before, after = old.encode_with_ends(everyday + manual), new.encode_with_ends(everyday + manual)
+    moved = sum(not set(n) <= set(o) for (_, o), (_, n) in zip(before, after, strict=True))
+    assert moved <= 0.002 * len(before)
+    assert sum(len(ids) for ids, _ in after) < 0.9 * sum(len(ids) for ids, _ in before)

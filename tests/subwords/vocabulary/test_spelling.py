@@ -1,0 +1,77 @@
+"""What a vocabulary cannot spell is counted, and is what a text lacks that went through it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from subgraft.subwords.vocabulary import spelling as module
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.spelling import Spelling, byte_tokens, given_back, spelling, spells, unspelled_characters
+from toys import german
+from vocabularies import byte_level, unigram, wordpiece
+
+SMALL = unigram(["▁a", "▁b", "c", "▁"])
+WITH_BYTES = learn(german(), kind="unigram", size=400, character_coverage=1.0, byte_fallback=True)
+TEXT = ["a bc", "a (c", "", "b xyz c a"]
+
+
+def test_unknown_tokens_and_the_sentences_that_have_one() -> None:
+    found = spelling(SMALL, iter(TEXT))
+    ids = [SMALL.encode(line) for line in TEXT]
+    assert found.sentences == 4
+    assert found.tokens == sum(map(len, ids))
+    assert found.unknown == sum(line.count(3) for line in ids) > 0
+    assert found.with_unknown == 2
+    assert found.given_back == 2
+    assert found.byte_tokens == 0
+    assert found.unknown_share == found.unknown / found.tokens
+    assert (found.with_unknown_share, found.given_back_share) == (0.5, 0.5)
+    assert spells(SMALL, TEXT) == [True, False, True, False]
+
+
+def test_what_cannot_be_spelled_is_gone_after_decoding() -> None:
+    assert given_back(SMALL, TEXT)[:2] == ["a bc", "a c"]
+
+
+def test_a_text_in_parts_counts_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = spelling(SMALL, TEXT)
+    assert spelling(SMALL, TEXT[:1]) + spelling(SMALL, TEXT[1:]) == whole
+    monkeypatch.setattr(module, "LINES_AT_A_TIME", 3)
+    assert spelling(SMALL, TEXT) == whole
+
+
+def test_bytes_spell_what_subwords_do_not() -> None:
+    line = "dank 你 freund"
+    found = spelling(WITH_BYTES, [line])
+    assert found.unknown == found.with_unknown == 0
+    assert found.byte_tokens == len("你".encode())
+    assert found.byte_share == found.byte_tokens / found.tokens
+    assert found.given_back == 1
+    assert spells(WITH_BYTES, [line]) == [True]
+
+
+def test_the_bytes_of_a_byte_level_vocabulary_are_no_fallback() -> None:
+    vocabulary = byte_level(german(60), 280)
+    assert byte_tokens(vocabulary) == frozenset()
+    found = spelling(vocabulary, ["dank 你 freund"])
+    assert (found.unknown, found.byte_tokens, found.given_back) == (0, 0, 1)
+
+
+def test_a_whole_word_is_unknown_to_wordpiece() -> None:
+    found = spelling(wordpiece(["the", "##re"]), ["the there thex"])
+    assert (found.tokens, found.unknown) == (4, 1)
+
+
+def test_characters_that_are_lost_by_frequency() -> None:
+    words = Counter({"a((": 3, "xc": 4, ")": 6, "b": 9})
+    assert unspelled_characters(SMALL, words) == ("(", ")", "x")
+    assert unspelled_characters(SMALL, words, most=1) == ("(",)
+    assert unspelled_characters(WITH_BYTES, words) == ()
+
+
+def test_no_text_has_no_shares() -> None:
+    nothing = spelling(SMALL, [])
+    assert nothing == Spelling()
+    assert (nothing.unknown_share, nothing.given_back_share, nothing.tokens_per_sentence) == (0, 0, 0)

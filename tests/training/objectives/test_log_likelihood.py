@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from subgraft.training.objectives import logit_slices
+from subgraft.training.objectives.log_likelihood import linear_log_likelihood
+
+
+@pytest.mark.parametrize("with_members", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_values_and_gradients_equal_those_of_whole_logits(
+    monkeypatch: pytest.MonkeyPatch, with_bias: bool, with_members: bool
+) -> None:
+    monkeypatch.setattr(logit_slices, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
+    torch.manual_seed(0)
+    hidden = torch.randn(37, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(29, 8, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(29, dtype=torch.float64, requires_grad=True) if with_bias else None
+    labels, members = torch.randint(0, 29, (37,)), torch.arange(29) % 3 == 0
+    chosen, together = linear_log_likelihood(hidden, weight, bias, labels, members if with_members else None)
+
+    scores = F.linear(hidden, weight, bias).log_softmax(dim=1)
+    expected = scores[torch.arange(37), labels]
+    mass = scores.exp()[:, members].sum(dim=1).log() if with_members else torch.zeros(37, dtype=torch.float64)
+    torch.testing.assert_close(chosen, expected)
+    torch.testing.assert_close(together, mass)
+
+    def value(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return (torch.linspace(-1, 2, 37, dtype=torch.float64) * one).sum() + other.square().sum()
+
+    given = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
+    right = torch.autograd.grad(value(expected, mass), given)
+    torch.testing.assert_close(torch.autograd.grad(value(chosen, together), given), right)
+
+
+def test_a_frozen_projection_gets_no_gradient() -> None:
+    hidden, weight = torch.randn(5, 8, requires_grad=True), torch.randn(11, 8)
+    linear_log_likelihood(hidden, weight, None, torch.randint(0, 11, (5,)))[0].sum().backward()
+    assert hidden.grad is not None and weight.grad is None
+
+
+def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
+    torch.manual_seed(0)
+    hidden, weight, labels = torch.randn(64, 32), torch.randn(100, 32), torch.randint(0, 100, (64,))
+    exact, _ = linear_log_likelihood(hidden, weight, None, labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, _ = linear_log_likelihood(hidden, weight, None, labels)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, exact, rtol=2e-2, atol=0.1)
+    assert not torch.equal(found, exact)
