@@ -24,7 +24,7 @@ from subgraft.config.settings_base import DecodingEngine, MetricName
 from subgraft.modeling.inference.fast_search import FastTranslator
 from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import EVALUATE
 from subgraft.pipeline.stages.evaluate import searcher
 from subgraft.orchestration.store.record import Record

@@ -33,7 +33,7 @@ from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.finetuning import task_text
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.auxiliary_text import with_text
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.pipeline.stages.training_setup import fit
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store, default_home

@@ -12,7 +12,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.search import Range
 from subgraft.base.errors import UserError
 from subgraft.experiments.manifest import manifest
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from subgraft.base.errors import UserError
 from subgraft.experiments.decoding_engine import left_to_transformers
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.orchestration.store.step import in_order, made_by
 

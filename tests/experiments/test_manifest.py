@@ -9,7 +9,7 @@ import pytest
 from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.report import ReportedSystem
+from subgraft.pipeline.recipes.evaluation import ReportedSystem
 from subgraft.orchestration.store.step import Step
 
 CHANGES = (

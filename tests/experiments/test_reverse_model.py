@@ -14,8 +14,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.orchestration.store.step import made_by
 from subgraft.orchestration.store.store import Store
 from subgraft.data.text.corpus import Corpus

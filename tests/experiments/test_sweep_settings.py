@@ -7,7 +7,7 @@ from pathlib import Path
 from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiments.sweep_settings import design
-from subgraft.pipeline.recipes.report import Design
+from subgraft.pipeline.recipes.evaluation import Design
 
 ROWS = (
     "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"

@@ -20,7 +20,7 @@ from subgraft.config.objectives import TranslationSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import PretrainSettings
 from subgraft.orchestration.execution.runner import run
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage

@@ -17,7 +17,7 @@ from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages import PRETRAIN, pretrain
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.orchestration.store.step import Step

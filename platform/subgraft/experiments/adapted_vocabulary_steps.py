@@ -8,7 +8,7 @@ from typing import Literal
 from subgraft.pipeline import stages
 from subgraft.config.settings_base import SideName, TextSide
 from subgraft.config.vocabularies import TaskVocabularySettings
-from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
 from subgraft.orchestration.store.step import Step
 
 # What a text has once is no subword to add; what it never has can go.

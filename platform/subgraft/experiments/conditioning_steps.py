@@ -14,9 +14,9 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.source_settings import pretrained_source
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
-from subgraft.pipeline.recipes.condition import ConditionRecipe
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.models import CheckpointRecipe
+from subgraft.pipeline.recipes.models import ConditionRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.orchestration.store.step import Step
 
 

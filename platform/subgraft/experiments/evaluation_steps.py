@@ -11,10 +11,10 @@ from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.synthetic_data import MadeText
 from subgraft.experiments.system_steps import Moment
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
-from subgraft.pipeline.recipes.intrinsic import IntrinsicRecipe
-from subgraft.pipeline.recipes.likelihood import LikelihoodRecipe
-from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
+from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import TEST_SET, Step
 
 

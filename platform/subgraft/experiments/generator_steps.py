@@ -11,9 +11,9 @@ from subgraft.config.training import TrainingSettings
 from subgraft.base.errors import UserError
 from subgraft.experiments.upstream_steps import Beginnings
 from subgraft.base.files import file_digest
-from subgraft.pipeline.recipes.generator import GeneratorRecipe, MixingKind
-from subgraft.pipeline.recipes.imported_network import NETWORK_FILES, GivenNetworkRecipe
-from subgraft.pipeline.recipes.network import NetworkRecipe
+from subgraft.pipeline.recipes.embeddings import GeneratorRecipe, MixingKind
+from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GivenNetworkRecipe
+from subgraft.pipeline.recipes.embeddings import NetworkRecipe
 from subgraft.orchestration.store.step import Step
 
 

@@ -10,7 +10,7 @@ from subgraft.pipeline import stages
 from subgraft.subwords.allocation.result import RECORD, Allocated
 from subgraft.config.domains import UpstreamSettings
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.imported_vocabulary import GivenVocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import GivenVocabularyRecipe
 from subgraft.orchestration.store.step import Step
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from subgraft.experiments.sweep_settings import design
-from subgraft.pipeline.recipes.report import ReportedSystem, ReportRecipe, SystemInputs
+from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe, SystemInputs
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment

@@ -16,11 +16,11 @@ from subgraft.config.tasks import TASKS
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
 from subgraft.modeling.exporting.card import BASE_MODEL, RECORD_BESIDE, UNKNOWN_LICENCE
-from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
-from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
-from subgraft.pipeline.recipes.corpus import CorpusRecipe
-from subgraft.pipeline.recipes.monolingual_text import TextRecipe
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.models import CheckpointRecipe
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.recipes.corpora import TextRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.table import Column, table, table_markdown
 from subgraft.data.sources.licenses import licences

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.pipeline import stages
 from subgraft.config.settings_base import TextSide
 from subgraft.config.experiment import Experiment
-from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.pipeline.recipes.corpora import TextRecipe
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
 from subgraft.orchestration.store.step import Step
 from subgraft.data.tasks.pairings import pairing

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from subgraft.pipeline.recipes.corpus import CorpusRecipe
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.data.sources.registry import resolve
 from subgraft.orchestration.store.step import made_by
 from subgraft.data.tasks.pairings import pairing

@@ -17,14 +17,14 @@ from subgraft.experiments.vocadt_steps import vocadt_step
 from subgraft.experiments.manifest import manifest
 from subgraft.experiments.evaluation_steps import Measurements
 from subgraft.experiments.system_steps import SystemSteps
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
-from subgraft.pipeline.recipes.subword_gap import GapRecipe
-from subgraft.pipeline.recipes.likelihood_matching import LikelihoodMatchingRecipe
-from subgraft.pipeline.recipes.report import ReportRecipe
-from subgraft.pipeline.recipes.static_embeddings import StaticEmbeddingsRecipe
-from subgraft.pipeline.recipes.token_distillation import TokenDistillationRecipe
-from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.recipes.vocabularies import GapRecipe
+from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
+from subgraft.pipeline.recipes.evaluation import ReportRecipe
+from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
+from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import Step
 
 

@@ -17,8 +17,8 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.modeling.checkpoint_languages import told_languages
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
-from subgraft.pipeline.recipes.reversed_corpus import ReversedRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.recipes.corpora import ReversedRecipe
 from subgraft.orchestration.store.step import Step
 
 WHERE = "back_translation.model"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.config.settings_base import VocabularyMode
 from subgraft.config.initialiser_registry import facts_of
-from subgraft.pipeline.recipes.report import Design
+from subgraft.pipeline.recipes.evaluation import Design
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment

@@ -11,11 +11,11 @@ from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.reverse_model import ReverseModel
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
-from subgraft.pipeline.recipes.copied_text import CopiedRecipe
-from subgraft.pipeline.recipes.finetune import NewRows
-from subgraft.pipeline.recipes.embedding_warmup import RowsFirstRecipe
-from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
+from subgraft.pipeline.recipes.corpora import CopiedRecipe
+from subgraft.pipeline.recipes.training import NewRows
+from subgraft.pipeline.recipes.training import RowsFirstRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import Step
 from subgraft.data.synthetic.tag import require_tag
 

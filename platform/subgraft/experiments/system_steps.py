@@ -8,12 +8,12 @@ from typing import Literal
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
-from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
-from subgraft.pipeline.recipes.embedding_warmup import RowsFirstRecipe
-from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
-from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.recipes.training import RowsFirstRecipe
+from subgraft.pipeline.recipes.training import TrainedRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import Step, in_order, made_by
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")

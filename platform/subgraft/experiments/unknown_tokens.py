@@ -16,7 +16,7 @@ from subgraft.subwords.vocabulary.spelling import spelling, unspelled_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.corpus import CorpusRecipe
+    from subgraft.pipeline.recipes.corpora import CorpusRecipe
     from subgraft.orchestration.store.step import Step
     from subgraft.orchestration.store.store import Store
 

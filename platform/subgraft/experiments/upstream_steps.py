@@ -23,13 +23,13 @@ from subgraft.experiments.preflight import require_checkpoint, require_corpus, r
 from subgraft.experiments.monolingual_data import text_step
 from subgraft.base.files import file_digest
 from subgraft.modeling.hub import pinned, with_revision
-from subgraft.pipeline.recipes.assemble import AssembleRecipe
-from subgraft.pipeline.recipes.build import BuildRecipe
-from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
-from subgraft.pipeline.recipes.corpus import CorpusRecipe
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
-from subgraft.pipeline.recipes.monolingual_text import TextRecipe
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.models import AssembleRecipe
+from subgraft.pipeline.recipes.models import BuildRecipe
+from subgraft.pipeline.recipes.models import CheckpointRecipe
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.recipes.corpora import TextRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.data.sources.registry import resolve
 from subgraft.orchestration.store.step import Step
 from subgraft.data.tasks.pairings import pairing

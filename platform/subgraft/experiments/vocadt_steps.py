@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from subgraft.pipeline import stages
 from subgraft.config.settings_base import SideName
 from subgraft.config.experiment import Experiment
-from subgraft.pipeline.recipes.vocadt import VocadtRecipe
+from subgraft.pipeline.recipes.embeddings import VocadtRecipe
 from subgraft.orchestration.store.step import Step
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from subgraft.config.corpora import Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
-from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.experiments.search.trial import Watcher
 from subgraft.pipeline.stages import FINETUNE, PRETRAIN
 from subgraft.orchestration.store.events import Metrics, Progress, Warned

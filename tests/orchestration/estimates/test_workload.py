@@ -15,7 +15,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store

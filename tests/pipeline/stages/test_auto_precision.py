@@ -17,7 +17,7 @@ from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.training import FinetuneSettings, NamedPrecision, Precision
 from subgraft.modeling import precision
 from subgraft.modeling.precision import MeasuredPrecision
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run

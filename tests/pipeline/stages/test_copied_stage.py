@@ -21,8 +21,8 @@ from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.copied_text import CopiedRecipe
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.corpora import CopiedRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages import COPIED
 from subgraft.pipeline.stages.context import Context, Json

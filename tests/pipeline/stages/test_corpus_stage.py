@@ -6,7 +6,7 @@ from pathlib import Path
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
-from subgraft.pipeline.recipes.corpus import CorpusRecipe
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
 from subgraft.data.sources.registry import resolve
 from subgraft.pipeline.stages.corpus import run
 from subgraft.orchestration.store.events import EventLog, StageContext

@@ -16,7 +16,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
 from subgraft.pipeline.stages.evaluate import run

@@ -23,8 +23,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.pipeline.recipes.likelihood_matching import LikelihoodMatchingRecipe
-from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages import self_translation, transfer
 from subgraft.pipeline.stages.likelihood_matching import run

@@ -17,7 +17,7 @@ from subgraft.config.training import FinetuneSettings, RareTokenSettings
 from subgraft.embeddings.initialisers.mixing_matrix import save_matrices
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.finetune import run
 from subgraft.pipeline.stages.rare_rows import RareRows, count_tokens

@@ -11,8 +11,8 @@ from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.embeddings.initialisers.static_training import train_static
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.static_embeddings import StaticEmbeddingsRecipe
-from subgraft.pipeline.recipes.transfer import TransferRecipe
+from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages import static_embeddings, transfer
 from subgraft.data.text.corpus import Corpus

@@ -10,7 +10,7 @@ import pytest
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.pipeline.recipes.corpora import TextRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.monolingual_text import run
 from subgraft.orchestration.store.events import EventLog, StageContext

@@ -18,7 +18,7 @@ from subgraft.base.errors import UserError
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order

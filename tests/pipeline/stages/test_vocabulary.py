@@ -10,7 +10,7 @@ import pytest
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.vocabulary import run
 from subgraft.orchestration.store.events import EventLog, StageContext

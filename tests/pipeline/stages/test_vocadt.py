@@ -16,8 +16,8 @@ from subgraft.base.errors import UserError
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.transfer import TransferRecipe
-from subgraft.pipeline.recipes.vocadt import VocadtRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.embeddings import VocadtRecipe
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages import transfer
 from subgraft.pipeline.stages.vocadt import run

@@ -20,7 +20,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import tables_of
 from subgraft.training.objectives.dev_scores import DevScores
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe, NewRows
+from subgraft.pipeline.recipes.training import FinetuneRecipe, NewRows
 from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run

@@ -17,8 +17,8 @@ from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, Search
 from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
 from subgraft.orchestration.store.step import TEST_SET, Step, sha256_of

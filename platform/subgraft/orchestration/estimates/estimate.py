@@ -13,7 +13,7 @@ from subgraft.orchestration.estimates.throughput import Pace, pace
 from subgraft.orchestration.estimates.workload import Workload, workload
 from subgraft.orchestration.execution.plan import Plan
 from subgraft.modeling.parameter_count import Parameters
-from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
 

@@ -15,16 +15,16 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, resolve_model
 from subgraft.modeling.parameter_count import Parameters, as_both_sides, count_parameters, described, vocabulary_sizes, with_source, with_vocabularies
 from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
-from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
 from subgraft.pipeline.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
-from subgraft.pipeline.recipes.trained_recipe import Beside
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.training import Beside
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.orchestration.store.store import Store
 from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.alignment import new_tokens
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+    from subgraft.pipeline.recipes.training import TrainedRecipe
     from subgraft.orchestration.store.step import Step
 
 Config = Mapping[str, Any]

@@ -13,7 +13,7 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+    from subgraft.pipeline.recipes.training import TrainedRecipe
     from subgraft.orchestration.store.step import Step
 
 # What a step's time depends on, of the settings of its training.

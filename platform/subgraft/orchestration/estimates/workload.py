@@ -11,7 +11,7 @@ import numpy as np
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.recipes.recipe import TakenOver
 from subgraft.orchestration.store.store import Store
 from subgraft.data.text.batches import evenly_spaced, evenly_spaced_places
@@ -23,7 +23,7 @@ from subgraft.training.schedule import batch_plan, planned_steps, steps_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+    from subgraft.pipeline.recipes.training import TrainedRecipe
     from subgraft.orchestration.store.step import Step
 
 # So many pairs, evenly spaced, tell how long sentences are in tokens.

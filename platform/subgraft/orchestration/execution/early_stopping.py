@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.adapted_vocabulary import AdaptedVocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.training_text import training_lines, training_texts
 from subgraft.data.text.corpus import Corpus

@@ -10,7 +10,7 @@ from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
 from subgraft.subwords.allocation.curve import MeasuredCurve
 from subgraft.subwords.allocation.union import fixed_pieces, union
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.allocation import AllocationRecipe
+from subgraft.pipeline.recipes.allocations import AllocationRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.languages import shares
 from subgraft.subwords.vocabulary.specials import special_tokens

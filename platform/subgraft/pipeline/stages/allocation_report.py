@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.subwords.allocation.result import Allocated
 from subgraft.subwords.allocation.curve import Curve, MeasuredCurve
-from subgraft.pipeline.recipes.allocation_report import AllocationReportRecipe
+from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
 from subgraft.evaluation.reporting.allocation_report import AllocationResult, Vocabulary, allocation_document, allocation_table
 from subgraft.evaluation.reporting.report import write_document
 from subgraft.pipeline.stages.capacity import read

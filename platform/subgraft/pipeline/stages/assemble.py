@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
-from subgraft.pipeline.recipes.assemble import AssembleRecipe
+from subgraft.pipeline.recipes.models import AssembleRecipe
 from subgraft.pipeline.stages.context import Context, Json
 
 

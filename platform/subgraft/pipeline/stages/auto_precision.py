@@ -19,7 +19,7 @@ from subgraft.config.training import NamedPrecision
 from subgraft.base.files import make_private
 from subgraft.modeling.precision import WORTHWHILE, LayerShape, MeasuredPrecision, device_name, faster_precision
 from subgraft.training.objectives.distributed import rank_and_world
-from subgraft.pipeline.recipes.trained_recipe import TrainedRecipe
+from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.pipeline.stages.context import Context, Json
 
 R = TypeVar("R", bound=TrainedRecipe)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.back_translation import BackTranslatedRecipe
+from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.pipeline.stages.self_translation import own_translations

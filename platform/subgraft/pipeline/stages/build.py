@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.config.models import ModelSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.pipeline.recipes.build import BuildRecipe
+from subgraft.pipeline.recipes.models import BuildRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subgraft.base import json_values
 from subgraft.subwords.allocation.capacity import Capacity, capacity
-from subgraft.pipeline.recipes.capacity import CapacityRecipe
+from subgraft.pipeline.recipes.allocations import CapacityRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
-from subgraft.pipeline.recipes.checkpoint import CheckpointRecipe
+from subgraft.pipeline.recipes.models import CheckpointRecipe
 from subgraft.pipeline.stages.context import Context, Json
 
 

@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.parameter_count import Parameters
 from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
-from subgraft.pipeline.recipes.condition import ConditionRecipe
+from subgraft.pipeline.recipes.models import ConditionRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -21,7 +21,7 @@ from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.line_likelihood import line_nats
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import device

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.config.corpora import Languages
-from subgraft.pipeline.recipes.copied_text import CopiedRecipe
+from subgraft.pipeline.recipes.corpora import CopiedRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.synthetic.copied_text import copied
 from subgraft.data.synthetic.synthetic_corpus import SPLIT, write_pairs

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.subwords.allocation.curve import RECORD, measure
-from subgraft.pipeline.recipes.curve import CurveRecipe
+from subgraft.pipeline.recipes.allocations import CurveRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.corpus import Corpus
 

@@ -24,7 +24,7 @@ from subgraft.evaluation.metrics.plugin_metrics import own_metric, own_score, ow
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import continuation, sourced
 from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
 from subgraft.pipeline.stages.context import Context, Json

@@ -21,7 +21,7 @@ from subgraft.training.objectives.drift_score import with_drift
 from subgraft.training.objectives.finetuning import TaskText, task_text
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.auxiliary_text import with_text
-from subgraft.pipeline.recipes.finetune import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, is_writer, peak_memory, write_curve
 from subgraft.pipeline.stages.selected_weights import CURVE

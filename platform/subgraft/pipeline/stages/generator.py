@@ -12,7 +12,7 @@ from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.pipeline.recipes.generator import GeneratorRecipe
+from subgraft.pipeline.recipes.embeddings import GeneratorRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.pipeline.stages.generators_by_side import Views, train_by_side

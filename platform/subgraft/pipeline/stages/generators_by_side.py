@@ -17,8 +17,8 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.training.objectives.mixture import MixedLoss
 from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.registry import objectives_of
-from subgraft.pipeline.recipes.generator import GeneratorRecipe
-from subgraft.pipeline.recipes.network import NetworkRecipe
+from subgraft.pipeline.recipes.embeddings import GeneratorRecipe
+from subgraft.pipeline.recipes.embeddings import NetworkRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, write_curve
 from subgraft.pipeline.stages.auto_precision import with_named_precision

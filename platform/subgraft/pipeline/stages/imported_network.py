@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.embeddings.generators.network import load_network
-from subgraft.pipeline.recipes.imported_network import NETWORK_FILES, GivenNetworkRecipe
+from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GivenNetworkRecipe
 from subgraft.pipeline.stages.context import Context, Json
 
 

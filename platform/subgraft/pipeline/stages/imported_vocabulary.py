@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.pipeline.recipes.imported_vocabulary import GivenVocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import GivenVocabularyRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.intrinsic import IntrinsicRecipe
+from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.stages.artifacts import QUALITY
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.transfer import method_of

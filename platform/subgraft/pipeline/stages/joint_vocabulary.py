@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subgraft.subwords.allocation.capacity import piece_shares
 from subgraft.subwords.allocation.union import union
-from subgraft.pipeline.recipes.joint_vocabulary import JointVocabularyRecipe
+from subgraft.pipeline.recipes.allocations import JointVocabularyRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import balanced

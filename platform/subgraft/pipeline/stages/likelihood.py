@@ -11,7 +11,7 @@ from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.training.objectives.reference_likelihood import reference_nats
-from subgraft.pipeline.recipes.likelihood import LikelihoodRecipe
+from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
 from subgraft.pipeline.stages.artifacts import LIKELIHOOD
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import device

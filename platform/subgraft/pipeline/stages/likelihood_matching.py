@@ -11,7 +11,7 @@ from subgraft.embeddings.learned_rows.likelihood_matching_loss import Likelihood
 from subgraft.embeddings.learned_rows.span_pairs import SpanPairs
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.likelihood_matching import LikelihoodMatchingRecipe
+from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.pipeline.stages.self_translation import own_translations

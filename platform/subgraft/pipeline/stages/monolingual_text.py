@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.config.settings_base import TextSide
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.monolingual_text import TextRecipe
+from subgraft.pipeline.recipes.corpora import TextRecipe
 from subgraft.data.sources.monolingual_corpus import build_beside
 from subgraft.data.sources.side_text import side_texts
 from subgraft.pipeline.stages.context import Context, Json

@@ -14,7 +14,7 @@ from subgraft.embeddings.generators.network import Network, NetworkShape, save_n
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.pipeline.recipes.network import NetworkRecipe
+from subgraft.pipeline.recipes.embeddings import NetworkRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.pipeline.stages.generators_by_side import Views, train_by_side

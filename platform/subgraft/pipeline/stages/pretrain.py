@@ -12,7 +12,7 @@ from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
-from subgraft.pipeline.recipes.pretrain import PretrainRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.build import build
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve

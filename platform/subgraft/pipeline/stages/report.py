@@ -13,7 +13,7 @@ from subgraft.evaluation.metrics.scores import Score
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.report import ReportedSystem, ReportRecipe
+from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
 from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
 from subgraft.evaluation.reporting.records import Command, CorpusFacts, Provenance, ReportData, Role, SegmentationExample, SpelledText, StageSeconds, SubwordGap, SystemResult, TextFacts, VocabularyFacts
 from subgraft.evaluation.reporting.main_table import MainTable

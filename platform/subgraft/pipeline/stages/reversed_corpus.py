@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.pipeline.recipes.reversed_corpus import ReversedRecipe
+from subgraft.pipeline.recipes.corpora import ReversedRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.synthetic.synthetic_corpus import write_pairs
 from subgraft.data.text.corpus import Corpus

@@ -21,7 +21,7 @@ from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.causal import separator_of
 from subgraft.training.objectives.conditioned import source_read
-from subgraft.pipeline.recipes.evaluate import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.artifacts import STATISTICS
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import device

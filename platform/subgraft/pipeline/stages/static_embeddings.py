@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.embeddings.initialisers.static_embeddings import RECORD
 from subgraft.embeddings.initialisers.static_training import train_static
-from subgraft.pipeline.recipes.static_embeddings import StaticEmbeddingsRecipe
+from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.training_text import training_lines
 from subgraft.data.text.corpus import Corpus

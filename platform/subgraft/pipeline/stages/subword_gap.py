@@ -10,7 +10,7 @@ from pathlib import Path
 from subgraft.config.settings_base import SideName
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.subword_gap import GapRecipe
+from subgraft.pipeline.recipes.vocabularies import GapRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.compare import compare

@@ -14,7 +14,7 @@ from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTabl
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.token_distillation import TokenDistillationRecipe
+from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.pipeline.stages.auto_precision import with_named_precision

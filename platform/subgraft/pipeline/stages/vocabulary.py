@@ -10,7 +10,7 @@ from typing import Literal
 
 from subgraft.config.settings_base import TextSide
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.vocabulary import VocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.training_text import training_lines, training_texts

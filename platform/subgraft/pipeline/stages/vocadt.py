@@ -13,7 +13,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData
-from subgraft.pipeline.recipes.vocadt import VocadtRecipe
+from subgraft.pipeline.recipes.embeddings import VocadtRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.pipeline.stages.auto_precision import with_named_precision

@@ -1,16 +1,57 @@
-"""The recipe of the stage report: a manifest of the systems compared, and what is said of the experiment as a whole."""
+"""Recipes of the stages that evaluate models and write the report."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from typing import Literal
 from pydantic import Field
-
-from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings, RankingSettings
 from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
-from subgraft.config.training import SelectName
 from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.config.settings_base import SideName
+from subgraft.config.evaluation import IntrinsicSettings
+from typing import Any
+from subgraft.config.settings_base import Settings, SideName
+from subgraft.config.training import SelectName
+
+
+class EvaluateRecipe(Recipe):
+    """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
+
+    Both are left out of the fingerprint at their defaults.  objective: how the text was learnt; left out where it is
+    pairs.  packages: the package and version of each metric that is not our own; left out where there is none.
+    ranking: of a model's sources; left out where it has none.
+    """
+
+    languages: Languages
+    evaluation: MeasurementSettings
+    speed: bool = Field(default=True, exclude_if=bool)
+    split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
+    objective: TaskObjectiveSettings = Field(
+        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
+    )
+    packages: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)
+    ranking: RankingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+
+
+class IntrinsicRecipe(Recipe):
+    """package: with its version, which offers a method that is not our own; left out of the fingerprint elsewhere.
+
+    seed: of the random initialisers, as a transfer has it; the sample has its own."""
+
+    method: str
+    sides: tuple[SideName, ...]
+    max_similar: int
+    seed: int
+    package: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    sample: IntrinsicSettings
+
+
+class LikelihoodRecipe(Recipe):
+    """test_sentences: the first ones of the test set; all where it is None."""
+
+    languages: Languages
+    test_sentences: int | None = None
 
 
 class Design(Settings):
