@@ -21,16 +21,16 @@ from pathlib import Path
 import torch
 from rich.table import Table
 
-from subgraft.config.settings_base import DecodingEngine
+from subgraft.base.terminal import Terminal
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.settings_base import DecodingEngine
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.in_memory import fast_translator
 from subgraft.modeling.inference.fast_search import FastTranslator
 from subgraft.modeling.inference.translate import Translator
-from subgraft.evaluation.metrics.scores import corpus_scores
-from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages.evaluate import searcher
-from subgraft.base.terminal import Terminal
 
 BATCH = 32
 ALONE = "its search alone"

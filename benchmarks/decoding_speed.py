@@ -20,14 +20,13 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
+from subgraft.base.terminal import Terminal
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.modeling.inference.beam_cache import BeamCache
-from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.pipeline.stages.evaluate import translator
 from subgraft.pipeline.stages.text_length import measure_length
-from subgraft.base.terminal import Terminal
 
 BATCH = 32
 

@@ -19,9 +19,9 @@ import torch
 from generator_scores import similar_pairs
 from measurements import Measurements, measurements, options
 from precision import model, pass_both_ways
+from subgraft.data.text.batches import BatchPlan
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
-from subgraft.data.text.batches import BatchPlan
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from transfer_memory import invented_tokenizer
 

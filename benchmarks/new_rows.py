@@ -24,11 +24,11 @@ from typing import TypeVar
 import torch
 
 from measurements import Measurements, measurements, options, real_text
-from subgraft.subwords.allocation.union import union
+from subgraft.data.text import reading
 from subgraft.embeddings.generators.generator import Generator, RaggedSimilar, weighted_sums
+from subgraft.subwords.allocation.union import union
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 from subgraft.subwords.similar_tokens.token_subwords import subwords
-from subgraft.data.text import reading
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.specials import special_tokens

@@ -17,12 +17,12 @@ from measurements import measurements, options
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
+from subgraft.data.text.batches import BatchPlan
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.training.objectives.seq2seq import Seq2SeqView
-from subgraft.data.text.batches import BatchPlan
 from subgraft.training.engine import PlainEngine
+from subgraft.training.objectives.seq2seq import Seq2SeqView
 from tatoeba import small_model
 
 QUICK = 5  # steps

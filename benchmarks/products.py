@@ -22,8 +22,8 @@ from precision import batch_of, model
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling import matmul_backend
 from subgraft.modeling.matmul_backend import LONGEST_PLAIN, faster_products
-from subgraft.training.objectives.seq2seq import Seq2SeqLoss
 from subgraft.training.engine import PlainEngine
+from subgraft.training.objectives.seq2seq import Seq2SeqLoss
 
 # Width and layers of each side, sentences, tokens of each; about so many, within a fifth.
 SHAPES = ((128, 2, 100, 20), (128, 2, 32, 64), (256, 3, 8, 256), (256, 3, 2, 1024), (512, 6, 32, 32))

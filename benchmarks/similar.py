@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from measurements import Measurements, measurements, options, real_text
-from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, SimilarTokens
 from subgraft.data.text import reading
+from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, SimilarTokens
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

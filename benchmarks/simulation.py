@@ -13,12 +13,11 @@ import numpy as np
 
 from measurements import Measurements, measurements, options, real_text
 from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.data.text.reading import lines
 from subgraft.embeddings.generators.generator import RaggedSimilar
 from subgraft.embeddings.generators.resegment import SimulatedToken
-from subgraft.embeddings.generators.similar_cache import SimilarCache
-from subgraft.embeddings.generators.simulation import resegmenter
+from subgraft.embeddings.generators.simulation import SimilarCache, resegmenter
 from subgraft.subwords.similar_tokens.finder import Relation
-from subgraft.data.text.reading import lines
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

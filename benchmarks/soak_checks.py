@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import SubgraftError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.garbage_collection import needed_by
 from subgraft.experiments.inventory import size_of, work_directories
 from subgraft.experiments.pipeline import Pipeline

@@ -36,7 +36,11 @@ CACHED: dict[str, tuple[str, ...]] = {
 WORKER = (sys.executable, "-c", "import ray, subgraft.orchestration.execution.worker")
 STAGES = ("corpus", "vocabulary", "gap", "report", "transfer", "finetune", "evaluate")
 WORKERS = {
-    f"worker: {stage}": (sys.executable, "-c", f"import ray, subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}")
+    f"worker: {stage}": (
+        sys.executable,
+        "-c",
+        f"import ray, subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}",
+    )
     for stage in STAGES
 }
 

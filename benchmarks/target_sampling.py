@@ -35,20 +35,19 @@ from subgraft.config.models import BertSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.config.training import PretrainSettings
+from subgraft.data.sources.paths import needed_data_folder
+from subgraft.data.text.reading import lines
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.embedding_view import OwnTables, counted_states
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.nearest_tokens import nearest
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
-from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
-from subgraft.data.sources.paths import needed_data_folder
 from subgraft.pipeline.stages.training_setup import held_out_mean
-from subgraft.data.text.reading import lines
+from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.objectives.embedding_view import OwnTables, counted_states
+from subgraft.training.objectives.masked import MaskedSentences
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.training.objectives.target_sampling import SampledLoss, nearest, target_sampling
 
 LENGTH, SHARE, MASK, SPECIAL = 40, 0.15, 4, 5
 SEARCHED = 1000

@@ -8,11 +8,11 @@ from measurements import real_text
 from subgraft.config.corpora import Languages
 from subgraft.config.models import MarianSettings
 from subgraft.config.presets import preset
+from subgraft.data.text.reading import lines
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.data.text.reading import lines
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.objectives.parallel_text import Translation
 
 LANGUAGES = Languages(source="en", target="fr")
 MAX_LENGTH = 512

@@ -20,12 +20,12 @@ import torch
 from transformers import MBartConfig, MBartForConditionalGeneration
 
 from measurements import measurements, options
-from subgraft.config.settings_base import SideName
 from subgraft.config.initialiser_registry import INITIALISERS
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.load import save_model
 from subgraft.pipeline.stages.transfer import transfer
-from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

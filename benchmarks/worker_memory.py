@@ -27,17 +27,17 @@ from measurements import measurements, options, real_text
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.presets import preset
 from subgraft.config.training import TrainingSettings
-from subgraft.orchestration.execution.cluster import ENVIRONMENT
-from subgraft.modeling.sequence_format import SequenceFormat
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.paths import data_folder
 from subgraft.data.text.batches import BatchPlan
 from subgraft.data.text.corpus import Corpus
-from subgraft.training.engine import PlainEngine
+from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.orchestration.execution.cluster import ENVIRONMENT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.engine import PlainEngine
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from tatoeba import LANGUAGES, small_model
 
 CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")

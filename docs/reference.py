@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from subgraft.interfaces.cli import parser
+from subgraft.base.limits import LARGEST_COUNT
 from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.interfaces.cli import parser
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by docs/reference.py: change the code, then run it. -->\n"

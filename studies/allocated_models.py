@@ -39,26 +39,26 @@ from declaration import declaration, made, vocabulary
 from kept_runs import KeptRuns, exit_code
 from seeds import band
 from subgraft.config.allocation import Allocation
-from subgraft.config.loading import load
 from subgraft.config.corpora import Languages
+from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.target_sampling import UniformTargets
 from subgraft.config.training import PretrainSettings
-from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
-from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import family_named
-from subgraft.training.objectives.concatenation import Concatenation
-from subgraft.training.objectives.reference_likelihood import token_nats
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
-from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
-from subgraft.orchestration.store.store import Store, default_home
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import repeated, repeated_places
 from subgraft.data.text.noise import infill
+from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
+from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_named
+from subgraft.orchestration.store.store import Store, default_home
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.concatenation import Concatenation
+from subgraft.training.objectives.reference_likelihood import token_nats
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
 from timed_training import plain_trainer
 
 HELD_OUT = ("held out", "Declaration")

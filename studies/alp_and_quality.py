@@ -32,21 +32,21 @@ import torch
 from alp_report import Run, write
 from kept_runs import KeptRuns, exit_code
 from sentence_classes import Labelled, Scores, classified
-from subgraft.subwords.allocation.capacity import capacity
-from subgraft.config.settings_base import VocabularyKind
-from subgraft.config.models import GPT2Settings
-from subgraft.config.training import PretrainSettings
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.bits_per_character import bits_per_character
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import family_named
-from subgraft.training.objectives.causal import CausalScores, Lines, begin_with
-from subgraft.training.objectives.single_stack import StackBatch, StackLoss
+from subgraft.config.models import GPT2Settings
+from subgraft.config.settings_base import VocabularyKind
+from subgraft.config.training import PretrainSettings
 from subgraft.data.sources.paths import needed_data_folder
 from subgraft.data.text.batches import evenly_spaced
 from subgraft.data.text.reading import lines
+from subgraft.evaluation.metrics.bits_per_character import bits_per_character
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_named
+from subgraft.subwords.allocation.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.causal import CausalScores, Lines, begin_with
+from subgraft.training.objectives.single_stack import StackBatch, StackLoss
 from timed_training import trained
 
 SIZES = tuple(f"bpe-{size}" for size in (1000, 2000, 4000, 8000, 16000))

@@ -21,12 +21,12 @@ from statistics import fmean
 
 from kept_runs import exit_code
 from regime_map import Cell, Measure, write
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.orchestration.store.store import Store, default_home
+from subgraft.pipeline.stages.selected_weights import CURVE
 
 # What is measured, as a curve has it.
 MEASURES = {"bits_per_character": Measure("bits per character", 3, low=True), "bleu": Measure("dev BLEU", 2)}

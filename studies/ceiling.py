@@ -27,21 +27,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.config.corpora import Languages
+from subgraft.data.text.batches import BatchPlan
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator import Generator, RaggedSimilar, mix
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
+from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
-from subgraft.data.text.batches import BatchPlan
-from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
 
 # Dev sentences and their batches, as finetunings are watched; steps after which they are scored.
 DEV_SENTENCES, DEV_TOKENS = 200, 4000

@@ -16,15 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kept_runs import exit_code
-from subgraft.subwords.allocation.capacity import Capacity, capacity
+from subgraft.base.errors import UserError
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
-from subgraft.base.errors import UserError
-from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.data.sources.paths import find_file
+from subgraft.data.text import reading
+from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store, default_home
-from subgraft.data.text import reading
+from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 DECLARATION = "mono/udhr/lang-tab-line.txt.gz"

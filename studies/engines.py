@@ -21,14 +21,14 @@ from pathlib import Path
 import torch
 
 from subgraft.config.settings_base import DecodingEngine, MetricName
-from subgraft.modeling.inference.fast_search import FastTranslator
 from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.fast_search import FastTranslator
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.store import Store, default_home
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import EVALUATE
 from subgraft.pipeline.stages.evaluate import searcher
-from subgraft.orchestration.store.record import Record
-from subgraft.orchestration.store.store import Store, default_home
 
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 OTHER: dict[DecodingEngine, DecodingEngine] = {"transformers": "ctranslate2", "ctranslate2": "transformers"}

@@ -30,28 +30,28 @@ from torch.nn import functional
 
 from equal_time_report import Run, write
 from kept_runs import KeptRuns, exit_code
+from subgraft.base.errors import UserError
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.config.training import PretrainSettings
-from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
-from subgraft.modeling.families import family_named
-from subgraft.modeling.sequence_format import language_code
-from subgraft.modeling.sides import side
-from subgraft.training.objectives.concatenation import Concatenation
-from subgraft.training.objectives.embedding_view import OwnTables, counted_states
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
-from subgraft.training.objectives.target_sampling import SampledBatch, SampledLoss, TargetSampling, target_sampling
-from subgraft.training.objectives.distributed import Workers
 from subgraft.data.sources.paths import needed_data_folder
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import infill
 from subgraft.data.text.reading import lines
+from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
+from subgraft.modeling.families import family_named
+from subgraft.modeling.sequence_format import language_code
+from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
+from subgraft.training.objectives.concatenation import Concatenation
+from subgraft.training.objectives.distributed import Workers
+from subgraft.training.objectives.embedding_view import OwnTables, counted_states
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
+from subgraft.training.objectives.target_sampling import SampledBatch, SampledLoss, TargetSampling, target_sampling
 from timed_training import trained
 
 EVERYDAY = {

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from kept_runs import exit_code
 from seeds import band
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
-from subgraft.experiments.pipeline import Pipeline
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.evaluation.reporting.drawing import drawing, png
-from subgraft.pipeline.stages.selected_weights import kept_weights
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store, default_home
+from subgraft.pipeline.stages.selected_weights import kept_weights
 
 MEASURES = {
     "bits_per_character": "test bits per character",

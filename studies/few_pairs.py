@@ -20,13 +20,13 @@ from statistics import fmean
 
 from kept_runs import exit_code
 from regime_map import Cell, Measure, write
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
-from subgraft.pipeline.stages.selected_weights import kept_weights
 from subgraft.orchestration.store.store import Store, default_home
+from subgraft.pipeline.stages.selected_weights import kept_weights
 
 MEASURES = {
     "chrF": Measure("test chrF", 1),

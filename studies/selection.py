@@ -21,24 +21,24 @@ from typing import Any
 import torch
 
 from kept_runs import exit_code
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import FinetuneSettings
-from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store, default_home
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages.training_setup import fit
+from subgraft.training.best_weights import SELECTIONS
+from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.finetuning import task_text
 from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.auxiliary_text import with_text
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.training_setup import fit
-from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store, default_home
-from subgraft.data.text.corpus import Corpus
-from subgraft.training.best_weights import SELECTIONS
 
 Point = Mapping[str, float]
 TESTED = "test_"

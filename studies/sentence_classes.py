@@ -17,11 +17,11 @@ from transformers import PreTrainedModel
 
 from subgraft.config.training import PretrainSettings
 from subgraft.modeling.families import family_of
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.causal import Lines, padding_of
 from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackStates, collate
 from subgraft.training.schedule import batch_plan
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from timed_training import trained
 
 EPOCHS, RATE = 2, 1e-3

@@ -16,17 +16,17 @@ from pathlib import Path
 
 import torch
 
-from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.config.corpora import Languages
-from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
 from subgraft.data.text.batches import BatchPlan
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
+from subgraft.interfaces.cli.arguments import language_pair
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.dropout import without_dropout
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
 
 # As finetunings are watched.
 DEV_SENTENCES, DEV_TOKENS = 200, 4000

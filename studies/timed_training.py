@@ -19,7 +19,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.lookahead import Preparation
+from subgraft.training.progress import Preparation
 from subgraft.training.schedule import Data
 
 Unit = Literal["updates", "seconds"]

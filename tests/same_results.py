@@ -21,8 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 from small_experiments import TINY, finish, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.step import in_order, sha256_of
 

@@ -67,11 +67,16 @@ HEAVY = {
     "ray": {"execution/", "search/"},
     "ray.tune": {"search/"},
     "optuna": {"search/"},
-    "mlflow": {"orchestration/tracking/server.py", "orchestration/tracking/page.py", "orchestration/tracking/page_requests.py", "orchestration/tracking/database.py"},
+    "mlflow": {
+        "orchestration/tracking/server.py",
+        "orchestration/tracking/page.py",
+        "orchestration/tracking/page_requests.py",
+        "orchestration/tracking/database.py",
+    },
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {"modeling/families/ctranslate2_loading.py", "inference/", "exporting/"},
     "peft": {"training/adapters.py"},
-    "sklearn": {"allocation/", "evaluation/metrics/label_accuracy.py"},
+    "sklearn": {"allocation/", "evaluation/metrics/conditional_generation.py"},
     "gensim": {"embeddings/initialisers/static_training.py"},
 }
 

@@ -19,9 +19,9 @@ from safetensors.torch import load_file
 
 import toys
 from subgraft import __version__
-from subgraft.interfaces.cli import main
 from subgraft.config.corpora import Languages
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

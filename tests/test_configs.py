@@ -7,18 +7,18 @@ from typing import get_args
 
 import pytest
 
+from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import names_with
+from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings, MBartSettings
 from subgraft.config.presets import PRESETS
 from subgraft.config.runtime import Runtime
-from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 import reference
-from subgraft.interfaces.cli import parser
 from subgraft.config.experiment import Experiment
+from subgraft.interfaces.cli import parser
 
 PAGES = (
     "README.md",

@@ -13,16 +13,16 @@ from subgraft.config import objectives as config_objectives
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.training import TrainingSettings
+from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.embeddings.initialisers import registry
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.training.objectives import registry
 from subgraft.training.objectives.objective import Request
-from subgraft.data.sources.corpus_builder import build
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 

@@ -31,8 +31,12 @@ class Name:
 
 JOINING = ("backend", "world_rank", "world_size", "init_method", "timeout_s")
 RAY, SACREBLEU, DEEPSPEED = "ray 2.60", "sacrebleu 2.6", "deepspeed 0.19"
-UPLOAD, TER, MEMORY = "orchestration/execution/upload.py", "evaluation/metrics/ter_alignment.py", "faults/test_memory.py"
-LOCAL, RENDEZVOUS, TRAIN = "orchestration/execution/local_ray.py", "orchestration/execution/rendezvous.py", "ray.train.torch.config"
+UPLOAD, TER, MEMORY = "orchestration/execution/upload.py", "evaluation/metrics/calibration.py", "faults/test_memory.py"
+LOCAL, RENDEZVOUS, TRAIN = (
+    "orchestration/execution/local_ray.py",
+    "orchestration/execution/rendezvous.py",
+    "ray.train.torch.config",
+)
 PACKAGE = ("target_path", "include_gitignore", "excludes", "logger")
 ALIGNMENT = "sacrebleu.metrics.lib_ter"
 NODES = "ray.autoscaler._private.fake_multi_node.node_provider"
@@ -42,7 +46,9 @@ NAMES = (
     Name(UPLOAD, RAY, "ray._private.ray_constants", "get_runtime_env_default_excludes"),
     Name(LOCAL, RAY, "ray._private", "ray_constants"),
     Name(LOCAL, RAY, "ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
-    Name("orchestration/execution/resources.py", RAY, "ray._private.accelerators", "get_accelerator_manager_for_resource"),
+    Name(
+        "orchestration/execution/resources.py", RAY, "ray._private.accelerators", "get_accelerator_manager_for_resource"
+    ),
     Name(RENDEZVOUS, RAY, TRAIN, "_TorchBackend"),
     Name(RENDEZVOUS, RAY, TRAIN, "_set_torch_distributed_env_vars"),
     Name(RENDEZVOUS, RAY, TRAIN, "_setup_torch_process_group", JOINING),

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from subgraft.base.errors import OperationalError, UserError
     from subgraft.interfaces.api.experiments import run
     from subgraft.interfaces.api.generators import train_generator
     from subgraft.interfaces.api.models import Model, load
     from subgraft.interfaces.api.outputs import translate
     from subgraft.interfaces.api.transfers import transfer
     from subgraft.interfaces.api.vocabularies import learn_vocabulary
-    from subgraft.base.errors import OperationalError, UserError
 
 __version__ = "0.1.0"
 __all__ = [

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from subgraft.base import digest_cache
-from subgraft.base.files import file_digest
 from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.files import file_digest
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_lines import append, objects, read_log
+from subgraft.base.json_io import append, objects, read_log
 
 
 def test_a_users_lines_become_objects() -> None:
@@ -64,7 +64,7 @@ def test_foreign_lines_are_passed_over(tmp_path: Path) -> None:
 
 def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from subgraft.base.json_lines import append\n"
+        "import sys; from pathlib import Path; from subgraft.base.json_io import append\n"
         "for number in range(200): append(Path(sys.argv[1]), {'writer': sys.argv[2], 'text': 'x' * 20_000})"
     )
     log = tmp_path / "log.jsonl"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.limits import NESTING
 
 
@@ -26,33 +26,33 @@ class Point:
 )
 def test_what_cannot_be_read_is_a_value_error(text: str | bytes, tmp_path: Path) -> None:
     with pytest.raises(ValueError):
-        json_values.parse(text)
+        json_io.parse(text)
     file = tmp_path / "found.json"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert json_values.object_in(file) == {}
+    assert json_io.object_in(file) == {}
 
 
 def test_what_is_just_not_too_deep_is_read() -> None:
-    assert json_values.parse("[" * NESTING + "]" * NESTING)
+    assert json_io.parse("[" * NESTING + "]" * NESTING)
 
 
 def test_only_an_object_is_one() -> None:
-    assert json_values.parse_object('{"a": 1}') == {"a": 1}
+    assert json_io.parse_object('{"a": 1}') == {"a": 1}
     with pytest.raises(ValueError, match="not a JSON object"):
-        json_values.parse_object("[1]")
+        json_io.parse_object("[1]")
 
 
 def test_a_dataclass_is_built_of_the_right_fields_only() -> None:
     found = {"name": "a", "at": [1, 2.5], "tags": {"b": "c"}}
-    assert json_values.build(Point, found) == Point("a", (1, 2.5), {"b": "c"})
+    assert json_io.build(Point, found) == Point("a", (1, 2.5), {"b": "c"})
     for wrong in ({**found, "at": ["x", 1]}, {**found, "tags": [1]}, {**found, "more": 1}, {"name": "a"}, [1], None):
         with pytest.raises(ValueError):
-            json_values.build(Point, wrong)
+            json_io.build(Point, wrong)
 
 
 def test_half_a_character_is_told_and_whole_ones_are_not() -> None:
     for text in ('"\\ud83d\\ude00"', '"\\u00e4"', '"a\\\\ud800"'):
-        json_values.require_characters(json_values.parse(text), text)
+        json_io.require_characters(json_io.parse(text), text)
     text = '{"a": ["\\ud800"]}'
     with pytest.raises(ValueError, match=r"\\ud800 is half a character"):
-        json_values.require_characters(json_values.parse(text), text)
+        json_io.require_characters(json_io.parse(text), text)

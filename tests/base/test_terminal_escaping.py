@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
+from subgraft.base.terminal import Terminal
+from subgraft.base.terminal_escaping import printable, say
 from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.progress import RichDisplay
-from subgraft.base.terminal_escaping import printable, say
+from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
-from subgraft.orchestration.store.step import Step
-from subgraft.base.terminal import Terminal
 from toy_steps import nothing
 
 EVIL = "[/] [bold]x[/bold] [link=file:///etc]y[/link] :smile: \x1b[2J\x07\x85 \u202eabc \udcff"

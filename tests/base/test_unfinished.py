@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.orchestration.store.outputs import new_directory
 from subgraft.base.unfinished import PREFIX, STALE_SECONDS, unfinished_folder
+from subgraft.orchestration.store.outputs import new_directory
 
 MAKING = (
     "import sys, time; from pathlib import Path; from subgraft.orchestration.store.outputs import new_directory\n"

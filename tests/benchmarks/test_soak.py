@@ -15,11 +15,11 @@ import pytest
 import soak_checks as checks
 from soak import ERRANDS, Turn
 from soak_commands import KILLS, Death, seconds_until_none, subgraft
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import Server
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 

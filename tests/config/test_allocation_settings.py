@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.base.errors import UserError
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
-from subgraft.base.errors import UserError
 
 TEXTS = """\
 name: three

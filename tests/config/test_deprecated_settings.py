@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.interfaces.cli import main
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.interfaces.cli import main
 
 QUICKSTART = """\
 name: quickstart

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Settings
-from subgraft.config.loading import load
-from subgraft.config.corpora import CorpusSource
-from subgraft.config.vocabularies import VocabularySettings
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import CorpusSource
+from subgraft.config.loading import load
+from subgraft.config.settings_base import Settings
+from subgraft.config.vocabularies import VocabularySettings
 
 
 class Constant(Settings):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.models import BertSettings, LlamaSettings, MarianSettings, ModelSettings
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.models import BertSettings, LlamaSettings, MarianSettings, ModelSettings
 
 SIZES = "d_model: 16, attention_heads: 2, ffn_dim: 16"
 

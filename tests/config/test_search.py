@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.search import Range
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.search import Range
 from subgraft.experiments.manifest import manifest
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 

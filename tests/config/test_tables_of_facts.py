@@ -8,7 +8,17 @@ from typing import get_args
 
 import pytest
 
-from subgraft.config.initialiser_registry import INITIALISERS, LEARNINGS, GeneratorName, InitialiserName, LearningName, TrainedGenerator, facts_of, learning_of, names_with
+from subgraft.config.initialiser_registry import (
+    INITIALISERS,
+    LEARNINGS,
+    GeneratorName,
+    InitialiserName,
+    LearningName,
+    TrainedGenerator,
+    facts_of,
+    learning_of,
+    names_with,
+)
 from subgraft.config.presets import with_preset
 from subgraft.config.systems import StartName
 from subgraft.config.tasks import TASKS, TaskName, tasks_with

@@ -10,22 +10,22 @@ import pytest
 import sentencepiece
 
 from scripts import SCRIPTS, text_in
-from subgraft.subwords.allocation.result import Allocated
-from subgraft.subwords.allocation.curve import MeasuredCurve
-from subgraft.interfaces.api.allocations import capacities
-from subgraft.interfaces.cli import main
+from subgraft.base.errors import UserError
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.experiments.allocation_session import AllocationPipeline
 from subgraft.evaluation.reporting.main_table import MainTable
-from subgraft.pipeline.stages.allocation_report import table_folder
-from subgraft.pipeline.stages.capacity import read
+from subgraft.experiments.allocation_session import AllocationPipeline
+from subgraft.interfaces.api.vocabularies import capacities
+from subgraft.interfaces.cli import main
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.allocation_report import table_folder
+from subgraft.pipeline.stages.capacity import read
+from subgraft.subwords.allocation.curve import MeasuredCurve
+from subgraft.subwords.allocation.result import Allocated
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, publish_mbart

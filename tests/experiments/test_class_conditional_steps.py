@@ -15,23 +15,23 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from small_classes import GPT2, classed
 from small_experiments import finish, finish_steps
-from subgraft.interfaces.api.outputs import generate
-from subgraft.modeling.conditioning.sources import ClassSource
+from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
-from subgraft.config.loading import load
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.base.errors import UserError
-from subgraft.orchestration.estimates.estimate import estimates
-from subgraft.orchestration.execution.plan import make_plan
+from subgraft.evaluation.reporting.main_table import MainTable
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.search.space import grid, searched, template, trial_steps
+from subgraft.experiments.search.trial_results import TrialResult, best
+from subgraft.interfaces.api.outputs import generate
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.sources import ClassSource
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.write_text import Writer
-from subgraft.modeling.bundle import Bundle
-from subgraft.evaluation.reporting.main_table import MainTable
-from subgraft.experiments.search.trial_results import TrialResult, best
-from subgraft.experiments.search.space import grid, searched, template, trial_steps
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.store import Store
 from toys import german, german_tokenizer, llama
 

@@ -12,18 +12,18 @@ import torch
 from safetensors.numpy import load_file
 
 from small_experiments import finish, tiny, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_selection import Finetuned, Selection
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.plan_warnings import unspelled
+from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
-from subgraft.experiments.model_card import Chosen
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.model_selection import Finetuned, Selection
-from subgraft.experiments.unknown_tokens import unspelled
-from subgraft.modeling.bundle import Bundle
-from subgraft.evaluation.reporting.main_table import MainTable
 from subgraft.orchestration.store.store import Store
 
 GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"

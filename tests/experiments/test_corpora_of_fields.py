@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, finish
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
-from subgraft.experiments.pipeline import Pipeline
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
+from subgraft.experiments.pipeline import Pipeline
 from toys import english, german
 
 CORPORA = """\

@@ -9,17 +9,16 @@ import pytest
 
 from small_classes import classed
 from small_experiments import TINY, finish, tiny, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.decoding_engine import left_to_transformers
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.orchestration.store.step import in_order, made_by
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
+from subgraft.pipeline.stages.selected_weights import CURVE
 
 FAST = ("evaluation.engine=ctranslate2", "pretrain.dev_engine=ctranslate2", "finetune.dev_engine=ctranslate2")
 SLOW = tuple(change.replace("ctranslate2", "transformers") for change in FAST)

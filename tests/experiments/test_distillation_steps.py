@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
 from subgraft.orchestration.store.step import Step

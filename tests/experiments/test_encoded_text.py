@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from small_experiments import TINY, finish, written
+from subgraft.base.files import file_digest
+from subgraft.data.text.encoded import entries
 from subgraft.experiments.garbage_collection import needed_by, remove, surplus
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.base.files import file_digest
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.encoded import entries
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.experiments.frozen_rows import frozen_random_rows
+from subgraft.config.loading import load
+from subgraft.experiments.plan_warnings import frozen_random_rows
 
 SYSTEMS = (
     "systems=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"

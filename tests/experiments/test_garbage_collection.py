@@ -14,22 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.interfaces.cli import main
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import OperationalError
+from subgraft.base.locks import Lock
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.garbage_collection import in_use, needed_by, remove, surplus
 from subgraft.experiments.inventory import UNREADABLE, artifacts, work_directories
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.base.locks import Lock
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.interfaces.cli import main
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.outbox import Outbox, StartRun
 from subgraft.orchestration.tracking.tracker import PARENT, Tracker
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing, record_of
 
 LATER = timedelta(minutes=5)

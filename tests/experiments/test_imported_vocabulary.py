@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, finish, written
-from subgraft.subwords.allocation.union import union
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.training.objectives.objective import Request
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.subwords.allocation.union import union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.objective import Request
 from toys import english, german
 
 MANY = (

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.evaluation import ReportedSystem
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline.recipes.evaluation import ReportedSystem
 
 CHANGES = (
     "systems=[{name: plain, vocabulary: upstream}, {name: b.c+1, initialiser: patt},"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.pipeline import stages
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.estimates.estimate import estimates
-from subgraft.orchestration.execution.plan import make_plan
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline import stages
 
 SYSTEMS = (
     "systems=[{name: mean, initialiser: mean}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}, "

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from subgraft.interfaces.cli import main
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.interfaces.cli import main
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CARD
+from subgraft.pipeline.stages.selected_weights import CURVE
 
 TINY = (
     "name=tiny",

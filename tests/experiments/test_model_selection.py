@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.training import SelectName
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.model_selection import Finetuned, Selection
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
 
 

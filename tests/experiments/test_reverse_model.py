@@ -9,16 +9,15 @@ import pytest
 
 from small_experiments import finish, tiny
 from small_experiments import written as written_beside
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.orchestration.store.step import made_by
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
 from toy_steps import record_of
 from toys import SHAPE, bert, build_marian, cased_tokenizer, english_tokenizer, german, german_tokenizer
 

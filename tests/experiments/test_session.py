@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.base.errors import UserError
+from subgraft.config.loading import load
 from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.session import further_commands
 

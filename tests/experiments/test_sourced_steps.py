@@ -15,25 +15,25 @@ import torch
 from safetensors.numpy import save_file
 
 from small_experiments import finish, tiny
-from subgraft.interfaces.api.outputs import features_in, generate
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
+from subgraft.base.errors import UserError
 from subgraft.config.conditioning import SourceName, VariantName
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.systems import System
-from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.interfaces.api.outputs import features_in, generate
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditioned_examples import Sourced
+from subgraft.modeling.families import family_named
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import family_named
-from subgraft.training.objectives.conditioned import source_read
-from subgraft.evaluation.reporting.main_table import MainTable
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.objectives.conditioned import source_read
 from toys import build_mbart, english, german, german_tokenizer, gpt2, multilingual_tokenizer
 
 GPT2 = "{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}"

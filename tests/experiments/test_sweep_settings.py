@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
-from subgraft.experiments.sweep_settings import design
+from subgraft.config.loading import load
+from subgraft.experiments.manifest import design
 from subgraft.pipeline.recipes.evaluation import Design
 
 ROWS = (

@@ -8,12 +8,12 @@ import pytest
 
 from small_experiments import TINY, finish, tiny
 from small_experiments import written as written_beside
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.monolingual_data import counted
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
+from subgraft.experiments.monolingual_data import counted
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
 

@@ -8,13 +8,13 @@ import pytest
 
 import toys
 from small_experiments import TINY, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.unknown_tokens import unspelled
+from subgraft.experiments.plan_warnings import unspelled
 from subgraft.modeling.bundle import Bundle
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store

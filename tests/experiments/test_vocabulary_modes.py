@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from small_experiments import finish, tiny, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
-from subgraft.orchestration.estimates.model_forecast import model_config
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
+from subgraft.orchestration.estimates.model_forecast import model_config
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

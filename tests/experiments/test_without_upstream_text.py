@@ -8,9 +8,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from small_experiments import finish, tiny, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.orchestration.store.step import in_order
 from toys import english_tokenizer, german_tokenizer, marian
 

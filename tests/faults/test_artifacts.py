@@ -11,10 +11,10 @@ import pytest
 
 from small_experiments import finish, tiny, written
 from subgraft.interfaces.cli import main
-from subgraft.pipeline.stages import STAGES
 from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages import STAGES
 from toys import german, publish_bert
 
 CONFIG = tiny(

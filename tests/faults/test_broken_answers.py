@@ -12,8 +12,16 @@ import pytest
 
 from faulty_proxies import FAULTS, FaultyProxy
 from subgraft.orchestration.tracking.delivery import Delivery
-from subgraft.orchestration.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Outbox, RegisterModel, SetTags, StartRun
 from subgraft.orchestration.tracking.model_registry import Registry
+from subgraft.orchestration.tracking.outbox import (
+    EndRun,
+    LogArtifacts,
+    LogMetrics,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
 from subgraft.orchestration.tracking.server import Server
 from tracking_servers import TrackingServer
 

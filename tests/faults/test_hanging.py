@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError
+from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
-from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.execution.heartbeat import SIGNS
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.pipeline.stages.context import Json
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.context import Json
 
 PROGRAM = """
 import sys

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 from tracking_servers import TrackingServer
 

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError
+from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.runner import run
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
-from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
 pytestmark = pytest.mark.ray

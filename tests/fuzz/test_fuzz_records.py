@@ -11,21 +11,21 @@ import pytest
 from hypothesis import strategies as st
 
 from fuzzing import answers, any_value, damaged, evil, fuzzed, written
-from subgraft.interfaces.cli import parser
 from subgraft.config.corpora import Languages
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.encoded import entries
+from subgraft.data.text.fields import pair_fields
 from subgraft.experiments.garbage_collection import surplus
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.experiments.search.ledger import Ledger
 from subgraft.experiments.search.trial_results import TrialResult
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.interfaces.cli import parser
 from subgraft.orchestration.store.events import EventTail
 from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.encoded import entries
-from subgraft.data.text.fields import pair_fields
 from subgraft.orchestration.tracking.outbox import EndRun, Outbox, SetTags, StartRun
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 pytestmark = pytest.mark.slow

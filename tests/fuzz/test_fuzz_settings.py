@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from fuzzing import answers, any_text, any_value, damaged, evil, fuzzed, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.yaml_tree import parse
-from subgraft.orchestration.execution.plan import table
-from subgraft.experiments.session import Session
 from subgraft.base.terminal import Terminal
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.yaml_tree import parse
+from subgraft.experiments.session import Session
+from subgraft.orchestration.execution.plan import table
 
 pytestmark = pytest.mark.slow
 

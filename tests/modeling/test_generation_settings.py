@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
 from published import CHECKPOINTS, english
-from subgraft.interfaces.cli import main
 from subgraft.base.errors import UserError
+from subgraft.interfaces.cli import main
 from subgraft.modeling.generation_settings import loadable
 from subgraft.modeling.load import load_model
 

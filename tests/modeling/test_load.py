@@ -11,16 +11,16 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, BertForMaskedLM, PreTrainedModel
 
-from subgraft.config.settings_base import SideName
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
-from subgraft.modeling.inference.translate import Translator
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
+from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.load import load_model, save_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.stages.transfer import transfer
-from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.models import (
     BertSettings,
     GPT2Settings,
@@ -19,10 +18,18 @@ from subgraft.config.models import (
     MBartSettings,
     T5Settings,
 )
-from subgraft.modeling.families import family_of
-from subgraft.modeling.parameter_count import Parameters, as_both_sides, count_parameters, described, vocabulary_sizes, with_vocabularies
-from subgraft.modeling.sides import tables_of
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.families import family_of
+from subgraft.modeling.parameter_count import (
+    Parameters,
+    as_both_sides,
+    count_parameters,
+    described,
+    vocabulary_sizes,
+    with_vocabularies,
+)
+from subgraft.modeling.sides import tables_of
 from toys import (
     SHAPE,
     bert2bert,

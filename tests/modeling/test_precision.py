@@ -11,10 +11,10 @@ from torch import nn
 from new_vocabularies import new_vocabulary, upstream
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import NamedPrecision
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling import precision
 from subgraft.modeling.families import family_of
 from subgraft.modeling.precision import LayerShape, autocast, device_name, faster_precision, fuses_attention
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 CPU = torch.device("cpu")

@@ -13,8 +13,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.modeling.sides import Tables, replace_tables, shares_table, side, side_names
 from toys import bert, bert2bert, generated, gpt2, marian, mbart, output_bias

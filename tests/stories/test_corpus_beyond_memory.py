@@ -19,15 +19,15 @@ from subgraft.config.models import MarianSettings
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import PretrainSettings
-from subgraft.orchestration.execution.runner import run
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.stage import Stage
-from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields
+from subgraft.orchestration.execution.runner import run
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 pytestmark = pytest.mark.ray

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.runner import run
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.store import Store
 
 pytestmark = pytest.mark.ray

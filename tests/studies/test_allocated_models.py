@@ -13,18 +13,18 @@ import pytest
 import allocated_models as study
 import declaration
 from scripts import SCRIPTS, text_in
-from subgraft.subwords.allocation.capacity import capacity
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.subwords.allocation.capacity import capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english

@@ -11,11 +11,11 @@ import pytest
 from area_under_curve import MEASURES, area, cells, main
 from regime_map import as_markdown
 from small_experiments import tiny, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store

@@ -8,11 +8,11 @@ import pytest
 
 import ceiling
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import side
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side
 from toys import english, english_tokenizer, german, german_tokenizer, marian
 
 

@@ -11,8 +11,8 @@ from few_examples import MEASURES, main
 from seeds import band
 from small_classes import classed
 from small_experiments import finish_steps
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 
 SYSTEMS = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"

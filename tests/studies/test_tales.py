@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.config.loading import load
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.data.sources.registry import resolve
 from tales import stretches, write
 

@@ -20,17 +20,17 @@ from pathlib import Path
 from beside_transformers import differing, equal_outputs, lines
 from published import CHECKPOINTS, Checkpoint, english, german
 from small_experiments import tiny, written
-from subgraft.interfaces.cli import main
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Family, family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

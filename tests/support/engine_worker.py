@@ -34,8 +34,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
@@ -49,25 +47,27 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sequence_format import sequence_format
 from subgraft.modeling.sides import side, tables_of
+from subgraft.training.best_weights import Selection
+from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
+from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.causal import begin_with
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
+from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.training.objectives.single_stack import StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
-from subgraft.training.objectives.distributed import Workers
-from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
-from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.tensor_shards import Gathered
 from subgraft.training.schedule import Data
-from subgraft.training.best_weights import Selection
+from subgraft.training.tensor_shards import Gathered
 from toys import (
     SHAPE,
     build_bert,

@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 
 from published import bart
 from subgraft.config.models import T5Settings
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.sides import side
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.assembly import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn

@@ -9,11 +9,11 @@ from textwrap import dedent
 
 from ruamel.yaml import YAML
 
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store

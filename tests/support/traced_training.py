@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 from small_experiments import tiny, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
+from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages import PRETRAIN, pretrain
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.orchestration.store.step import Step
 from subgraft.training.loop import Trainer
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
 from subgraft.training.schedule import dropout_seed
 
 # The folder of traces: a file per process, a line per batch.

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.config.training import AdapterSettings
 from subgraft.base.errors import UserError
+from subgraft.config.training import AdapterSettings
 from subgraft.modeling.dropout import set_hidden_dropout
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import side_names, tables_of

@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.training import TrainingSettings
 from subgraft.base.errors import OperationalError
+from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import PlainEngine

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
-from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import most_demanding, out_of_memory_told, what_helps
 from subgraft.training.engine import PlainEngine
@@ -130,10 +130,10 @@ def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) 
 
 def _pretrain(place: Path, how: str) -> None:
     """Make the inputs of the pretraining; then itself, with little memory left, whole or in small parts."""
-    from subgraft.config.loading import load
     from subgraft.config.experiment import Experiment
-    from subgraft.orchestration.execution.worker import Job, perform
+    from subgraft.config.loading import load
     from subgraft.experiments.pipeline import Pipeline
+    from subgraft.orchestration.execution.worker import Job, perform
     from subgraft.orchestration.store.provenance import Provenance
     from subgraft.orchestration.store.step import in_order
 

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from subgraft.config.training import ScheduleName, TrainingSettings
-from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
+from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
 
 PEAK, WARMUP, TOTAL, WIDTH = 0.3, 10, 50, 64
 HORIZON = Horizon(WARMUP, TOTAL, WIDTH)

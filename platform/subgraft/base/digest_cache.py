@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.files import file_digest
 
 # Smaller files are read each time: that takes no longer than to look for a note.
@@ -42,7 +42,7 @@ class NotedDigests:
         if before[0] < WORTH_A_NOTE:
             return file_digest(path)
         note = self._note(path)
-        told = json_values.object_in(note)
+        told = json_io.object_in(note)
         if told.get("state") == before and told.get("check") == _check(told):
             return str(told["sha256"])
         digest = file_digest(path)
@@ -57,7 +57,7 @@ class NotedDigests:
     def prune(self) -> None:
         """Remove notes of files that are gone."""
         for note in self._folder.glob("*.json"):
-            if not (self._home / str(json_values.object_in(note).get("path", ""))).is_file():
+            if not (self._home / str(json_io.object_in(note).get("path", ""))).is_file():
                 note.unlink(missing_ok=True)
 
     def _write(self, note: Path, told: dict[str, object]) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Count, Settings
+from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.runtime import Runtime
-from subgraft.base.limits import LARGEST_VOCABULARY
+from subgraft.config.settings_base import Count, Settings
 
 Size = Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)]
 Exponent = Annotated[float, Field(ge=0, le=1)]

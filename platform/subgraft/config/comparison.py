@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
@@ -23,6 +22,7 @@ from subgraft.config.models import ModelSettings
 from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
+from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, TaskName

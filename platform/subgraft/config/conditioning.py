@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from subgraft.base.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
 from subgraft.config.settings_base import Settings
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.base.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
 
 VariantName = Literal[
     "pseudo-self", "context-attention", "cross-attention", "prepend", "simple-fusion", "representation", "none"

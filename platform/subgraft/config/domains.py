@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.corpora import Languages
 from subgraft.config.models import families_for
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
+from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 
 

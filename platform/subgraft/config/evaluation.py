@@ -7,9 +7,17 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from subgraft.config.settings_base import Count, DecodingEngine, EngineSetting, FurtherMetricName, MetricName, Seed, Settings
-from subgraft.config.plugins import METRICS, require_offered
 from subgraft.base.limits import LARGEST_BEAM
+from subgraft.config.plugins import METRICS, require_offered
+from subgraft.config.settings_base import (
+    Count,
+    DecodingEngine,
+    EngineSetting,
+    FurtherMetricName,
+    MetricName,
+    Seed,
+    Settings,
+)
 
 
 def _offered(metrics: tuple[str, ...]) -> tuple[str, ...]:

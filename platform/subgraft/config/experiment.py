@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from subgraft.config.validation.experiment import CHECKS
 from subgraft.config.comparison import Comparison
 from subgraft.config.presets import with_preset
+from subgraft.config.validation.experiment import CHECKS
 
 
 class Experiment(Comparison):

@@ -12,8 +12,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator
 
 from subgraft.config import plugins
-from subgraft.config.settings_base import StaticAlgorithm
 from subgraft.config.plugins import require_offered
+from subgraft.config.settings_base import StaticAlgorithm
 
 InitialiserName = Literal[
     "random",

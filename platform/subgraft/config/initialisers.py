@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Count, Seed, Settings, Share
 from subgraft.base.limits import LARGEST_BEAM, MOST_LAYERS, WIDEST
+from subgraft.config.settings_base import Count, Seed, Settings, Share
 
 MATCH_RATE = 0.25
 Negatives = Literal["sentence", "batch"]

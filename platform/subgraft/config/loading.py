@@ -12,12 +12,12 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from subgraft.config.settings_base import Settings
-from subgraft.config.deprecated_settings import renamed
-from subgraft.config.yaml_tree import Mistake, PathTo, Tree, parse
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 from subgraft.base.limits import CONFIGURATION_BYTES
+from subgraft.config.deprecated_settings import renamed
+from subgraft.config.settings_base import Settings
+from subgraft.config.yaml_tree import Mistake, PathTo, Tree, parse
 
 M = TypeVar("M", bound=BaseModel)
 

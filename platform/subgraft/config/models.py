@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Settings, Share, SideName, VocabularyKind
 from subgraft.base.limits import LONGEST_SEQUENCE, MOST_LAYERS, WIDEST
+from subgraft.config.settings_base import Settings, Share, SideName, VocabularyKind
 
 Layers = Annotated[int, Field(ge=1, le=MOST_LAYERS)]
 

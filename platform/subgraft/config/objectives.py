@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Count, Settings, Share, SideName
-from subgraft.config.conditioning import SourceName
 from subgraft.base.limits import LONGEST_SEQUENCE
+from subgraft.config.conditioning import SourceName
+from subgraft.config.settings_base import Count, Settings, Share, SideName
 
 
 class AnyObjective(Settings):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Settings
 from subgraft.base.limits import LARGEST_COUNT
+from subgraft.config.settings_base import Settings
 
 ZeroStage = Literal[0, 1, 2, 3]
 MOST_CORES = 10_000

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
+from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.initialiser_registry import AnyInitialiser, facts_of, names_with
+from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
 from subgraft.config.systems import System, require_something_trained, require_trained_tables
 from subgraft.config.training import FinetuneSettings
-from subgraft.base.limits import LARGEST_VOCABULARY
 
 T = TypeVar("T")
 Objective = Literal["dev_bleu", "dev_bits_per_character", "sentences_per_second"]

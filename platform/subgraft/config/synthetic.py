@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Count, Settings
 from subgraft.base.limits import LARGEST_BEAM
+from subgraft.config.settings_base import Count, Settings
 
 # What a finetuning reads of `downstream.text` beside the task's own text.
 TextUse = Literal["copied", "back-translated", "denoised", "lines"]

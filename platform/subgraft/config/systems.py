@@ -6,12 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import Count, Settings, VocabularyMode
+from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.conditioning import CopyingName, VariantName
-from subgraft.config.initialiser_registry import LEARNINGS, AnyInitialiser, TrainedGenerator, facts_of, learning_of, names_with
+from subgraft.config.initialiser_registry import (
+    LEARNINGS,
+    AnyInitialiser,
+    TrainedGenerator,
+    facts_of,
+    learning_of,
+    names_with,
+)
+from subgraft.config.settings_base import Count, Settings, VocabularyMode
 from subgraft.config.synthetic import TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
-from subgraft.base.limits import LARGEST_VOCABULARY
 
 StartName = Literal["mean", "avg", "att", "patt"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from subgraft.config.settings_base import Count, Settings
 from subgraft.base.limits import LARGEST_COUNT
+from subgraft.config.settings_base import Count, Settings
 
 
 class NearestTargets(Settings):

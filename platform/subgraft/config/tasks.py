@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from subgraft.config.settings_base import MetricName
 from subgraft.config.conditioning import SourceName
 from subgraft.config.objectives import (
     CausalSettings,
@@ -19,6 +18,7 @@ from subgraft.config.objectives import (
     TextConditionedSettings,
     TranslationSettings,
 )
+from subgraft.config.settings_base import MetricName
 
 TaskName = Literal[
     "translation",

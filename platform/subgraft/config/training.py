@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 from subgraft.config.settings_base import Count, EngineSetting, Settings, Share
 from subgraft.config.target_sampling import TargetSamplingSettings
-from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
 
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
@@ -79,7 +79,7 @@ class TrainingSettings(Settings):
     learning_rate: its peak, reached after warmup_steps; in noam, the factor of the formula.
     schedule: how the learning rate goes on after it has warmed up linearly: it falls with the inverse square root of
     the step, or to zero at the training's planned end, in a line or as a cosine, or stays; noam is the formula of
-    Vaswani et al. (see `training.learning_rates`).
+    Vaswani et al. (see `training.optimizers`).
     warmup_steps: updates over which the learning rate rises.
     optimizer: AdamW, or Adamax.
     adam_beta1, adam_beta2: decay of the averages of gradients and of their squares.

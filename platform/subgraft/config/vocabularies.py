@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind, VocabularyMode
 from subgraft.base.limits import LARGEST_COUNT, LARGEST_VOCABULARY
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind, VocabularyMode
 
 
 class VocabularySettings(Settings):

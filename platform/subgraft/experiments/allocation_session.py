@@ -7,30 +7,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.pipeline import stages
+from subgraft.base.errors import UserError
 from subgraft.config.allocation import Allocation
 from subgraft.config.corpora import Languages
-from subgraft.base.errors import UserError
+from subgraft.data.sources.registry import resolve
+from subgraft.data.text.languages import code_token
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.experiments.preflight import require_corpus
+from subgraft.experiments.vocabulary_steps import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
 from subgraft.orchestration.execution.runner import run
-from subgraft.experiments.imported_vocabulary import vocabulary_digest
-from subgraft.experiments.preflight import require_corpus
-from subgraft.pipeline.recipes.allocations import AllocationRecipe
-from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
-from subgraft.pipeline.recipes.allocations import CapacityRecipe
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.recipes.allocations import CurveRecipe
-from subgraft.pipeline.recipes.allocations import JointVocabularyRecipe
-from subgraft.evaluation.reporting.main_table import MainTable
-from subgraft.data.sources.registry import resolve
-from subgraft.pipeline.stages.allocation_report import table_folder
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store, default_home
-from subgraft.data.text.languages import code_token
 from subgraft.orchestration.tracking.tracker import Tracker
-from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.allocations import (
+    AllocationRecipe,
+    AllocationReportRecipe,
+    CapacityRecipe,
+    CurveRecipe,
+    JointVocabularyRecipe,
+)
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.stages.allocation_report import table_folder
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 
 if TYPE_CHECKING:
     from rich.table import Table

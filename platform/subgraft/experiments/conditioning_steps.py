@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.pipeline import stages
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
-from subgraft.base.errors import UserError
 from subgraft.experiments.upstream_steps import Beginnings, taken_over
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.source_settings import pretrained_source
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.models import CheckpointRecipe
-from subgraft.pipeline.recipes.models import ConditionRecipe
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.models import CheckpointRecipe, ConditionRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
 
 def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: Step) -> Step:

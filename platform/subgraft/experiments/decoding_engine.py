@@ -10,12 +10,19 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.parameter_count import as_both_sides, described, with_source
 from subgraft.modeling.source_settings import conditioning_settings
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.recipes.recipe import Made, OnBothSides, Recipe, TakenOver, Unchanged, WithSource, WithVocabularies
-from subgraft.pipeline.stages.stage import R
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.recipe import (
+    Made,
+    OnBothSides,
+    Recipe,
+    TakenOver,
+    Unchanged,
+    WithSource,
+    WithVocabularies,
+)
+from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
+from subgraft.pipeline.stages.stage import R
 
 # What does not change a family; a new model's configuration is asked for with any.
 _ANY_SIZE = 100

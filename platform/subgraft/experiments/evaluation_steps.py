@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from subgraft.pipeline import stages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_registry import facts_of
 from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.synthetic_data import MadeText
 from subgraft.experiments.system_steps import Moment
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
-from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import TEST_SET, Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 
 
 class Measurements(MadeText):

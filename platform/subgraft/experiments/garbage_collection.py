@@ -20,14 +20,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from subgraft.base import json_lines
-from subgraft.base.errors import OperationalError
-from subgraft.experiments.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
-from subgraft.base.locks import Lock
+from subgraft.base import json_io
 from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.errors import OperationalError
+from subgraft.base.locks import Lock
+from subgraft.data.text.encoded import Entry, entries
+from subgraft.experiments.inventory import StoredArtifact, WorkDirectory, artifacts, work_directories
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.encoded import Entry, entries
 from subgraft.orchestration.tracking.tracker import PARENT
 
 # Clocks of the machines that share a store may differ by this much.
@@ -203,6 +203,6 @@ def _born(claim: Path) -> float:
 
 
 def _named_in(outbox: Path) -> Iterator[str]:
-    for operation, _ in json_lines.read_log(outbox):  # none where it has been delivered meanwhile
+    for operation, _ in json_io.read_log(outbox):  # none where it has been delivered meanwhile
         for key in ("run", "directory", "evaluation"):
             yield Path(str(operation.get(key, ""))).name

@@ -13,22 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.tasks import TASKS
+from subgraft.data.sources.licenses import licences
+from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
+from subgraft.evaluation.reporting.table import Column, table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
 from subgraft.modeling.exporting.card import BASE_MODEL, RECORD_BESIDE, UNKNOWN_LICENCE
-from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
-from subgraft.pipeline.recipes.models import CheckpointRecipe
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
-from subgraft.evaluation.reporting.table import Column, table, table_markdown
-from subgraft.data.sources.licenses import licences
-from subgraft.pipeline.stages.selected_weights import KeptWeights
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import A, Step, in_order, made_by
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.promotion import CHOSEN_BY, DECODING, ON_DEV, TARGET_LANGUAGE
+from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
+from subgraft.pipeline.recipes.models import CheckpointRecipe
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
+from subgraft.pipeline.stages.selected_weights import KeptWeights
 
 
 @dataclass(frozen=True)

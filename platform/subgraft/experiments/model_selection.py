@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from subgraft.experiments.system_steps import SystemSteps
 from subgraft.evaluation.reporting.numbers import fixed
-from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
+from subgraft.experiments.system_steps import SystemSteps
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.pipeline import stages
-from subgraft.config.settings_base import TextSide
 from subgraft.config.experiment import Experiment
-from subgraft.pipeline.recipes.corpora import TextRecipe
+from subgraft.config.settings_base import TextSide
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
-from subgraft.orchestration.store.step import Step
 from subgraft.data.tasks.pairings import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
+from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.corpora import TextRecipe
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.store import Store

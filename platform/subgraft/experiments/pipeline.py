@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from subgraft.pipeline import stages
-from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.config.initialiser_registry import LearningName, facts_of, package_of
 from subgraft.config.plugins import METRICS, packages
+from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.config.systems import System
 from subgraft.experiments.conditioning_steps import conditioned_step
 from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.generator_steps import generator_step
-from subgraft.experiments.vocadt_steps import vocadt_step
-from subgraft.experiments.manifest import manifest
+from subgraft.experiments.embedding_steps import generator_step, vocadt_step
 from subgraft.experiments.evaluation_steps import Measurements
+from subgraft.experiments.manifest import manifest
 from subgraft.experiments.system_steps import SystemSteps
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
-from subgraft.pipeline.recipes.vocabularies import GapRecipe
-from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
-from subgraft.pipeline.recipes.evaluation import ReportRecipe
-from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe, TokenDistillationRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, ReportRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.recipes.vocabularies import GapRecipe, StaticEmbeddingsRecipe
 
 
 class Pipeline(Measurements):

@@ -7,22 +7,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.settings_base import Split
+from subgraft.base.errors import UserError
 from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import facts_of, names_with
 from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
-from subgraft.base.errors import UserError
-from subgraft.modeling.families import Family, family_of, language_code
-from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.data.sources.features import FeaturesSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through
 from subgraft.data.text.tensors import row_count
+from subgraft.modeling.families import Family, family_of, language_code
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

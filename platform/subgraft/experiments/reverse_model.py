@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from subgraft.pipeline import stages
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
-from subgraft.base.errors import UserError
-from subgraft.experiments.upstream_steps import Beginnings, taken_over
 from subgraft.experiments.decoding_engine import with_engine
+from subgraft.experiments.upstream_steps import Beginnings, taken_over
+from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.modeling.checkpoint_languages import told_languages
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.corpora import ReversedRecipe
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.corpora import ReversedRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 
 WHERE = "back_translation.model"
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.redaction import redacted
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.base.errors import OperationalError, UserError
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.experiments.decoding_engine import left_to_transformers
+from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_selection import Finetuned, Selection
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.plan_warnings import frozen_random_rows
+from subgraft.experiments.preflight import require_libraries
+from subgraft.experiments.tracked_systems import system_runs
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
 from subgraft.orchestration.execution.resources import gpus_lacking
 from subgraft.orchestration.execution.runner import require_devices, run
-from subgraft.experiments.decoding_engine import left_to_transformers
-from subgraft.experiments.frozen_rows import frozen_random_rows
-from subgraft.experiments.model_card import Chosen
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.preflight import require_libraries
-from subgraft.experiments.model_selection import Finetuned, Selection
-from subgraft.experiments.tracked_systems import system_runs
-from subgraft.base.redaction import redacted
-from subgraft.evaluation.reporting.main_table import MainTable
 from subgraft.orchestration.store.locations import empty_store_told
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store, default_home
@@ -74,13 +74,13 @@ class Session:
 
     def unspelled(self) -> list[str]:
         """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
-        from subgraft.experiments.unknown_tokens import unspelled
+        from subgraft.experiments.plan_warnings import unspelled
 
         return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
 
     def unsupported(self, plan: Plan) -> list[str]:
         """Vocabularies of the plan that are larger than their text supports, a line for each that is known."""
-        from subgraft.experiments.oversized_vocabularies import unsupported
+        from subgraft.experiments.plan_warnings import unsupported
 
         return unsupported(Store(self._home), plan.to_run)
 

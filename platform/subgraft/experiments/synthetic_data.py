@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from subgraft.pipeline import stages
 from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
 from subgraft.config.systems import System
+from subgraft.data.synthetic_pairs import require_tag
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.reverse_model import ReverseModel
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.corpora import CopiedRecipe
-from subgraft.pipeline.recipes.training import NewRows
-from subgraft.pipeline.recipes.training import RowsFirstRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.orchestration.store.step import Step
-from subgraft.data.synthetic.tag import require_tag
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe, CopiedRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.training import NewRows, RowsFirstRecipe
 
 
 class MadeText(ReverseModel):

@@ -8,13 +8,11 @@ from typing import Literal
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
+from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.training import RowsFirstRecipe
-from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.orchestration.store.step import Step, in_order, made_by
+from subgraft.pipeline.recipes.training import FinetuneRecipe, RowsFirstRecipe, TrainedRecipe
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]

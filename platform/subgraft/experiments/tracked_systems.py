@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.tracking.datasets import CORPUS
+from subgraft.orchestration.tracking.payloads import CORPUS
 from subgraft.orchestration.tracking.system_runs import SystemRun
 from subgraft.orchestration.tracking.tags import TEST, TRAINED, UPSTREAM_AFTER
 

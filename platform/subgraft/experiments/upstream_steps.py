@@ -8,33 +8,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from subgraft.pipeline import stages
-from subgraft.config.settings_base import SideName, Split, TextSide
+from subgraft.base.files import file_digest
 from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.settings_base import SideName, Split, TextSide
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
-from subgraft.experiments.adapted_vocabulary_steps import adapted_vocabulary_step
-from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.imported_vocabulary import given_vocabulary_step, language_exponent
-from subgraft.experiments.preflight import require_checkpoint, require_corpus, require_source
-from subgraft.experiments.monolingual_data import text_step
-from subgraft.base.files import file_digest
-from subgraft.modeling.hub import pinned, with_revision
-from subgraft.pipeline.recipes.models import AssembleRecipe
-from subgraft.pipeline.recipes.models import BuildRecipe
-from subgraft.pipeline.recipes.models import CheckpointRecipe
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.data.sources.registry import resolve
-from subgraft.orchestration.store.step import Step
 from subgraft.data.tasks.pairings import pairing
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
+from subgraft.experiments.decoding_engine import with_engine
+from subgraft.experiments.monolingual_data import text_step
+from subgraft.experiments.preflight import require_checkpoint, require_corpus, require_source
+from subgraft.experiments.vocabulary_steps import adapted_vocabulary_step, given_vocabulary_step, language_exponent
+from subgraft.modeling.hub import pinned, with_revision
+from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
+from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe
+from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
 
 class Beginnings:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import SequenceFormat, family_of
 from subgraft.modeling.load import load_model, save_model
 from subgraft.modeling.sides import side_names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
-from subgraft.base.json_values import object_in
 
 
 def told_languages(directory: Path) -> Languages | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_files import read_object
+from subgraft.base.json_io import read_object
 from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
 
 _LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers")

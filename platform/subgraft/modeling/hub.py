@@ -6,14 +6,15 @@ An id may end with `@` and a commit, a branch or a tag: `Helsinki-NLP/opus-mt-en
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.terminal_escaping import say
 from subgraft.modeling.config_file import read_checked
 from subgraft.modeling.families import Family, family_of
-from subgraft.modeling.hub_conversion import converted_weights
 from subgraft.modeling.other_forms import ADAPTER, other_form
 from subgraft.modeling.weights import INDEX, TORCH_INDEX, weight_files
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
@@ -144,3 +145,32 @@ def require_model(model: Path | str) -> Path:
     family_at(directory, str(model))
     weight_files(directory, str(model))
     return directory
+
+
+# Safetensors that the hub itself has made of a repository's weights, in a pull request which nobody has merged.
+
+BOT = "SFconvertbot"
+
+
+def converted_weights(hub_id: str, head: str) -> str | None:
+    """The commit of the conversion of `head`, the newest commit of a repository; it is told. None where there is none.
+
+    Anybody may open a pull request: one counts only if its author is the hub's own bot, and it has one commit, the
+    bot's, on top of `head`.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi()
+    try:
+        for asked in api.get_repo_discussions(hub_id, author=BOT, discussion_type="pull_request"):
+            if asked.author != BOT:
+                continue
+            commits = api.list_repo_commits(hub_id, revision=asked.git_reference)
+            if len(commits) > 1 and commits[0].authors == [BOT] and commits[1].commit_id == head:
+                commit = commits[0].commit_id
+                say(f"{hub_id}: weights of {BOT}'s pull request {asked.num}, commit {commit}", to=sys.stderr)
+                return commit
+    except (HfHubHTTPError, OSError):  # without an answer the repository is what it is
+        return None
+    return None

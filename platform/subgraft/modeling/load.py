@@ -14,8 +14,8 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, modeling_utils
 from transformers.utils import logging as transformers_logging
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.generation_settings import savable
 from subgraft.modeling.hub import family_at, read_config, require_model
 from subgraft.modeling.parameter_count import count_parameters

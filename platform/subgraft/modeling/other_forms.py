@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_files import read_object
+from subgraft.base.json_io import read_object
 
 ADAPTER = "adapter_config.json"
 _ORIGINAL = "Give the model that it was made of, as transformers' save_pretrained writes it."

@@ -10,8 +10,8 @@ from subgraft.modeling.families import Config, Parameters, family_named, family_
 from subgraft.modeling.families.conditional import with_source
 
 if TYPE_CHECKING:
-    from subgraft.config.settings_base import SideName
     from subgraft.config.models import ModelSettings
+    from subgraft.config.settings_base import SideName
 
 T = TypeVar("T")
 

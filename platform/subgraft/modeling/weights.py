@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import folder_of
-from subgraft.base.json_files import read_object
+from subgraft.base.json_io import read_object
 from subgraft.modeling.generation_settings import loadable
 from subgraft.modeling.other_forms import other_form
 

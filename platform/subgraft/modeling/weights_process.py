@@ -15,9 +15,9 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.base.limits import CONVERSION_MEMORY
+from subgraft.base.terminal_escaping import say
 from subgraft.modeling.confinement import end_with_parent, limit_memory, limit_processor_time
 from subgraft.modeling.torch_files import conversion_seconds, largest, torch_files
-from subgraft.base.terminal_escaping import say
 
 # A file as PyTorch has read it, as tensors of their own, as safetensors' bytes, and what the allocator wastes.
 COPIES_IN_MEMORY = 4

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 import torch
 from transformers import PreTrainedModel
 
-from subgraft.config.training import AdapterSettings
 from subgraft.base.errors import UserError
+from subgraft.config.training import AdapterSettings
 from subgraft.modeling.families import family_of
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.errors import OperationalError
 from subgraft.base.files import file_digest, sync
 from subgraft.training.checkpoint_shards import Shard, ShardedTensors, collect, describe, shard_name
@@ -172,11 +172,11 @@ def _save_state(directory: Path, described: Mapping[str, Any]) -> None:
 
 
 def _read(directory: Path) -> Checkpoint:
-    envelope = json_values.parse_object((directory / STATE).read_bytes())
+    envelope = json_io.parse_object((directory / STATE).read_bytes())
     text = envelope["payload"]
     if hashlib.sha256(text.encode()).hexdigest() != envelope["sha256"]:
         raise ValueError(f"{STATE} is damaged")
-    described = json_values.parse_object(text)
+    described = json_io.parse_object(text)
     state = described["state"]
     return Checkpoint(state.pop("step"), _tensors(directory, described), state)
 

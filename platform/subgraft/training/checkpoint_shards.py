@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.files import file_digest, sync
 from subgraft.training.tensor_shards import Part
 
@@ -61,7 +61,7 @@ def collect(directory: Path, world: int) -> list[Shard]:
     shards, described = [], []
     for rank in range(world):
         beside = (directory / shard_name(rank, world)).with_suffix(".json")
-        shards.append(Shard.from_json(json_values.parse_object(beside.read_bytes())))
+        shards.append(Shard.from_json(json_io.parse_object(beside.read_bytes())))
         described.append(beside)
     kept = {shard.file for shard in shards}
     for path in directory.iterdir():

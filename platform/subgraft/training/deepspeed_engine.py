@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
-from subgraft.modeling.precision import autocast
 from subgraft.modeling.matmul_backend import faster_products
-from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.modeling.precision import autocast
 from subgraft.training.engine import Batch
+from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.tensor_shards import Part

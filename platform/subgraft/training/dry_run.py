@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from subgraft.base.errors import OperationalError
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
-from subgraft.base.errors import OperationalError
 
 # In a layer, a token takes 34 d bytes, and 5 bytes for each head and each token that it may look at (Korthikanti et
 # al. 2022, section 4.1). For heads of 64 dimensions these are equal at this many tokens.

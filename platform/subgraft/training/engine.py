@@ -11,14 +11,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
-from subgraft.modeling.precision import autocast
 from subgraft.modeling.matmul_backend import faster_products
-from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.modeling.precision import autocast
 from subgraft.training.gradient_all_reduce import GradientSums
+from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.tensor_shards import Part
 from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.tensor_shards import Part
 
 
 class Batch(Protocol):

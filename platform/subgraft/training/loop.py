@@ -19,17 +19,16 @@ from torch import Tensor, nn
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batch_files import BatchFiles
 from subgraft.data.text.batches import cut_by_size, share_of_worker
+from subgraft.training.batch_plans import JointPlan
+from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
-from subgraft.training.joint_plan import JointPlan
-from subgraft.training.learning_rates import SCHEDULES, Horizon, learning_rate
-from subgraft.training.tensor_shards import Gathered, Part, Selected
-from subgraft.training.lookahead import Preparation
-from subgraft.training.progress import CurvePoint, Outcome, Progress
+from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
+from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress
 from subgraft.training.schedule import Data, coming, data_plan, dropout_seed, is_evaluated, steps_of
-from subgraft.training.best_weights import Selection
+from subgraft.training.tensor_shards import Gathered, Part, Selected
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8

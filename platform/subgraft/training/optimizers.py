@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from subgraft.config.training import OptimizerName, TrainingSettings
+from subgraft.config.training import OptimizerName, ScheduleName, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,76 @@ def make_optimizer(settings: TrainingSettings, groups: list[dict[str, Any]]) -> 
     kind = OPTIMIZERS[settings.optimizer]
     fused: dict[str, Any] = {"fused": True} if kind.can_fuse else {}
     return kind.of_torch(groups, **optimizer_arguments(settings), **fused)
+
+
+# Learning rates by name, as shares of the peak. To add one: a function, a line in SCHEDULES, its name in the settings.
+#
+# All but `noam` warm up linearly to the settings' `learning_rate` and then fall, or stay. Steps count from 1.
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """What a schedule may go by. total: planned steps of the training.  width: of the model's hidden states.
+
+    Both are 0 where the schedule does not need them.
+    """
+
+    warmup: int
+    total: int = 0
+    width: int = 0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """factor: of the settings' learning_rate at a step."""
+
+    factor: Callable[[int, Horizon], float]
+    needs_total: bool = False
+    needs_width: bool = False
+
+
+def _inverse_square_root(step: int, horizon: Horizon) -> float:
+    """min(t / w, √(w / t)): Vaswani et al. 2017, equation 3, scaled so that its peak, at step w, is 1."""
+    return min(step / horizon.warmup, math.sqrt(horizon.warmup / step))
+
+
+def _noam(step: int, horizon: Horizon) -> float:
+    """d^-½ min(t^-½, t w^-1½): Vaswani et al. 2017, equation 3, as printed: `learning_rate` is a factor, not a peak."""
+    return min(1 / math.sqrt(step), step / (horizon.warmup * math.sqrt(horizon.warmup))) / math.sqrt(horizon.width)
+
+
+def _linear(step: int, horizon: Horizon) -> float:
+    """t / w, then (T + 1 - t) / (T + 1 - w): Devlin et al. 2019, appendix A.2; zero at the step after the last."""
+    return _warming_up(step, horizon) or max(0.0, 1.0 - _share_of_decay(step, horizon))
+
+
+def _cosine(step: int, horizon: Horizon) -> float:
+    """t / w, then ½ (1 + cos(π s)), s = (t - w) / (T + 1 - w): Loshchilov and Hutter 2017 (SGDR), equation 5."""
+    return _warming_up(step, horizon) or 0.5 * (1.0 + math.cos(math.pi * min(1.0, _share_of_decay(step, horizon))))
+
+
+def _constant(step: int, horizon: Horizon) -> float:
+    return min(step / horizon.warmup, 1.0)
+
+
+def _warming_up(step: int, horizon: Horizon) -> float | None:
+    return step / horizon.warmup if step <= horizon.warmup else None
+
+
+def _share_of_decay(step: int, horizon: Horizon) -> float:
+    """How much of the way from the warm-up's end to the step after the last is gone; more than 1 after that."""
+    return (step - horizon.warmup) / max(1, horizon.total + 1 - horizon.warmup)
+
+
+SCHEDULES: Mapping[ScheduleName, Schedule] = {
+    "inverse-square-root": Schedule(_inverse_square_root),
+    "noam": Schedule(_noam, needs_width=True),
+    "linear": Schedule(_linear, needs_total=True),
+    "cosine": Schedule(_cosine, needs_total=True),
+    "constant": Schedule(_constant),
+}
+
+
+def learning_rate(settings: TrainingSettings, step: int, horizon: Horizon) -> float:
+    """The learning rate of a step, which counts from 1."""
+    return settings.learning_rate * SCHEDULES[settings.schedule].factor(step, horizon)

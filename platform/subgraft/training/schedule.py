@@ -9,9 +9,7 @@ import numpy as np
 
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batch_files import BatchFiles
-from subgraft.training.joint_plan import JointPlan
-from subgraft.training.mixed_plan import MixedPlan
-from subgraft.training.ramped_plan import RampedPlan
+from subgraft.training.batch_plans import JointPlan, MixedPlan, RampedPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch

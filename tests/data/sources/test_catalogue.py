@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.catalogue import available, check, get
 from subgraft.data.sources.registry import resolve
 

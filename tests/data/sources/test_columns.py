@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.source_files import ColumnFiles
-from subgraft.base.errors import UserError
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.sources.columns import pairs
+from subgraft.data.sources.records import pairs
 from subgraft.data.sources.registry import resolve
 
 ENGLISH = Languages(source="en", target="en")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from raw_servers import Pieces, raw_server
-from subgraft.config.source_files import UrlFile
 from subgraft.base.errors import OperationalError
 from subgraft.base.locks import Lock
+from subgraft.config.source_files import UrlFile
 from subgraft.data.sources.download import fetch
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.corpus import Corpus

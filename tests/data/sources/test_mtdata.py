@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
 from subgraft.data.sources import mtdata
 
 

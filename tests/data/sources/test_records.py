@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 from safetensors.numpy import save_file
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from subgraft.data.synthetic.copied_text import copied, without_words
+from subgraft.data.synthetic_pairs import copied, without_words
 from toys import german
 
 LINES = german(400)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.data.synthetic.tag import is_tagged, require_tag, tagged
+from subgraft.data.synthetic_pairs import is_tagged, require_tag, tagged
 from subgraft.subwords.vocabulary.learn import learn
 from toys import english, english_tokenizer
 

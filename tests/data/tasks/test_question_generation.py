@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.squad import Question

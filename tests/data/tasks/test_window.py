@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from subgraft.data.tasks.window import window
+from subgraft.data.tasks.question_generation import window
 
 TEXT = 'One is here. Two is "there." Three was at St. 5 of e.g. a town! Four went? Five stayed.'
 

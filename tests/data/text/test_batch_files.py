@@ -11,9 +11,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.data.text import batch_files
 from subgraft.data.text.batch_files import BatchFiles
 from subgraft.data.text.batches import Batches, BatchPlan, compose
-from subgraft.training.joint_plan import JointPlan
-from subgraft.training.mixed_plan import MixedPlan
-from subgraft.training.ramped_plan import RampedPlan
+from subgraft.training.batch_plans import JointPlan, MixedPlan, RampedPlan
 from subgraft.training.schedule import batch_plan
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, size=5000)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from subgraft.config.corpora import Cleaning
 from subgraft.data.text import cleaning as cleaning_module
 from subgraft.data.text.cleaning import clean, digests, strip
+from subgraft.data.text.deduplication import Seen
 from subgraft.data.text.fields import Sides
 from subgraft.data.text.held_out import HeldOut
-from subgraft.data.text.deduplication import Seen
 
 LENIENT = {"deduplicate": False, "drop_held_out": False}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.base.errors import UserError
 from subgraft.data.text.features import Features, look_through
 from subgraft.data.text.tensors import StoredTensor, write_rows
+from subgraft.modeling.conditioning.sources import FeatureSource
 
 VALUES = np.arange(12, dtype=np.float32)
 FORMS = [

@@ -7,8 +7,7 @@ import math
 import pytest
 
 from subgraft.data.sources import generated
-from subgraft.data.text.language_id import Sample, Verdict, likeness
-from subgraft.data.text.character_trigrams import TrigramModel
+from subgraft.data.text.language_id import Sample, TrigramModel, Verdict, likeness
 
 DOMAINS = {domain: list(zip(*generated.pairs(domain, "train", 1000, 1), strict=True)) for domain in ("law", "everyday")}
 FINNISH = [

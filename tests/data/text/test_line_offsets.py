@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from subgraft.data.text import line_offsets as module
 from subgraft.data.text import reading
+from subgraft.data.text import segments as module
 from subgraft.data.text.encoded import entries
-from subgraft.data.text.line_offsets import line_begins
-from subgraft.data.text.segments import Text
+from subgraft.data.text.segments import Text, line_begins
 
 TEXTS = [b"", b"\n", b"one", b"one\n", b"\n\none\n\ntwo", "eins\nzwei\u2028\n家\n".encode() * 9]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from subgraft.embeddings.generators.distillation import span_distance, state_shift
+from subgraft.embeddings.generators.generator_loss import span_distance, state_shift
 from subgraft.embeddings.generators.resegment import Resegmentation, Span
 from subgraft.embeddings.generators.simulation import span_pairs
 

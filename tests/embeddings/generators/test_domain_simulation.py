@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import NetworkSettings
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.domain_simulation import DomainSimulator, PseudoDomains
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape
 from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.modeling.sequence_format import sequence_format
 from subgraft.modeling.sides import side
+from subgraft.subwords.vocabulary.alignment import NEW
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from subgraft.subwords.vocabulary.alignment import NEW
 from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
 
 SETTINGS = NetworkSettings(width=8, layers=1, domains=3, sentences=50, vocabulary_size=(1.0, 2.0), negatives=20)

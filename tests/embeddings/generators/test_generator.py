@@ -9,8 +9,15 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.embeddings.generators import generator as generators
+from subgraft.embeddings.generators.generator import (
+    Generator,
+    GeneratorKind,
+    RaggedSimilar,
+    load_generator,
+    mix,
+    save_generators,
+)
 from subgraft.embeddings.generators.metadata import GeneratorOrigin, check_origin, table_digest
-from subgraft.embeddings.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator, mix, save_generators
 from subgraft.subwords.similar_tokens.finder import SimilarTokens
 
 SIZE, DIMENSION = 40, 12

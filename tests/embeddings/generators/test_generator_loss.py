@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import Generator, GeneratorKind, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.resegment import Resegmenter

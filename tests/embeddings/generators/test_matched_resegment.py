@@ -7,9 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from subgraft.embeddings.generators.matched_resegment import MatchedResegmenter
+from subgraft.embeddings.generators.matched_resegment import MatchedResegmenter, TokenProfile
 from subgraft.embeddings.generators.resegment import Resegmentation
-from subgraft.embeddings.generators.token_profiles import TokenProfile
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

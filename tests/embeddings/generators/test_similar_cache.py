@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from subgraft.embeddings.generators.resegment import SimulatedToken
-from subgraft.embeddings.generators.similar_cache import SimilarCache
+from subgraft.embeddings.generators.simulation import SimilarCache
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder
 from subgraft.subwords.vocabulary.entry import Entry
 from vocabularies import unigram

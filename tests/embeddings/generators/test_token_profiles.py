@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.token_profiles import TokenProfile, profiles_of
+from subgraft.embeddings.generators.matched_resegment import TokenProfile, profiles_of
 from vocabularies import unigram
 
 

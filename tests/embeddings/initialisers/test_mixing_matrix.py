@@ -7,8 +7,8 @@ import torch
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.mixing_matrix import load_matrix, save_matrices
-from subgraft.modeling.sides import side
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from toys import english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer

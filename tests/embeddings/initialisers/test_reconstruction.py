@@ -7,7 +7,13 @@ import torch
 from torch import nn
 
 from subgraft.embeddings.initialisers.new_rows import Request
-from subgraft.embeddings.initialisers.reconstruction import character_ngrams, fit_ngrams, incidence, reconstruct, shared_ngrams
+from subgraft.embeddings.initialisers.reconstruction import (
+    character_ngrams,
+    fit_ngrams,
+    incidence,
+    reconstruct,
+    shared_ngrams,
+)
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.entry import Entry
 from toys import multilingual_tokenizer

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.embeddings.initialisers.sparse_combination import matching_pursuit, mix_matching_pursuit, mix_sparsemax, sparsemax
+from subgraft.embeddings.initialisers.sparse_combination import (
+    matching_pursuit,
+    mix_matching_pursuit,
+    mix_sparsemax,
+    sparsemax,
+)
 from vectors import all_tables, drawn, request, seen_pairs, space_of, unseen, untied_decoder
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from subgraft.config.initialiser_registry import InitialiserName, names_with
 from subgraft.base.errors import UserError
+from subgraft.config.initialiser_registry import InitialiserName, names_with
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_rows import map_vectors, take_vectors
-from subgraft.modeling.sides import side
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.entry import Entry
 from toys import fitted_tokenizer, german_tokenizer, mbart, multilingual_tokenizer
 from vectors import all_tables, drawn, request, seen_pairs, space_of, unseen, untied_decoder

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from subgraft.config.settings_base import StaticAlgorithm
-from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.config.settings_base import StaticAlgorithm
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.embeddings.initialisers.static_training import train_static
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

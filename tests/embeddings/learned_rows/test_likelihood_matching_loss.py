@@ -13,19 +13,24 @@ from torch import Tensor
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, StudentTables, begins_word, binarised_divergence
+from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
+    LikelihoodMatchingLoss,
+    StudentTables,
+    begins_word,
+    binarised_divergence,
+)
 from subgraft.embeddings.learned_rows.span_pairs import SpanBatch, SpanPairs
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.assembly import BERT2BERT
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss
 from subgraft.training.schedule import Data
-from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import bert2bert, cased_tokenizer, german, german_tokenizer
 
 UNTIED = "untied"

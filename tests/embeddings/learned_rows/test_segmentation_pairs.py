@@ -14,9 +14,9 @@ from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.parallel_text import Translation
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from toys import german_tokenizer
 
 SOME = TEXTS[:60]

@@ -10,9 +10,9 @@ from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.span_pairs import SpanPairs
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.assembly import BERT2BERT
-from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.embedding_view import IGNORED
 from toys import german, german_tokenizer
 
 TRAINING = TrainingSettings(epochs=1, batch_size=400, max_length=60, learning_rate=0.01, warmup_steps=2)

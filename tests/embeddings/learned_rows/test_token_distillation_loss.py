@@ -10,23 +10,23 @@ import torch
 from torch import Tensor
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
-from subgraft.config.settings_base import SideName
 from subgraft.config.initialisers import TokenDistillationSettings
+from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentationPairs
 from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.assembly import BERT2BERT
 from subgraft.modeling.sides import side as side_of
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.training.schedule import Data
-from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german, german_tokenizer
 
 CASES = [(family, side) for family in ("marian", "mbart", BERT2BERT) for side in ("encoder", "decoder")]

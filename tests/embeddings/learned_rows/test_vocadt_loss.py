@@ -13,17 +13,17 @@ from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.assembly import BERT2BERT
 from subgraft.modeling.sides import Side
 from subgraft.modeling.sides import side as side_of
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
-from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
 from toys import bert2bert, cased_tokenizer
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")

@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 
 import toys
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.sides import side, side_names
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.sides import side, side_names
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim

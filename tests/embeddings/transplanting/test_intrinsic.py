@@ -8,17 +8,17 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from subgraft.base.errors import UserError
 from subgraft.config.initialiser_registry import INITIALISERS, InitialiserName
 from subgraft.config.initialisers import StaticEmbeddingSettings
-from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
 from subgraft.embeddings.generators.generator import Generator, save_generators
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, save_networks
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_training import train_static
-from subgraft.modeling.sides import side
 from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, remake
 from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.modeling.sides import side
 from toys import fitted_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 SOURCE, TARGET = multilingual_tokenizer(), fitted_tokenizer()

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
 from subgraft.modeling.sides import tables_of
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
-from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
 from toys import bert2bert, marian, mbart, t5
 
 BATCH = Seq2SeqBatch(

@@ -7,12 +7,12 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix
-from subgraft.modeling.sides import side
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from subgraft.embeddings.transplanting.tied_to_sources import AttachedTables
 from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from toys import english_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
 
 BATCH = Seq2SeqBatch(

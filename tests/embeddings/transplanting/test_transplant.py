@@ -15,15 +15,15 @@ from transformers import (
     PreTrainedModel,
 )
 
-from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.config.initialiser_registry import INITIALISERS
 from subgraft.base.errors import UserError
+from subgraft.config.initialiser_registry import INITIALISERS
+from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.embeddings.initialisers.registry import METHODS
+from subgraft.embeddings.transplanting.transplant import Method, Transplant, transplant
 from subgraft.modeling.families.split_mbart import SplitMBartForConditionalGeneration
 from subgraft.modeling.load import load_model, save_model
 from subgraft.modeling.sides import shares_table, side
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.embeddings.transplanting.transplant import Method, Transplant, transplant
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.learn import learn

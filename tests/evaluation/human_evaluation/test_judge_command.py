@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from small_experiments import finish, tiny, written
-from subgraft.interfaces.cli import main
 from subgraft.evaluation.human_evaluation.key import Key
 from subgraft.evaluation.human_evaluation.sheet import REFERENCE
+from subgraft.interfaces.cli import main
 from subgraft.pipeline.stages.report_systems import read_lines
 
 QUESTIONS = ("grammatical", "without repetition", "consistent", "fits its source")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subgraft.evaluation.metrics.distinct_n import distinct
+from subgraft.evaluation.metrics.conditional_generation import distinct
 
 
 def test_distinct_is_the_share_of_different_n_grams_over_all_texts() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.label_accuracy import TextClassifier
+from subgraft.evaluation.metrics.conditional_generation import TextClassifier
 from toys import english
 
 

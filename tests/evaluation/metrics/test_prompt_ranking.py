@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.prompt_ranking import candidates, found
+from subgraft.evaluation.metrics.conditional_generation import candidates, found
 
 SOURCES = [f"source {number % 40}" for number in range(100)]  # each more than once
 

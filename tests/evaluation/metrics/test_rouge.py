@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from subgraft.evaluation.metrics.rouge import longest_common_subsequence, ngram_signature, sentence_rouge, sentence_rouge_ngrams, signature
+from subgraft.evaluation.metrics.rouge import (
+    longest_common_subsequence,
+    ngram_signature,
+    sentence_rouge,
+    sentence_rouge_ngrams,
+    signature,
+)
 from toys import english
 
 

@@ -16,7 +16,15 @@ from sacrebleu.significance import PairedTest, Result
 from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.scores import METRICS, corpus_scores
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, sentence_statistics
-from subgraft.evaluation.metrics.significance import Claim, Comparison, Interval, bootstrap_scores, compare, estimate, holm
+from subgraft.evaluation.metrics.significance import (
+    Claim,
+    Comparison,
+    Interval,
+    bootstrap_scores,
+    compare,
+    estimate,
+    holm,
+)
 
 VOCABULARY = [
     "the",

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from subgraft.evaluation.metrics.token_classes import CLASSES, SEEN, UNSPELLED, BitsByClass, Likelihood, common_ends, spread, token_classes
+from subgraft.evaluation.metrics.token_classes import (
+    CLASSES,
+    SEEN,
+    UNSPELLED,
+    BitsByClass,
+    Likelihood,
+    common_ends,
+    spread,
+    token_classes,
+)
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from toys import german

@@ -11,7 +11,22 @@ import pytest
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.scores import METRICS
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
-from subgraft.evaluation.reporting.records import Bill, Command, CorpusFacts, CurvePoint, Forgetting, Intrinsic, Provenance, ReportData, SegmentationExample, StageSeconds, SubwordGap, SystemResult, TransferSummary, VocabularyFacts
+from subgraft.evaluation.reporting.records import (
+    Bill,
+    Command,
+    CorpusFacts,
+    CurvePoint,
+    Forgetting,
+    Intrinsic,
+    Provenance,
+    ReportData,
+    SegmentationExample,
+    StageSeconds,
+    SubwordGap,
+    SystemResult,
+    TransferSummary,
+    VocabularyFacts,
+)
 
 HARD = {
     "Mietvertrag": ("▁Mi", "et", "ver", "trag"),

@@ -8,7 +8,12 @@ import pytest
 
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
-from subgraft.evaluation.reporting.auxiliary_metrics import mean_intrinsic, mean_likelihood, pooled_bins, summarise_forgetting
+from subgraft.evaluation.reporting.auxiliary_metrics import (
+    mean_intrinsic,
+    mean_likelihood,
+    pooled_bins,
+    summarise_forgetting,
+)
 from subgraft.evaluation.reporting.records import Intrinsic, ReportData
 
 

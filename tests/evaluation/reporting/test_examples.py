@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from subgraft.evaluation.metrics.scores import Score
-from subgraft.evaluation.reporting.records import Bill, ReportData, SystemResult
 from subgraft.evaluation.reporting.examples import find_examples
+from subgraft.evaluation.reporting.records import Bill, ReportData, SystemResult
 
 REFERENCES = ("der schadenersatz ist hoch", "die kündigungsfrist läuft", "das haus ist alt", "der mietvertrag endet")
 PIECES = {

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from subgraft.experiments.fit.advice import Advice
-from subgraft.experiments.fit.outcome import Outcome
-from subgraft.evaluation.reporting.records import ReportData
 from subgraft.base.terminal import Terminal
+from subgraft.evaluation.reporting.records import ReportData
+from subgraft.experiments.fit.outcome import Advice, Outcome
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

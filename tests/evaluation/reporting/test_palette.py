@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subgraft.evaluation.reporting.palette import BASELINE_COLOUR, MOST_COLOURED, OTHER_COLOUR, looks
+from subgraft.evaluation.reporting.drawing import BASELINE_COLOUR, MOST_COLOURED, OTHER_COLOUR, looks
 
 
 def luminance(colour: str) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
-from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.document import Figure
 from subgraft.evaluation.reporting.rare_tokens import rare_tokens
+from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.table import Table, text_markdown
 
 

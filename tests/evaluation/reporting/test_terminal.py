@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.terminal import terminal_table
 from subgraft.base.terminal import Terminal
+from subgraft.evaluation.reporting.main_table import terminal_table
+from subgraft.evaluation.reporting.records import ReportData
 
 
 def rendered(data: ReportData, width: int = 80) -> str:

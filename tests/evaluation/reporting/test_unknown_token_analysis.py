@@ -12,9 +12,14 @@ from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score
 from subgraft.evaluation.reporting.records import ReportData, Role, SpelledText
 from subgraft.evaluation.reporting.results import results
-from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all, spelling_in_short, spelling_table, unspelled_caption
 from subgraft.evaluation.reporting.summary import summarise, summarise_spelled
 from subgraft.evaluation.reporting.table import Table, text_markdown
+from subgraft.evaluation.reporting.unknown_token_analysis import (
+    spelled_by_all,
+    spelling_in_short,
+    spelling_table,
+    unspelled_caption,
+)
 from subgraft.subwords.vocabulary.spelling import Spelling
 
 

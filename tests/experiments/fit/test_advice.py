@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from subgraft.experiments.fit.advice import Advice, Contender, advise
 from subgraft.evaluation.metrics.significance import Comparison, Interval
+from subgraft.experiments.fit.outcome import Advice, Contender, advise
 
 OLD, OWN = Contender("old", 50.0), Contender("own", 36.7)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.interfaces.cli import main
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.record import verified
 from toys import english, english_tokenizer, german, german_tokenizer, marian

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from subgraft.config.corpora import Cleaning
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning
 from subgraft.experiments.fit.parallel_files import Documents, Pair
 from subgraft.experiments.fit.split import FEWEST, split
 

@@ -11,12 +11,18 @@ import pytest
 
 import toys
 from old_vocabularies import KINDS, TASK
-from subgraft.interfaces.cli import main
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.evidence import EVIDENCE, EXTENDED_CHRF, TRIMMED_CHRF, evidence_for, recommended
-from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, look_ahead
-from subgraft.experiments.fit.preview_page import picture
+from subgraft.experiments.fit.preview_page import (
+    EVIDENCE,
+    EXTENDED_CHRF,
+    TRIMMED_CHRF,
+    evidence_for,
+    picture,
+    recommended,
+)
 from subgraft.experiments.fit.sentence_cost import measure_cost
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, look_ahead
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 
 TEXT = TASK * 4  # so that words are frequent enough to be worth a row

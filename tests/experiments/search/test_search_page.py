@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from subgraft.evaluation.reporting.records import Command
-from subgraft.experiments.search.document import build_document, render
+from subgraft.experiments.search.page import build_document, render
 from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best
 
 OBJECTIVES = ("dev_bleu", "sentences_per_second")

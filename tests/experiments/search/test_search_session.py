@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
+from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.locks import Lock
+from subgraft.base.terminal import Terminal
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.search.ledger import Ledger
+from subgraft.experiments.search.session import Found, SearchSession, last_trial_steps, sessions
+from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.cli.store import needed
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.base.errors import OperationalError, UserError
 from subgraft.orchestration.execution.cluster import ENVIRONMENT
 from subgraft.orchestration.execution.local_ray import start
 from subgraft.orchestration.execution.ray_folder import ray_folder
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.base.locks import Lock
-from subgraft.experiments.search.ledger import Ledger
-from subgraft.experiments.search.trial_results import TrialResult, Value
-from subgraft.experiments.search.session import Found, SearchSession, last_trial_steps, sessions
 from subgraft.orchestration.store.store import Store
-from subgraft.base.terminal import Terminal
 from subgraft.orchestration.tracking.server import Server
 
 pytestmark = pytest.mark.ray

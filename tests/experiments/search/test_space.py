@@ -11,18 +11,28 @@ from typing import Any
 import pytest
 
 from small_searches import searchable
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.search import Range
 from subgraft.config.systems import System
 from subgraft.config.yaml_tree import parse
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.search.space import (
+    as_yaml,
+    draw,
+    grid,
+    identity,
+    rounded,
+    searched,
+    template,
+    trial_steps,
+    trial_system,
+)
 from subgraft.experiments.search.trial_results import TrialResult, Value
-from subgraft.experiments.search.space import as_yaml, draw, grid, identity, rounded, searched, template, trial_steps, trial_system
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.selected_weights import CURVE
 
 
 @pytest.fixture(scope="module")

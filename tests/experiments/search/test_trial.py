@@ -6,12 +6,11 @@ from typing import Any
 
 from subgraft.config.corpora import Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.experiments.search.trial import Watcher
-from subgraft.pipeline.stages import FINETUNE, PRETRAIN
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline.recipes.training import FinetuneRecipe, TrainedRecipe
+from subgraft.pipeline.stages import FINETUNE, PRETRAIN
 
 TRAINING = FinetuneSettings(max_steps=30, batch_size=10, learning_rate=0.1, warmup_steps=1)
 LANGUAGES = Languages(source="en", target="de")

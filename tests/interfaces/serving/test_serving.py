@@ -16,13 +16,13 @@ from starlette.testclient import TestClient
 
 from finished import gpt2_bundle, mbart_bundle, separate_bundle, tell_languages
 from served_models import served
-from subgraft.interfaces.cli import main
-from subgraft.config.evaluation import MeasurementSettings
 from subgraft.base.errors import UserError
-from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.interfaces.cli import main
 from subgraft.interfaces.serving.application import LARGEST_BODY, LONGEST_TEXT, MOST_TEXTS, application
 from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.writer import Writer, opened
+from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.pipeline.stages.evaluate import translator
 from toys import english_tokenizer, german_tokenizer
 

@@ -8,8 +8,16 @@ import torch
 from pydantic import ValidationError
 
 from sourced import settings
-from subgraft.modeling.conditioning.sources import ClassSource, FeatureSource, NoSource, Source, TextSource, padded, row_counts
 from subgraft.base.errors import UserError
+from subgraft.modeling.conditioning.sources import (
+    ClassSource,
+    FeatureSource,
+    NoSource,
+    Source,
+    TextSource,
+    padded,
+    row_counts,
+)
 from toys import german, german_tokenizer
 
 

@@ -13,16 +13,21 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from sourced import VOCABULARY, language_model, settings, trained_a_little
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.config.conditioning import ConditioningSettings, VariantName
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.parameter_count import count_parameters
-from subgraft.training.objectives.conditioned import SourcedBatch, SourcedLoss, SourcedStates
-from subgraft.training.objectives.content_selection import selection_loss, spans_in_target
-from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
-from subgraft.pipeline.stages.transfer import transferred
 from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
+from subgraft.modeling.parameter_count import count_parameters
+from subgraft.pipeline.stages.transfer import transferred
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.objectives.conditioned import (
+    SourcedBatch,
+    SourcedLoss,
+    SourcedStates,
+    selection_loss,
+    spans_in_target,
+)
+from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
 from toys import german, german_tokenizer, gpt2
 
 ENCODER = {"layers": 1, "attention_heads": 2, "dropout": 0.0}

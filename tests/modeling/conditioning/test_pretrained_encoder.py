@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from subgraft.base.errors import UserError
+from subgraft.config.conditioning import ConditioningSettings
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.sources import TextSource
-from subgraft.config.conditioning import ConditioningSettings
-from subgraft.base.errors import UserError
-from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.parameter_count import Parameters, count_parameters
 from subgraft.modeling.source_settings import pretrained_source
 from subgraft.training.objectives.conditioned import source_read

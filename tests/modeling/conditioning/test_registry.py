@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sourced import VOCABULARY, language_model, settings, some_features, trained_a_little
+from subgraft.base.errors import UserError
+from subgraft.config.conditioning import VariantName
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.conditioning.context_attention import blocks
 from subgraft.modeling.conditioning.registry import VARIANTS
-from subgraft.config.conditioning import VariantName
-from subgraft.base.errors import UserError
 
 NAMES: tuple[VariantName, ...] = get_args(VariantName)
 FROZEN = ("simple-fusion", "representation")

@@ -9,18 +9,18 @@ import torch
 from safetensors.numpy import save_file
 from sklearn.datasets import load_digits
 
-from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.models import GPT2Settings
-from subgraft.modeling.inference.write_text import Writer
+from subgraft.data.text.features import Features
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
+from subgraft.modeling.inference.write_text import Writer
+from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.causal import begin_with
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
-from subgraft.data.text.features import Features
-from subgraft.subwords.vocabulary.learn import learn
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 PLACES = 3

@@ -25,17 +25,17 @@ from finished import (
     t5_untied_bundle,
     tell_languages,
 )
-from subgraft.interfaces.cli import main
-from subgraft.interfaces.cli.exports import QUANTIZATIONS as OFFERED
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.interfaces.cli import main
+from subgraft.interfaces.cli.exports import QUANTIZATIONS as OFFERED
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY, QUANTIZATIONS, TOLERANCE, export_ctranslate2
+from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, is_exported, names
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
-from subgraft.evaluation.metrics.scores import corpus_scores
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import family_of
 from subgraft.pipeline.stages.continuation import continuer
 from subgraft.pipeline.stages.evaluate import translator
 from toys import english, german, german_tokenizer, output_bias

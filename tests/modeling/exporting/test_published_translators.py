@@ -16,17 +16,17 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from published import ENGLISH_GERMAN, POSITIONS, english, german, half, mbart_50, opus_mt
-from subgraft.interfaces.cli import main
-from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.interfaces.cli import main
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.card import Publication, model_card
 from subgraft.modeling.exporting.transformers import Loading, export_transformers
-from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.load import load_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.stages.evaluate import translator
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

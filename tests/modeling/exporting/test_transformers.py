@@ -26,13 +26,13 @@ from finished import (
     t5_bundle,
     tell_languages,
 )
-from subgraft.interfaces.cli import main
-from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.base.errors import UserError
-from subgraft.modeling.exporting.transformers import Loading, export_transformers
+from subgraft.config.settings_base import SideName
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.transformers import Loading, export_transformers
 from subgraft.modeling.families.marian_layout import is_published
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.stages.evaluate import translator

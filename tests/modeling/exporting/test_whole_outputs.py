@@ -13,10 +13,10 @@ import transformers
 from transformers import AutoTokenizer
 
 from published import CHECKPOINTS, T5_SHAPE, Checkpoint, english, t5
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.translate import Translator
-from subgraft.modeling.bundle import Bundle
 
 LENGTH, UNLIMITED = 60, 1e6
 

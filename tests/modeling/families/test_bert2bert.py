@@ -8,23 +8,22 @@ import pytest
 import torch
 from transformers import BertForMaskedLM
 
-from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.modeling.inference.beam_cache import BeamCache
-from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import family_named
 from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.modeling.sides import side
+from subgraft.pipeline.stages.assemble import assembled
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss
-from subgraft.pipeline.stages.assemble import assembled
 from toys import SHAPE, bert, bert2bert, cased_tokenizer, english, generated, german, german_tokenizer, publish_bert
 
 LANGUAGES = Languages(source="en", target="de")

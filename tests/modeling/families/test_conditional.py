@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
-from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.base.errors import UserError
+from subgraft.config.conditioning import ConditioningSettings, VariantName
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.families import family_of
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.parameter_count import count_parameters
 from subgraft.modeling.sides import side
 from subgraft.pipeline.stages.transfer import transfer
-from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from toys import german, german_tokenizer, gpt2, llama

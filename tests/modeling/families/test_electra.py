@@ -11,11 +11,11 @@ import torch
 from transformers import PreTrainedModel
 
 from small_experiments import TINY, finish, written
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.models import BertSettings
 from subgraft.config.objectives import MaskedSettings
-from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.load import load_model

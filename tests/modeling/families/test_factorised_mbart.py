@@ -16,11 +16,12 @@ from transformers import PreTrainedModel
 
 from finished import bundle_of
 from small_experiments import TINY, finish, written
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
-from subgraft.base.errors import UserError
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES
 from subgraft.modeling.load import load_model
@@ -28,7 +29,6 @@ from subgraft.modeling.parameter_count import count_parameters, described
 from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from toys import SHAPE, fitted_tokenizer, generated, german, multilingual_tokenizer, output_bias
 
 WIDTH = 8

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from transformers import PreTrainedModel
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY, families_for
-from subgraft.base.errors import UserError
 from subgraft.modeling.families import FAMILIES, SequenceFormat, family_named, family_of, language_code
 from subgraft.modeling.parameter_count import as_both_sides
 from subgraft.modeling.sequence_format import sequence_format

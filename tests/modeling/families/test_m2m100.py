@@ -11,25 +11,25 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 
 from small_experiments import finish, tiny, written
-from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.modeling.inference.translate import Translator
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import SequenceFormat, family_named, language_code
 from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.sides import shares_table, side
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqView, token_loss
 from subgraft.pipeline.stages.transfer import transfer
-from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqView, token_loss
 from toys import SHAPE, english, fitted_tokenizer, german, m2m100, multilingual_tokenizer
 
 LANGUAGES = Languages(source="en", target="de")

@@ -10,27 +10,27 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, T5Config, T5ForConditionalGeneration
 
 from small_experiments import finish, tiny, written
-from subgraft.config.settings_base import SideName
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.base.errors import UserError
+from subgraft.config.loading import load
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.modeling.inference.translate import Translator
+from subgraft.embeddings.transplanting.transplant import Method, weight_scale
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import family_named
 from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states
+from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.parameter_count import count_parameters
 from subgraft.modeling.sides import replace_tables, shares_table, side
+from subgraft.pipeline.stages.transfer import transfer
+from subgraft.subwords.vocabulary.alignment import align
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqView, token_loss
-from subgraft.pipeline.stages.transfer import transfer
-from subgraft.embeddings.transplanting.transplant import Method, weight_scale
-from subgraft.subwords.vocabulary.alignment import align
 from toys import SHAPE, english, fitted_tokenizer, german, joint_tokenizer, t5
 
 LANGUAGES = Languages(source="en", target="de")

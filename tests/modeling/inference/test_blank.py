@@ -8,16 +8,16 @@ import pytest
 
 from finished import Build, m2m100_bundle, separate_bundle
 from sourced import settings
-from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.exporting.in_memory import fast_translator
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.conditioned import source_read
 from toys import english, german_tokenizer, gpt2
 

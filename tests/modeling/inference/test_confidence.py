@@ -7,8 +7,8 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
-from subgraft.modeling.inference.translate import Translator
 from subgraft.evaluation.metrics.calibration import inference_calibration
+from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.sequence_format import sequence_format
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (

@@ -14,17 +14,17 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from published import QWEN_CHAT, english, llama_3, qwen_instruct
+from subgraft.base.errors import UserError
+from subgraft.config.evaluation import MeasurementSettings
 from subgraft.interfaces.api.models import load
 from subgraft.interfaces.api.outputs import generate
 from subgraft.interfaces.api.transfers import transfer
 from subgraft.interfaces.cli import main
-from subgraft.config.evaluation import MeasurementSettings
-from subgraft.base.errors import UserError
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.ends import end_tokens
 from subgraft.pipeline.stages.continuation import continuer, searcher
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn

@@ -7,8 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
-from subgraft.modeling.inference.beam_cache import BeamCache
-from subgraft.modeling.inference.translate import Translator
+from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.modeling.sequence_format import sequence_format
 from subgraft.subwords.vocabulary.learn import learn
 from toys import (

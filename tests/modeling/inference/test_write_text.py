@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.conditioning.sources import ClassSource, padded
 from subgraft.config.conditioning import ClassSourceSettings, ConditioningSettings
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.sources import ClassSource, padded
 from subgraft.modeling.inference.prompts import added_text
 from subgraft.modeling.inference.write_text import Writer
-from subgraft.modeling.bundle import Bundle
 from toys import german_tokenizer, gpt2
 
 CLASSES = ("bad", "good")

@@ -9,19 +9,19 @@ import pytest
 from rich.console import Console
 
 from small_experiments import tiny, written
-from subgraft.config.loading import load
+from subgraft.base.terminal import Terminal
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates import throughput
 from subgraft.orchestration.estimates.estimate import Estimate, estimates, table
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.events import EVENTS, EventLog
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.base.terminal import Terminal
 
 CONFIG = tiny(
     corpora="{everyday: {folder: upstream}, law: {folder: downstream}}",

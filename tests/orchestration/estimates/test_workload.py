@@ -9,16 +9,16 @@ from typing import cast
 import pytest
 
 from small_experiments import tiny, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from toys import english, german
 
 TEXTS = "{texts: {en: {files: {train: [a.en]}}, de: {files: {train: [a.de]}}}}"

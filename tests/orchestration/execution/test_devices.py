@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
+from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.resources import gpus_here, gpus_lacking, require_gpus
 from subgraft.orchestration.execution.runner import job_for
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 

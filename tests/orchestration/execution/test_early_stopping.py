@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from small_experiments import tiny, written
+from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.experiments import stopped_after
 from subgraft.interfaces.cli import main
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.base.errors import UserError
 from subgraft.orchestration.execution.early_stopping import CHECKPOINTS, PRECISION, reached, take_over, whole_training
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.stages import PRETRAIN, auto_precision
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages import PRETRAIN, auto_precision
 from subgraft.training.checkpoint import Checkpoints
 
 

@@ -19,17 +19,17 @@ import ray
 
 from listening import answering_elsewhere, listening
 from small_searches import searchable
-from subgraft.interfaces.cli import main
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError
+from subgraft.config.runtime import Runtime
+from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.ray_folder import PREFIX
 from subgraft.orchestration.execution.runner import run
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
-from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store
 
 pytestmark = pytest.mark.ray
 

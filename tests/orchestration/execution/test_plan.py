@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.base.terminal import Terminal
 from subgraft.config.settings_base import Settings
 from subgraft.orchestration.execution.plan import State, make_plan, table
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.events import EVENTS, EventLog
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.base.terminal import Terminal
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 

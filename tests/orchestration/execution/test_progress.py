@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 
 from subgraft.base.errors import UserError
+from subgraft.base.terminal import Terminal
 from subgraft.orchestration.execution.progress import Pace, PlainDisplay, RichDisplay, counted, display_for, duration
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.events import Progress, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.base.terminal import Terminal
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 

@@ -9,10 +9,10 @@ import pytest
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.resources import capped, groups_at_once, lacking
 from subgraft.orchestration.execution.worker import Job
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 
 LAPTOP, GPU_NODE, HEAD = {"CPU": 2.0}, {"CPU": 8.0, "GPU": 1.0}, {"memory": 1e9}
 

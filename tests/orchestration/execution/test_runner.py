@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 import ray
 
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError, UserError
+from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.execution.worker import TRACEBACK
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_large
 
 pytestmark = pytest.mark.ray

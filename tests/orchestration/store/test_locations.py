@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.locations import empty_store_told, other_store
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store, default_home
 from subgraft.orchestration.tracking.local_server import require_recorded
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 

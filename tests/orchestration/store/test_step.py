@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from subgraft.orchestration.store.step import Step, canonical_json, flatten, in_order, sha256_of
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
-from subgraft.orchestration.store.step import Step, canonical_json, flatten, in_order, sha256_of
 from toy_steps import nothing
 
 

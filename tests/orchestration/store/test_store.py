@@ -14,13 +14,13 @@ import pytest
 
 from subgraft.base import digest_cache
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store, default_home
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing
 
 

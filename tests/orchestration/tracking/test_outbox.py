@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from subgraft.orchestration.tracking.delivery import merge_metrics
-from subgraft.orchestration.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Operation, Outbox, RegisterModel, SetTags, StartRun
+from subgraft.orchestration.tracking.outbox import (
+    EndRun,
+    LogArtifacts,
+    LogMetrics,
+    Operation,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
 
 OPERATIONS: list[Operation] = [
     StartRun("invocation", None, "demo", "größer", {"a": "b"}, {"size": "10"}, 1),

@@ -13,13 +13,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from small_experiments import tiny, written
-from subgraft.config.settings_base import Settings
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError
+from subgraft.config.runtime import Runtime
+from subgraft.config.settings_base import Settings
 from subgraft.orchestration.execution.worker import TRACEBACK, Job, perform
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.events import EVENTS, EventLog, StageContext, Warned
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step
@@ -27,6 +24,9 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CARD, Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing, record_of
 from tracking_servers import TrackingServer
 

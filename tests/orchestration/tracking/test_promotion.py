@@ -12,17 +12,17 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from safetensors.numpy import save_file
 
-from subgraft.interfaces.cli import main
 from subgraft.base.errors import OperationalError, UserError
+from subgraft.interfaces.cli import main
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.store import Store
+from subgraft.orchestration.tracking.model_registry import CANDIDATE, CARD, CHAMPION, Registry
+from subgraft.orchestration.tracking.promotion import Requirement, promote
+from subgraft.orchestration.tracking.server import Server
+from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
-from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store
-from subgraft.orchestration.tracking.promotion import Requirement, promote
-from subgraft.orchestration.tracking.model_registry import CANDIDATE, CARD, CHAMPION, Registry
-from subgraft.orchestration.tracking.server import Server
-from subgraft.orchestration.tracking.tracker import Tracker
 from toy_steps import nothing, record_of
 
 REFERENCES = [f"the court of number {n} grants damages to party {n} of the contract ." for n in range(40)]

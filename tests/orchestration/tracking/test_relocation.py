@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import save_file
 
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import Registry
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing, record_of
 
 

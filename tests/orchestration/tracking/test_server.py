@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from subgraft.config.settings_base import Settings
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.base.terminal import Terminal
+from subgraft.config.settings_base import Settings
 from subgraft.orchestration.store.events import Metrics
 from subgraft.orchestration.store.step import TEST_SET, Step
 from subgraft.orchestration.store.store import Store
-from subgraft.base.terminal import Terminal
 from subgraft.orchestration.tracking.compare import compare, table
 from subgraft.orchestration.tracking.delivery import Delivery
-from subgraft.orchestration.tracking.outbox import Outbox, StartRun
 from subgraft.orchestration.tracking.model_registry import CARD, TEXTS, Registry
+from subgraft.orchestration.tracking.outbox import Outbox, StartRun
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tags import SHORT, fingerprints_in
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing, record_of
 from tracking_servers import TrackingServer, closed_port
 

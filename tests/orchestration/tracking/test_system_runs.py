@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.events import EVENTS, EventLog, Metrics
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
@@ -21,6 +18,9 @@ from subgraft.orchestration.tracking.model_registry import REGISTERED, Registry
 from subgraft.orchestration.tracking.server import KIND, Server
 from subgraft.orchestration.tracking.system_runs import SystemRun
 from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.stages.context import Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing, record_of
 from tracking_servers import TrackingServer
 

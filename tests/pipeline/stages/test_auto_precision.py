@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 from new_vocabularies import LANGUAGES, TEXTS, upstream
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.training import FinetuneSettings, NamedPrecision, Precision
+from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling import precision
 from subgraft.modeling.precision import MeasuredPrecision
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.data.sources.corpus_builder import build
+from subgraft.pipeline.stages.auto_precision import PRECISION, told_precision, with_named_precision
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run
-from subgraft.pipeline.stages.auto_precision import PRECISION, told_precision, with_named_precision
 from watched import KilledError, Watched
 
 STEPS = 4

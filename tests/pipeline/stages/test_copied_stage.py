@@ -12,26 +12,26 @@ import torch
 from safetensors.torch import load_file
 
 from small_experiments import TINY, written
-from subgraft.config.loading import load
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.synthetic import CopiedTextSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.fields import Field
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.corpora import CopiedRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages import COPIED
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.stage import Stage
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.fields import Field
+from subgraft.pipeline.recipes.corpora import CopiedRecipe
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages import COPIED
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.stage import Stage
 from toy_steps import record_of
 from toys import german
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
 from subgraft.data.sources.registry import resolve
-from subgraft.pipeline.stages.corpus import run
-from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.data.text.corpus import Corpus
+from subgraft.orchestration.store.events import EventLog, StageContext
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.stages.corpus import run
 
 
 def test_all_languages_that_a_source_names(tmp_path: Path) -> None:

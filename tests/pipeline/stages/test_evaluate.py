@@ -14,13 +14,13 @@ import toys
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.runtime import Runtime
+from subgraft.data.sources.corpus_builder import build
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
+from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
 from subgraft.pipeline.stages.evaluate import run
-from subgraft.orchestration.store.events import EventLog, StageContext
 
 LANGUAGES = Languages(source="en", target="de")
 TEST = 6

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from small_experiments import tiny, written
-from subgraft.config.loading import load
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
-from subgraft.embeddings.generators.generator import load_generator
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store

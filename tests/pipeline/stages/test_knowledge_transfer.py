@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from small_experiments import finish, tiny, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.objectives import MaskedSettings
 from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.objectives import MaskedSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
-from subgraft.embeddings.generators.generator import load_generator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
+from subgraft.orchestration.store.store import Store
+from subgraft.subwords.vocabulary.alignment import align
 from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.objective import Request
-from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
-from subgraft.subwords.vocabulary.alignment import align
 from toys import english, german, marian, publish_bert
 
 CONFIG = tiny(

@@ -9,16 +9,16 @@ import pytest
 from safetensors.numpy import load_file
 
 from small_experiments import TINY, finish, written
-from subgraft.experiments.pipeline import Pipeline
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.training.objectives.reference_likelihood import reference_nats
-from subgraft.pipeline.stages.artifacts import LIKELIHOOD, SPELLED, STATISTICS
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.stages.artifacts import LIKELIHOOD, SPELLED, STATISTICS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.reference_likelihood import reference_nats
 
 
 @pytest.fixture(scope="module")

@@ -10,31 +10,31 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
-from subgraft.config.settings_base import SideName
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.initialisers import LikelihoodMatchingSettings
+from subgraft.config.settings_base import SideName
 from subgraft.config.systems import StartName
 from subgraft.config.training import TrainingSettings
-from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
-from subgraft.embeddings.generators.generator import Generator, save_generators
-from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import side as side_of
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.data.sources.corpus_builder import build
-from subgraft.pipeline.stages import self_translation, transfer
-from subgraft.pipeline.stages.likelihood_matching import run
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields
+from subgraft.embeddings.generators.generator import Generator, save_generators
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side as side_of
+from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.stages import self_translation, transfer
+from subgraft.pipeline.stages.likelihood_matching import run
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
-from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from watched import KilledError, Watched
 
 STEPS = 6

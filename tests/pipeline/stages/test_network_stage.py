@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from small_experiments import tiny, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
+from subgraft.embeddings.generators.network import load_network
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
-from subgraft.embeddings.generators.network import load_network
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store

@@ -11,17 +11,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, RareTokenSettings
+from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.initialisers.mixing_matrix import save_matrices
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
-from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.finetune import run
 from subgraft.pipeline.stages.rare_rows import RareRows, count_tokens
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

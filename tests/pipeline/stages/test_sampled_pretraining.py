@@ -10,19 +10,19 @@ import pytest
 import torch
 
 from small_experiments import TINY, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.single_stack import StackLoss
-from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.training.objectives.masked import MaskedSentences
+from subgraft.training.objectives.single_stack import StackLoss
 from toys import english, german
 
 MASKED = (

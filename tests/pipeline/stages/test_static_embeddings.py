@@ -8,14 +8,14 @@ import torch
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.data.sources.corpus_builder import build
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.embeddings.initialisers.static_training import train_static
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.data.sources.corpus_builder import build
+from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 from subgraft.pipeline.stages import static_embeddings, transfer
-from subgraft.data.text.corpus import Corpus
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 SETTINGS = StaticEmbeddingSettings(dimensions=16, epochs=2, min_count=2, ngram_buckets=100)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
+from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
 from task_files import SPLITS, write_everyday, write_task
 
 CONFIG = """\

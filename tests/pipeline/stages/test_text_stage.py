@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
-from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.corpora import TextRecipe
 from subgraft.data.sources.corpus_builder import build
-from subgraft.pipeline.stages.monolingual_text import run
-from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.data.text.corpus import Corpus
+from subgraft.orchestration.store.events import EventLog, StageContext
+from subgraft.pipeline.recipes.corpora import TextRecipe
+from subgraft.pipeline.stages.monolingual_text import run
 from toys import english, german
 
 LANGUAGES = Languages(source="en", target="de")

@@ -11,18 +11,18 @@ import torch
 from safetensors.torch import load_file
 
 from small_experiments import TINY, finish, written
-from subgraft.config.loading import load
-from subgraft.config.experiment import Experiment
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.worker import Job, perform
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
+from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
 
 SHORT = "pretrain.epochs=4"
 # Dev BLEU is zero for so short a training, so it would keep the weights of the beginning.

@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.training import FinetuneSettings
+from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
-from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.finetune import run
 from subgraft.pipeline.stages.training_phases import join_outcomes, take_over_tables, train_tables_alone
 from subgraft.training.progress import CurvePoint, Outcome

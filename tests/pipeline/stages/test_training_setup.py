@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from new_vocabularies import LANGUAGES, upstream
-from subgraft.config.training import TrainingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.training import TrainingSettings
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character
 from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.reference_likelihood import reference_nats

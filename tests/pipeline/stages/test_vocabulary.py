@@ -10,10 +10,10 @@ import pytest
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.runtime import Runtime
 from subgraft.config.vocabularies import VocabularySettings
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.data.sources.corpus_builder import build
-from subgraft.pipeline.stages.vocabulary import run
 from subgraft.orchestration.store.events import EventLog, StageContext
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
+from subgraft.pipeline.stages.vocabulary import run
 from subgraft.subwords.vocabulary.learn import learn, sample
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german

@@ -9,19 +9,19 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
-from subgraft.config.settings_base import SideName
-from subgraft.config.corpora import Cleaning, CorpusSource
-from subgraft.config.training import TrainingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.embeddings import VocadtRecipe
-from subgraft.data.sources.corpus_builder import build
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.stages import transfer
 from subgraft.pipeline.stages.vocadt import run
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")

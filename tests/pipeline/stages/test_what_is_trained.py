@@ -13,19 +13,19 @@ import torch
 from safetensors.torch import load_file
 
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Cleaning, CorpusSource
+from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings
+from subgraft.data.sources.corpus_builder import build
+from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import tables_of
-from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.pipeline.recipes.training import FinetuneRecipe, NewRows
-from subgraft.data.sources.corpus_builder import build
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run
-from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.subwords.vocabulary.alignment import new_tokens
+from subgraft.training.objectives.dev_scores import DevScores
 from watched import KilledError, Watched
 
 STEPS = 5

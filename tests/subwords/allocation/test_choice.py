@@ -7,9 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
-from subgraft.subwords.allocation.concave_hull import concave_hull
 from subgraft.base.errors import UserError
+from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose, concave_hull
 
 SIZES = (4, 8, 12, 16, 20, 24)
 

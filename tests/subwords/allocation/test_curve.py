@@ -11,12 +11,11 @@ import pytest
 import sentencepiece
 
 from scripts import SCRIPTS, text_in
-from subgraft.subwords.allocation.bpe_replay import cut, replay
+from subgraft.base.errors import UserError
 from subgraft.subwords.allocation.capacity import average_log_probability
-from subgraft.subwords.allocation.curve import MeasuredCurve, measure
+from subgraft.subwords.allocation.curve import MeasuredCurve, cut, measure, replay
 from subgraft.subwords.allocation.piece_training import bpe_pieces
 from subgraft.subwords.allocation.word_types import WordTypes, normalised
-from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.learn import LONGEST_LINE
 from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraft.config.settings_base import VocabularyKind
 from subgraft.base.errors import UserError
-from subgraft.subwords.similar_tokens.finder import Fallback, Relation, SimilarTokenFinder, SimilarTokens
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.data.text import reading
+from subgraft.subwords.similar_tokens.finder import Fallback, Relation, SimilarTokenFinder, SimilarTokens
 from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
-from subgraft.subwords.similar_tokens.tsv import SimilarRow, similar_rows
+from subgraft.subwords.similar_tokens.finder import SimilarRow, SimilarTokenFinder, similar_rows
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from vocabularies import unigram, wordpiece

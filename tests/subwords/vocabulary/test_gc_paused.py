@@ -8,8 +8,7 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.directory import Source
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.gc_paused import uncollected
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer, uncollected
 from toys import english_tokenizer
 
 

@@ -11,8 +11,8 @@ import pytest
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
 
-from subgraft.config.settings_base import VocabularyKind
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn import learn, sample

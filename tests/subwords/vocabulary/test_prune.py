@@ -16,8 +16,8 @@ from typing import get_args
 import pytest
 import sentencepiece
 
-from subgraft.config.settings_base import VocabularyKind
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.data.text import reading
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces

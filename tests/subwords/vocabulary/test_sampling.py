@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from subgraft.config.vocabularies import SamplingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.sampling import BpeDropout, Sampler, UnigramLattice
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -8,7 +8,14 @@ import pytest
 
 from subgraft.subwords.vocabulary import spelling as module
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.spelling import Spelling, byte_tokens, given_back, spelling, spells, unspelled_characters
+from subgraft.subwords.vocabulary.spelling import (
+    Spelling,
+    byte_tokens,
+    given_back,
+    spelling,
+    spells,
+    unspelled_characters,
+)
 from toys import german
 from vocabularies import byte_level, unigram, wordpiece
 

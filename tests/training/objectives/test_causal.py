@@ -6,16 +6,24 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from subgraft.base.errors import UserError
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.objectives import CausalSettings
 from subgraft.config.training import TrainingSettings
-from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.generator import Generator, mix
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.causal import CausalScores, CausalView, Continuations, Lines, Stream, padding_of, separator_of
+from subgraft.training.objectives.causal import (
+    CausalScores,
+    CausalView,
+    Continuations,
+    Lines,
+    Stream,
+    padding_of,
+    separator_of,
+)
 from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
 from subgraft.training.objectives.objective import Examples
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate

@@ -14,8 +14,8 @@ from torch.multiprocessing.spawn import spawn
 
 from subgraft.config.corpora import Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.translate import Translator
 from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.dev_sharding import sums_over_batches, texts_by_worker
 from toys import english, english_tokenizer, german, german_tokenizer, marian

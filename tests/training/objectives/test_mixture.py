@@ -11,18 +11,17 @@ import pytest
 import torch
 
 from small_experiments import TINY, finish, written
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import TrainingSettings
-from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
+from subgraft.training.batch_plans import MixedPlan, RampedPlan
 from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.registry import objectives_of
-from subgraft.data.text.corpus import Corpus
-from subgraft.training.mixed_plan import MixedPlan
-from subgraft.training.ramped_plan import RampedPlan
 from subgraft.training.schedule import data_plan, planned_steps, steps_of
 
 BOTH = "upstream.objectives=[{kind: translation, weight: 3}, {kind: denoising}]"

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
 from subgraft.config.objectives import DenoisingSettings
+from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings
+from subgraft.data.text.sequences import Sequences
 from subgraft.modeling.sequence_format import language_code, sequence_format
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.subword_regularization import Sampling
-from subgraft.data.text.sequences import Sequences
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
 
 PAIRS = list(zip(english(40), german(40), strict=True))

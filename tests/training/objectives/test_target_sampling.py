@@ -26,12 +26,17 @@ from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.mixture import MixedBatch, MixedLoss
-from subgraft.training.objectives.nearest_tokens import NearestTokens, nearest
-from subgraft.training.objectives.noise_contrastive import linear_noise_contrast
 from subgraft.training.objectives.objective import TokenLoss
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.training.objectives.single_stack import StackLoss
-from subgraft.training.objectives.target_sampling import SampledBatch, SampledLoss, target_sampling
+from subgraft.training.objectives.target_sampling import (
+    NearestTokens,
+    SampledBatch,
+    SampledLoss,
+    linear_noise_contrast,
+    nearest,
+    target_sampling,
+)
 from toys import bert, cased_tokenizer, english, german, mbart, multilingual_tokenizer
 
 

@@ -2,19 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from subgraft.config.comparison import Comparison
-from subgraft.config.validation.conditioning import require_conditioned_systems
 from subgraft.config.initialiser_registry import LEARNINGS, facts_of, names_with
 from subgraft.config.models import families_for
-from subgraft.config.validation.new_embeddings import require_layer, require_learnable_rows, require_own_translations, require_trainable_network, require_width_of_table
 from subgraft.config.search import require_searchable
+from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import require_something_trained, require_trained_tables
 from subgraft.config.tasks import TASKS, tasks_with
-from subgraft.config.validation.monolingual_text import require_text_to_read
 from subgraft.config.training import ROWS_IN_PARTS
-from subgraft.config.validation.upstream import require_fitting_blocks, require_one_head, require_pretraining, require_samplable_targets, require_trainable_model, require_upstream_text
+from subgraft.config.validation.conditioning import require_conditioned_systems
+from subgraft.config.validation.upstream import (
+    require_fitting_blocks,
+    require_one_head,
+    require_pretraining,
+    require_samplable_targets,
+    require_trainable_model,
+    require_upstream_text,
+)
+
+# What must hold between the settings of what makes new rows, and the rest of an experiment.
+
+
+def require_width_of_table(experiment: Comparison) -> None:
+    """A checkpoint's width is not known before it is there."""
+    width = experiment.static_embeddings.dimensions
+    unmapped = [system.name for system in experiment.systems if facts_of(system.initialiser).as_they_are]
+    if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.width_of_rows):
+        raise ValueError(
+            f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
+            f"the model's embeddings have {experiment.model.width_of_rows}"
+        )
+
+
+def require_trainable_network(experiment: Comparison) -> None:
+    named = [system.name for system in experiment.systems if system.trains_network and experiment.trains(system)]
+    if named and experiment.network_training is None:
+        raise ValueError(f"system {named[0]} needs network_training: the training of its network")
+
+
+def require_learnable_rows(experiment: Comparison) -> None:
+    """Learnt rows need their training's settings, and sides that they can be learnt for."""
+    for name in filter(experiment.learns, LEARNINGS):
+        facts = LEARNINGS[name]
+        if getattr(experiment, facts.training) is None:
+            raise ValueError(f"systems of {name} need {facts.training}")
+        if facts.decoder_alone and experiment.sides != ("decoder",):
+            raise ValueError(f"{name} learns what a decoder predicts: its systems need `sides: [decoder]`")
+
+
+def require_layer(experiment: Comparison) -> None:
+    """A checkpoint's depth is not known before it is there."""
+    depth = min(experiment.model.depth(side) for side in experiment.sides)
+    here = experiment.learns("token-distillation") and experiment.upstream.checkpoint is None
+    if here and (experiment.token_distillation.layer or 1) > depth:
+        raise ValueError(
+            f"token_distillation.layer {experiment.token_distillation.layer} is beyond the {depth} layers of a side"
+        )
+
+
+def require_own_translations(experiment: Comparison) -> None:
+    """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
+    if not experiment.learns("likelihood-matching"):
+        return
+    if experiment.likelihood_matching.text == "own-translations" and not experiment.upstream.translates:
+        raise ValueError(
+            "likelihood_matching.text own-translations needs a model that can translate before it is finetuned: "
+            "translation must be among upstream.objectives"
+        )
+
+
+# What must hold where systems read the domain's text beside the pairs. Each check raises ValueError.
+
+
+def require_text_to_read(experiment: Comparison) -> None:
+    """Systems that read the domain's text need some, of a side that can be read so."""
+    if experiment.rows_first_training is None and any(system.rows_first for system in experiment.systems):
+        raise ValueError("systems with rows_first need rows_first_training")
+    if any(system.text for system in experiment.systems):
+        experiment.finetune.require_share_of_batch()
+    text, continues = experiment.downstream.text, TASKS[experiment.task].finetuned_on.continues
+    for where, use in _readings(experiment):
+        if text is None:
+            raise ValueError(f"{where} reads the domain's text, and there is none: give downstream.text")
+        if continues != (use == "lines"):
+            why = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read mere lines"
+            raise ValueError(f"{where} does not go with {experiment.task}, which {why}")
+        if use == "back-translated":
+            _require_reverse_model(experiment, where)
+        if use == "denoised" and not any(each.denoises for each in experiment.upstream.objectives):
+            raise ValueError(f"{where} is for models that were pretrained so: upstream.objectives has no denoising")
+        if not continues and not text.target:
+            raise ValueError(
+                f"{where} reads text in the language that is written, and downstream.text has a source alone, whose "
+                "target a machine would have to write; give downstream.text.target"
+            )
+
+
+def _require_reverse_model(experiment: Comparison, where: str) -> None:
+    """One is given, or can be trained here."""
+    upstream = experiment.upstream
+    if experiment.back_translation.model is None and upstream.checkpoint is not None and upstream.translates:
+        raise ValueError(
+            f"{where} needs a model of the other direction, which a checkpoint that translates is not: give "
+            "back_translation: {model: …}"
+        )
+
+
+def _readings(experiment: Comparison) -> Iterator[tuple[str, TextUse]]:
+    """How systems read text, and where they say so."""
+    for system in experiment.systems:
+        for name, use in (("text", system.text), ("rows_first", system.rows_first)):
+            if use is not None:
+                yield f"system {system.name}: {name}: {use}", use
+
 
 # Settings of a finetuning that name its steps.
 _BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule", "stop_after")

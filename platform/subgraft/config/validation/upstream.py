@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.config.comparison import Comparison
 from subgraft.config.models import families_for
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 
 
 def require_upstream_text(experiment: Comparison) -> None:

@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
 
-from subgraft.config.settings_base import Split
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKind
-from subgraft.config.source_files import FieldKind
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
+from subgraft.base.unfinished import unfinished_folder
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKind
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import FieldKind
 from subgraft.data.sources.corpus_builder import Progress, build, require_empty
 from subgraft.data.sources.file_sources import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
 from subgraft.data.sources.folders import Folder, recognised
-from subgraft.data.sources.multilingual import TextsSource
+from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
 from subgraft.data.sources.registry import resolve
+from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text import reading
+from subgraft.data.text.cleaning import BYTE_ORDER_MARK, unseen
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.documents import Place
 from subgraft.data.text.fields import Sides
-from subgraft.data.text.invisible_characters import BYTE_ORDER_MARK, unseen
-from subgraft.base.unfinished import unfinished_folder
 
 MANIFEST = "MANIFEST.tsv"
 

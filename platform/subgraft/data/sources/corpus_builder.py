@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from subgraft.config.settings_base import Split
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.settings_base import Split
 from subgraft.data.sources import registry as sources
-from subgraft.data.sources.multilingual import TextsSource
+from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import clean, strip

@@ -15,11 +15,11 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from subgraft.config.source_files import UrlFile
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
 from subgraft.base.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEED
 from subgraft.base.locks import Lock
+from subgraft.config.source_files import UrlFile
 from subgraft.data.sources.download_timeouts import Pace, paced_handlers
 
 TIMEOUT_SECONDS = 30.0

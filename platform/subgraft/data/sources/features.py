@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.config.settings_base import Split
 from subgraft.base.files import file_digest
+from subgraft.config.settings_base import Split
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import FilesSource
 from subgraft.data.text import reading

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from subgraft.config.settings_base import Split
-from subgraft.config.corpora import Languages
-from subgraft.config.source_files import UrlFile
 from subgraft.base.files import file_digest
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import UrlFile
 from subgraft.data.sources import download, generated, mtdata
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import DocumentsSource, FilesSource, ResolvedSource

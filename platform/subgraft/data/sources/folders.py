@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from subgraft.base import json_values
-from subgraft.config.settings_base import Split
-from subgraft.config.corpora import CorpusSource
-from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import CorpusSource
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import PlainTexts, RecordField, RecordFiles, VerseFiles
 from subgraft.data.sources.paths import SPLITS, plain_or_zipped, split_file
 from subgraft.data.sources.verses import VERSE_LINE
 from subgraft.data.text import reading
@@ -117,7 +117,7 @@ def _records(folder: Path) -> Folder | None:
 def _first_record(paths: Iterable[Path]) -> dict[str, Any]:
     line = next((line for path in paths for line in _first_lines(path, 1)), "{}")
     try:
-        return json_values.parse_object(line)
+        return json_io.parse_object(line)
     except ValueError:
         return {}
 

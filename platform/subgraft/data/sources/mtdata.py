@@ -17,9 +17,9 @@ from pathlib import Path
 from signal import SIGKILL
 from threading import Timer
 
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.limits import DOWNLOAD_SECONDS
+from subgraft.config.corpora import Languages
 from subgraft.data.sources.download import cache_folder
 
 # -P: Python would look for code in the current directory first.

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from subgraft.config.settings_base import Split
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import Split
 
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 

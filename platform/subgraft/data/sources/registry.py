@@ -8,20 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.settings_base import Split
-from subgraft.config.corpora import CorpusSource, Languages, SourceKind
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import CorpusSource, Languages, SourceKind
+from subgraft.config.settings_base import Split
 from subgraft.data.sources import download
-from subgraft.data.sources.columns import ColumnsSource
+from subgraft.data.sources.concatenated import TogetherSource
 from subgraft.data.sources.features import FeaturesSource
 from subgraft.data.sources.file_sources import GENERATED_LANGUAGES, FileSource, GeneratedSource, MtdataSource, UrlSource
-from subgraft.data.sources.multilingual import TextsSource
+from subgraft.data.sources.monolingual import PlainSource, TextsSource
 from subgraft.data.sources.paths import find, find_file, pair_codes, plain_or_zipped, single_files, split_files
-from subgraft.data.sources.monolingual import PlainSource
-from subgraft.data.sources.records import RecordsSource
+from subgraft.data.sources.records import ColumnsSource, RecordsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing, SquadSource
-from subgraft.data.sources.concatenated import TogetherSource
 from subgraft.data.sources.verses import VersesSource
 from subgraft.data.text.corpus import RECORD, Corpus
 from subgraft.data.text.fields import Field, named_for, pair_fields

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from subgraft.config.settings_base import Split
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
+from subgraft.config.settings_base import Split
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.text import fields, reading
 from subgraft.data.text.documents import Place, whole_documents

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from subgraft.base import json_values
-from subgraft.config.settings_base import Split
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.base.limits import PASSAGE_CHARACTERS, PASSAGE_QUESTIONS
+from subgraft.config.settings_base import Split
 from subgraft.data.sources.resolved_corpus import PairFilesSource
 from subgraft.data.text import reading
 from subgraft.data.text.fields import Sides
@@ -86,8 +86,8 @@ def _nearest(passage: str, answer: str, told: int) -> int | None:
 def _parsed(path: Path) -> object:
     try:
         text = "\n".join(reading.lines(path))
-        found = json_values.parse(text)
-        json_values.require_characters(found, text)
+        found = json_io.parse(text)
+        json_io.require_characters(found, text)
         return found
     except json.JSONDecodeError as error:
         raise UserError(f"not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None

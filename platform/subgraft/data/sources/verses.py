@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from subgraft.config.settings_base import Split
-from subgraft.config.source_files import VerseFiles
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
+from subgraft.config.settings_base import Split
+from subgraft.config.source_files import VerseFiles
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import DocumentsSource
 from subgraft.data.text import reading

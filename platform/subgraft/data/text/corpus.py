@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from subgraft.base import json_values
-from subgraft.config.settings_base import SideName
-from subgraft.config.corpora import Languages
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.data.text import fields as field_names
 from subgraft.data.text import reading
 from subgraft.data.text.documents import Run, runs
@@ -57,7 +57,7 @@ class Corpus:
     def open(cls, directory: Path, cache: Path | None = None) -> Corpus:
         """Raises UserError where `directory` holds no corpus that this version can read."""
         try:
-            record = json_values.parse_object((directory / RECORD).read_bytes())
+            record = json_io.parse_object((directory / RECORD).read_bytes())
         except (OSError, ValueError):
             raise UserError(f"not a corpus: it holds no readable {RECORD}", where=str(directory)) from None
         form = record.pop("format", None)

@@ -23,12 +23,12 @@ from typing import Protocol
 import numpy as np
 import tokenizers
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.threads import allowed_threads
 from subgraft.data.text.mapped_arrays import RECORD, MappedArrays
 from subgraft.data.text.segments import Text
 from subgraft.data.text.sequences import Sequences, offsets
-from subgraft.base.threads import allowed_threads
 
 _FORMAT = 1
 _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
@@ -94,7 +94,7 @@ class Entry:
 def entries(cache: Path) -> Iterator[Entry]:
     """What a cache holds; anything unreadable in it is left to `encode`."""
     for record in sorted(cache.glob(f"*/{RECORD}")):
-        told = json_values.object_in(record)
+        told = json_io.object_in(record)
         with suppress(OSError, KeyError):
             size = sum(path.stat().st_size for path in record.parent.iterdir())
             tokenizer = str(told["tokenizer"]) if "tokenizer" in told else None

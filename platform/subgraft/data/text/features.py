@@ -8,8 +8,8 @@ from typing import overload
 
 import numpy as np
 
-from subgraft.config.settings_base import Split
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import Split
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.tensors import StoredTensor
 

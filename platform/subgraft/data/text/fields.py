@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.source_files import FieldKind
-from subgraft.base.errors import UserError
 
 # A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
 Sides = tuple[str, ...]

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from subgraft.base import json_values
+from subgraft.base import json_io
+from subgraft.base.digest_cache import NotedDigests
 from subgraft.base.files import file_digest, sync_tree
 from subgraft.base.locks import Lock
-from subgraft.base.digest_cache import NotedDigests
 
 RECORD = "record.json"
 
@@ -64,7 +64,7 @@ class MappedArrays:
     def _opened(self) -> dict[str, np.ndarray] | None:
         """What lies there, if its files' digests are right; otherwise None."""
         try:
-            told = json_values.object_in(self.directory / RECORD)
+            told = json_io.object_in(self.directory / RECORD)
             for name, file in _files(self.directory, self.types).items():
                 expected = told["files"][name]
                 if self.digests.of(file) != expected and file_digest(file) != expected:

@@ -25,12 +25,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.metadata import GeneratorOrigin, origin_of, read_description
 from subgraft.modeling.sides import Side
-from subgraft.training.objectives.embedding_view import TableName
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokens
+from subgraft.training.objectives.embedding_view import TableName
 
 GeneratorKind = Literal["avg", "att", "patt"]
 # Of a table of so many rows the used ones are picked out before they are multiplied, where there are so many rows to a

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
 
 _TRAIN_AGAIN = "Train the generator again."
@@ -39,7 +39,7 @@ def read_description(directory: Path, side: str) -> dict[str, Any]:
             "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
         )
     try:
-        config = json_values.parse_object(described.read_bytes())
+        config = json_io.parse_object(described.read_bytes())
     except ValueError as error:
         raise UserError(f"not JSON: {error}", where=str(described), hint=_TRAIN_AGAIN) from error
     if not isinstance(config.get("sides"), dict):

@@ -18,10 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, origin_of, require_kind
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import mean_row
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, origin_of, require_kind
 from subgraft.embeddings.generators.token_pieces import ABSENT, FEATURES, MAX_PIECES, TokenPieces
 from subgraft.modeling.sides import Side
 from subgraft.training.objectives.embedding_view import GeneratedRows, TableName

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from gensim.models import FastText, Word2Vec
 
-from subgraft.config.settings_base import StaticAlgorithm
-from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.config.settings_base import StaticAlgorithm
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -39,7 +39,7 @@ def load_beside(
     Raises UserError where there are none, or none that this version can read.
     """
     try:
-        record = json_values.parse_object((directory / f"{name}.json").read_bytes())
+        record = json_io.parse_object((directory / f"{name}.json").read_bytes())
         tensors = load_file(directory / f"{name}.safetensors")
     except (OSError, ValueError, SafetensorError):
         raise UserError(f"no {what} here", where=str(directory), hint=hint) from None

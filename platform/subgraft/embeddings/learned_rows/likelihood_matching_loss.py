@@ -18,16 +18,16 @@ from torch import Tensor, nn
 
 from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.embeddings.learned_rows.span_pairs import SpanBatch
+from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
 from subgraft.modeling.sides import side as side_of
+from subgraft.subwords.similar_tokens.token_subwords import spelled_by
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.log_likelihood import linear_log_likelihood
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch
-from subgraft.subwords.similar_tokens.token_subwords import spelled_by
-from subgraft.embeddings.transplanting.transplant import Method, graft
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # Added to what a likelihood lacks to 1, in nats: of a certain span, whose divergence would be infinite.
 _EPSILON = 1e-6

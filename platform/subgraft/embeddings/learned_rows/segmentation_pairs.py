@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sequence_format import SequenceFormat
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
 
 # With both segmentations and their meeting places, a large corpus would take gigabytes.
 _PAIRS_AT_A_TIME = 2000

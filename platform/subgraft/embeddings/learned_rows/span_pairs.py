@@ -14,8 +14,8 @@ from subgraft.config.corpora import Languages
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentedText, Sentence
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.seq2seq import Seq2SeqBatch
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.seq2seq import Seq2SeqBatch
 
 
 @dataclass(frozen=True)

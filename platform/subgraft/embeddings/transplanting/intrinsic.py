@@ -18,14 +18,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
-from subgraft.config.initialiser_registry import facts_of
 from subgraft.base.errors import UserError
+from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.metadata import check_origin, origin_of
-from subgraft.embeddings.initialisers.registry import initialiser, require_known
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
-from subgraft.modeling.sides import Side, side
+from subgraft.embeddings.initialisers.registry import initialiser, require_known
 from subgraft.embeddings.transplanting.transplant import Method, weight_scale
+from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

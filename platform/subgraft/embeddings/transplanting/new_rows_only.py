@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
-from subgraft.modeling.sides import tables_of
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.tied_to_sources import name_of
+from subgraft.modeling.sides import tables_of
 
 
 class NewRowsAlone(nn.Module):

@@ -8,8 +8,8 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import BEFORE_SOURCE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

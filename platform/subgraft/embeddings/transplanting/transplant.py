@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.token_pieces import commonness
-from subgraft.embeddings.initialisers.registry import initialiser
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.embeddings.initialisers.registry import initialiser
+from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
-from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.subwords.vocabulary.alignment import Alignment, align, special_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from subgraft.config.plugins import METRICS, Plugin, offered
 from subgraft.base.errors import UserError
+from subgraft.config.plugins import METRICS, Plugin, offered
 from subgraft.evaluation.metrics.scores import Score, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from typing_extensions import TypeIs
 
-from subgraft.config.settings_base import FurtherMetricName, MetricName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import FurtherMetricName, MetricName
 from subgraft.evaluation.metrics import cider, meteor, rouge
 from subgraft.evaluation.metrics.metric_words import is_chinese
 

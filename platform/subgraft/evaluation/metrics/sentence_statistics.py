@@ -12,7 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.evaluation.metrics.scores import AnyMetricName, Score, check_parallel, is_mean, sacrebleu_metric, sentence_scores, signature
+from subgraft.evaluation.metrics.scores import (
+    AnyMetricName,
+    Score,
+    check_parallel,
+    is_mean,
+    sacrebleu_metric,
+    sentence_scores,
+    signature,
+)
 
 FloatArray = NDArray[np.float64]
 

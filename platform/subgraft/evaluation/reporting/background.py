@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from subgraft.evaluation.reporting.records import ReportData, TransferSummary
+from subgraft.data.text.held_out import RUN, SHARE
 from subgraft.evaluation.reporting.document import Block, Commands, Figure, Folded, Paragraph, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.evaluation.reporting.plots import plot_stage_seconds
-from subgraft.evaluation.reporting.unknown_token_analysis import spelling_table
+from subgraft.evaluation.reporting.records import ReportData, TransferSummary
 from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
-from subgraft.data.text.held_out import RUN, SHARE
+from subgraft.evaluation.reporting.unknown_token_analysis import spelling_table
 
 _NEAR_COPIES = (
     f"Near copies: dev and test segments with {SHARE:.0%} or more of their runs of {RUN} words in the training text "

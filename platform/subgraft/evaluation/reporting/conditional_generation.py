@@ -9,10 +9,10 @@ import numpy as np
 
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.significance import Interval, compare, estimate, holm
-from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.document import Block, Figure, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, equals, fixed, interval
 from subgraft.evaluation.reporting.plots import plot_drift
+from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.table import Column, Table, table
 
 # Of scores that are not in points, how many digits count.

@@ -13,19 +13,26 @@ from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.significance import Comparison, Interval, compare, estimate, holm
 from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
-from subgraft.evaluation.reporting.contended_timings import busy_notes
-from subgraft.evaluation.reporting.curves import learning_panels
-from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.document import Document, Figure, Notice, Section
-from subgraft.evaluation.reporting.selected_checkpoints import kept_steps, untrained_notice
-from subgraft.evaluation.reporting.main_table import MainTable
-from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, interval, millions, probability, signed
-from subgraft.evaluation.reporting.plots import plot_learning_curves
-from subgraft.evaluation.reporting.remarks import on_few_seeds, untrained
-from subgraft.evaluation.reporting.report import GENERATED_NOTICE, write_document
-from subgraft.evaluation.reporting.unknown_token_analysis import unspelled_caption
-from subgraft.evaluation.reporting.table import Column, Table, table
 from subgraft.evaluation.reporting.conditional_generation import headline_scores, written_section
+from subgraft.evaluation.reporting.curves import learning_panels
+from subgraft.evaluation.reporting.document import Document, Figure, Notice, Section
+from subgraft.evaluation.reporting.findings import busy_notes, kept_steps, on_few_seeds, untrained, untrained_notice
+from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.numbers import (
+    MISSING,
+    count,
+    duration,
+    fixed,
+    interval,
+    millions,
+    probability,
+    signed,
+)
+from subgraft.evaluation.reporting.plots import plot_learning_curves
+from subgraft.evaluation.reporting.records import ReportData, SystemResult
+from subgraft.evaluation.reporting.report import GENERATED_NOTICE, write_document
+from subgraft.evaluation.reporting.table import Column, Table, table
+from subgraft.evaluation.reporting.unknown_token_analysis import unspelled_caption
 
 # So many prompts are shown with what followed them.
 SHOWN = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
 from subgraft.evaluation.reporting.plots import curve_of, dev_score, system_looks
+from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
 
 # Lines of a picture are 2 pixels wide: more digits show nothing.
 _DIGITS = 4

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from subgraft.evaluation.reporting.records import Command
 from subgraft.evaluation.reporting.drawing import Drawn
+from subgraft.evaluation.reporting.records import Command
 from subgraft.evaluation.reporting.table import Table, Text, escape_markdown, table_markdown, text_markdown
 
 PLOTS = "plots"

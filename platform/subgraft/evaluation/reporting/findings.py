@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.document import Block, Bullets
-from subgraft.evaluation.reporting.numbers import count, fixed, interval, percent, signed
-from subgraft.evaluation.reporting.remarks import few_seeds, group, verdict
-from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short
+from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Claim, Comparison
+from subgraft.evaluation.reporting.document import Block, Bullets, Notice
+from subgraft.evaluation.reporting.numbers import count, equals, fixed, interval, percent, signed
+from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
-from subgraft.evaluation.reporting.table import Span, Text, text
+from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short
 
 # With more systems, the findings are given by group.
 MOST_TOLD = 8
@@ -68,3 +68,129 @@ def _difference(system: SystemSummary) -> Text:
         f": BLEU {signed(comparison.difference)} {interval(comparison.interval)}, {verdict(comparison)}, "
         f"{_speed(system)}.",
     )
+
+
+# Remarks beside figures: what a difference shows, and which finetunings changed nothing.
+
+_VERDICTS: Mapping[Claim, str] = {
+    Claim.SIGNIFICANT: "significant",
+    Claim.NOT_SIGNIFICANT: "not significant",
+    Claim.TOO_FEW_SEEDS: "on too few seeds to call it significant",
+    Claim.OUTPUTS_DIFFER: "in these outputs of one seed more than the choice of sentences explains",
+    Claim.OUTPUTS_ALIKE: "in these outputs of one seed no more than the choice of sentences explains",
+}
+# How many systems are grouped by it; {} is "higher" or "lower".
+_GROUPS: Mapping[Claim, str] = {
+    Claim.SIGNIFICANT: "significantly {}",
+    Claim.NOT_SIGNIFICANT: "not significantly different",
+    Claim.TOO_FEW_SEEDS: "{}, on too few seeds to call it significant",
+    Claim.OUTPUTS_DIFFER: "{} in these outputs of one seed, by more than the choice of sentences explains",
+    Claim.OUTPUTS_ALIKE: "in these outputs of one seed no more apart than the choice of sentences explains",
+}
+
+
+def verdict(comparison: Comparison, level: float = LEVEL) -> str:
+    """What a difference shows, with its p-value."""
+    return f"{_VERDICTS[comparison.claim(level)]} (p {equals(comparison.p_value)})"
+
+
+def group(comparison: Comparison) -> str:
+    """What systems have in common of whose differences the same may be said."""
+    return _GROUPS[comparison.claim()].format("higher" if comparison.difference > 0 else "lower")
+
+
+def remarks(data: ReportData) -> list[str]:
+    """Remarks on the scores as a whole."""
+    not_trained = untrained(data)
+    return [*few_seeds(data), *([not_trained] if not_trained else [])]
+
+
+def few_seeds(data: ReportData) -> list[str]:
+    """What the report's intervals and p-values are worth on so few seeds."""
+    return on_few_seeds({system.name: system.compared_seeds for system in summarise(data)})
+
+
+def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
+    """What intervals and p-values are worth of systems with fewer than three seeds; nothing where all have more."""
+    said = {
+        1: "On one seed{}, intervals and p-values are of these outputs; whether another seed would agree is not known.",
+        2: f"On two seeds{{}} nothing is called significant: that takes {FEWEST_SEEDS}.",
+    }
+    found = []
+    for few, remark in said.items():
+        named = [name for name, number in seeds.items() if number == few]
+        which = "" if len(named) == len(seeds) else f" ({', '.join(named)})"
+        found += [remark.format(which)] if named else []
+    return found
+
+
+def untrained(data: ReportData) -> str | None:
+    """Which systems were best on dev before any training; None where all finetunings brought something."""
+    seeds: dict[str, list[int]] = {}
+    for system in data.systems:
+        if system.kept_step == 0:
+            seeds.setdefault(system.name, []).append(system.seed)
+    if not seeds:
+        return None
+    named = "; ".join(f"{name}, {_seeds(found)}" for name, found in seeds.items())
+    return f"Best on dev before any training, so that these are scores of models that are not finetuned: {named}."
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, sorted(seeds)))}"
+
+
+# Speeds that were measured while others wanted the machine: which, and what is said of them.
+
+
+def is_busy(result: SystemResult) -> bool:
+    """Whether more wanted to run than the machine has cores; not where no record tells, as of earlier versions."""
+    return result.load is not None and result.cores is not None and result.load > result.cores
+
+
+def busy_mark(name: str, data: ReportData) -> tuple[Span, ...]:
+    """What stands below a system's speed where some seed's was measured on a busy machine."""
+    loads = [result.load or 0.0 for result in data.results(name) if is_busy(result)]
+    return (Span("\n"), Span(f"busy: load {fixed(max(loads), 0)}", "warning")) if loads else ()
+
+
+def busy_notes(data: ReportData) -> list[str]:
+    """What is to be said of such speeds, if there are any."""
+    busy = [result for result in data.systems if is_busy(result)]
+    if not busy:
+        return []
+    cores = ", ".join(sorted({str(result.cores) for result in busy}))
+    return [
+        f"Busy: {len(busy)} of {len(data.systems)} speeds were measured while more wanted to run (load average) than"
+        f" the machine has cores ({cores}). They are lower than the model's, and differ by what else ran."
+    ]
+
+
+# Which step's weights each finetuning took, and what is said where that is step 0.
+
+
+def kept_steps(data: ReportData) -> Table:
+    """The steps by seed, with the last step; marked where some system was not finetuned at all."""
+    rows: list[list[str | Text]] = []
+    for name in data.system_names:
+        results = data.results(name)
+        steps: list[Span] = []
+        for result in results:
+            steps += [Span(" · ")] if steps else []
+            steps.append(Span(str(result.kept_step), "warning" if result.kept_step == 0 else "plain"))
+        last = {result.curve[-1].step for result in results if result.curve}
+        rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
+    columns = [Column("system", "left"), Column("step of the weights\nthat were taken, by seed"), Column("last step")]
+    return table(columns, rows, "Which weights the test scores are of")
+
+
+def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
+    """A warning where weights of step 0 were taken."""
+    said = untrained(data)
+    return (Notice(f"Step 0: {said[:1].lower()}{said[1:]}"),) if said else ()
+
+
+def marked(name: str, data: ReportData) -> Text:
+    """What stands below a system's name in tables of its scores, where some seed of it was not finetuned."""
+    zero = any(result.kept_step == 0 for result in data.results(name))
+    return text("\n", Span("weights of step 0", "warning")) if zero else ()

@@ -6,10 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
-from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
-from subgraft.evaluation.reporting.drawing import SMALL, Label, across, drawing, for_narrow_screens, label_ends, png, side_by_side
+from subgraft.evaluation.reporting.drawing import (
+    MOST_COLOURED,
+    SMALL,
+    Label,
+    Look,
+    across,
+    drawing,
+    for_narrow_screens,
+    label_ends,
+    looks,
+    png,
+    side_by_side,
+)
 from subgraft.evaluation.reporting.numbers import duration
-from subgraft.evaluation.reporting.palette import MOST_COLOURED, Look, looks
+from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
 from subgraft.evaluation.reporting.summary import SystemSummary
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.token_classes import CLASSES, NEW_CLASSES, SEEN, UNSPELLED, Bits, Likelihood
-from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.document import Block, Figure, Section
-from subgraft.evaluation.reporting.drawing import Label, drawing, label_ends, png
+from subgraft.evaluation.reporting.drawing import BASELINE_COLOUR, Label, drawing, label_ends, png
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
-from subgraft.evaluation.reporting.palette import BASELINE_COLOUR
 from subgraft.evaluation.reporting.plots import system_looks
+from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
 from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
 

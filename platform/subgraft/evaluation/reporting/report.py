@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from subgraft.evaluation.reporting.additional_sections import (
+    calibration,
+    forgetting,
+    intrinsic_quality,
+    quality_and_speed,
+    sweeps,
+)
 from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
-from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.document import PLOTS, Document, Notice, Section, render_html, render_markdown
+from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.findings import in_short
-from subgraft.evaluation.reporting.additional_sections import calibration, forgetting, intrinsic_quality, quality_and_speed, sweeps
 from subgraft.evaluation.reporting.numbers import count
 from subgraft.evaluation.reporting.rare_tokens import rare_tokens
+from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import learning, results
-from subgraft.evaluation.reporting.side_by_side import translations
 
 GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
 

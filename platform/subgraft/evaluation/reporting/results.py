@@ -8,18 +8,33 @@ from subgraft.config.settings_base import MetricName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import BINS
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
-from subgraft.evaluation.reporting.contended_timings import busy_mark, busy_notes
 from subgraft.evaluation.reporting.curves import learning_panels
-from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.document import Figure, Section
-from subgraft.evaluation.reporting.selected_checkpoints import kept_steps, marked, untrained_notice
-from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, gibibytes, interval, millions, probability, signed
-from subgraft.evaluation.reporting.palette import MOST_COLOURED
+from subgraft.evaluation.reporting.drawing import MOST_COLOURED
+from subgraft.evaluation.reporting.findings import (
+    busy_mark,
+    busy_notes,
+    few_seeds,
+    kept_steps,
+    marked,
+    untrained_notice,
+)
+from subgraft.evaluation.reporting.numbers import (
+    MISSING,
+    count,
+    duration,
+    fixed,
+    gibibytes,
+    interval,
+    millions,
+    probability,
+    signed,
+)
 from subgraft.evaluation.reporting.plots import dev_score, plot_costs, plot_learning_curves, plot_scores
-from subgraft.evaluation.reporting.remarks import few_seeds
-from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
+from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise, summarise_spelled
 from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
 
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")

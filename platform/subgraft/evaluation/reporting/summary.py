@@ -10,14 +10,20 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.config.settings_base import MetricName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.scores import METRICS, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score
 from subgraft.evaluation.metrics.significance import Comparison, Interval, compare, estimate, holm
 from subgraft.evaluation.metrics.token_classes import Likelihood
-from subgraft.evaluation.reporting.auxiliary_metrics import ForgettingSummary, mean_intrinsic, mean_likelihood, pooled_bins, summarise_forgetting
+from subgraft.evaluation.reporting.auxiliary_metrics import (
+    ForgettingSummary,
+    mean_intrinsic,
+    mean_likelihood,
+    pooled_bins,
+    summarise_forgetting,
+)
 from subgraft.evaluation.reporting.records import Bill, CurvePoint, Intrinsic, ReportData, SystemResult
 from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
 

@@ -10,10 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.significance import Interval
-from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.drawing import Label, drawing, for_narrow_screens, label_ends, label_points, png, side_by_side
-from subgraft.evaluation.reporting.palette import BASELINE_COLOUR, looks
+from subgraft.evaluation.reporting.drawing import (
+    BASELINE_COLOUR,
+    Label,
+    drawing,
+    for_narrow_screens,
+    label_ends,
+    label_points,
+    looks,
+    png,
+    side_by_side,
+)
 from subgraft.evaluation.reporting.plots import system_looks
+from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary
 
 if TYPE_CHECKING:

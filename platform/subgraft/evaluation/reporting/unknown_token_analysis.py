@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.evaluation.reporting.records import ReportData, Role, SpelledText
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
+from subgraft.evaluation.reporting.records import ReportData, Role, SpelledText
 from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
 
 _NAMES = {"encoder": "sources", "decoder": "references"}

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from subgraft.config.corpora import Languages
 from subgraft.config.tasks import TaskName
-from subgraft.experiments.fit.choices import SELECT, Choice
 from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.choices import SELECT, Choice
 
 # The systems' names. The first is what the other is compared with.
 OLD, OWN = "old", "own"

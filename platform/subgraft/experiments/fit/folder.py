@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.parallel_files import Pair
-from subgraft.base.json_values import object_in
-from subgraft.orchestration.store.disk import space_needed
+from subgraft.base.json_io import object_in
 from subgraft.base.unfinished import PREFIX
+from subgraft.experiments.fit.parallel_files import Pair
+from subgraft.orchestration.store.disk import space_needed
 
 IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "model", "report"
 

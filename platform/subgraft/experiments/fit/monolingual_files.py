@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from subgraft.config.corpora import Cleaning
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.split import Split
+from subgraft.config.corpora import Cleaning
 from subgraft.data.text import reading
 from subgraft.data.text.cleaning import clean, digests, dropped_in_words, near_copies_in_words
-from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.deduplication import Seen
+from subgraft.data.text.held_out import HeldOut
+from subgraft.experiments.fit.split import Split
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from statistics import median
 import torch
 
 from subgraft.config.settings_base import SideName
-from subgraft.orchestration.estimates.memory_estimate import FP32, Dimensions
-from subgraft.modeling.inference.search import searched
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
+from subgraft.modeling.inference.search import searched
 from subgraft.modeling.sides import side
+from subgraft.orchestration.estimates.memory_estimate import FP32, Dimensions
 
 REPEATS = 3
 # Tokens of the two outputs that are timed, and of their source.

@@ -9,26 +9,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.config.loading import load
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.config.tasks import TASKS
-from subgraft.base.errors import UserError
-from subgraft.orchestration.estimates.estimate import estimates
-from subgraft.orchestration.execution.plan import Plan
-from subgraft.experiments.upstream_steps import checkpoint_digest
-from subgraft.experiments.session import Session
-from subgraft.base.files import file_digest
+from subgraft.experiments.fit.base_model import GivenModel
 from subgraft.experiments.fit.choices import Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
-from subgraft.experiments.fit.tokenization_report import Measured, measure
-from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.monolingual_files import TargetText, read_text
 from subgraft.experiments.fit.outcome import Outcome
 from subgraft.experiments.fit.parallel_files import read_documents
 from subgraft.experiments.fit.split import Split, split
-from subgraft.experiments.fit.monolingual_files import TargetText, read_text
+from subgraft.experiments.fit.tokenization_report import Measured, measure
+from subgraft.experiments.session import Session
+from subgraft.experiments.upstream_steps import checkpoint_digest
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import Plan
 
 if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal

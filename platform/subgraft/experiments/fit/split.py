@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from subgraft.config.corpora import Cleaning
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.parallel_files import Documents, Pair, blocks
+from subgraft.config.corpora import Cleaning
 from subgraft.data.text.cleaning import RULES, clean, near_copies_in_words
 from subgraft.data.text.held_out import HeldOut
+from subgraft.experiments.fit.parallel_files import Documents, Pair, blocks
 
 # A tenth of the pairs each, within these bounds. Below 50 sentences an interval of BLEU is wider than any gain.
 HELD_OUT_SHARE = 0.1

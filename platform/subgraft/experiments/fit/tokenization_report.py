@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from subgraft.config.settings_base import VocabularyKind
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.choices import SIZES, vocabulary_size
-from subgraft.experiments.fit.base_model import GivenModel
-from subgraft.experiments.fit.parallel_files import Pair
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.evaluation.reporting.numbers import fixed, percent
+from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.choices import SIZES, vocabulary_size
+from subgraft.experiments.fit.parallel_files import Pair
 from subgraft.subwords.vocabulary.compare import Gap, compare
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError

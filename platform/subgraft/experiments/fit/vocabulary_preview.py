@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from subgraft.config.settings_base import VocabularyKind
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.experiments.fit.choices import vocabulary_size
 from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.extend import extend

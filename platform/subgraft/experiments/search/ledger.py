@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from subgraft.base import json_lines, json_values
+from subgraft.base import json_io
 from subgraft.experiments.search.trial_results import TrialResult, ended
 from subgraft.orchestration.store.disk import space_needed
 
@@ -24,13 +24,13 @@ class Ledger:
 
     def trials(self) -> dict[int, TrialResult]:
         """What is known of every trial, by its number; a line torn by a kill is passed over."""
-        found = (_trial(fields) for fields, _ in json_lines.read_log(self.path))
+        found = (_trial(fields) for fields, _ in json_io.read_log(self.path))
         return {trial.number: trial for trial in found if trial is not None}
 
     def note(self, trial: TrialResult) -> None:
         """Remember a trial as it stands, so that it lasts. Raises OperationalError when the disk is full."""
         with space_needed(self.path.parent):
-            json_lines.append(self.path, asdict(trial), lasting=True)
+            json_io.append(self.path, asdict(trial), lasting=True)
 
 
 def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
@@ -41,6 +41,6 @@ def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
 
 def _trial(fields: dict[str, Any]) -> TrialResult | None:
     try:
-        return json_values.build(TrialResult, fields)
+        return json_io.build(TrialResult, fields)
     except ValueError:
         return None

@@ -6,7 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from subgraft.evaluation.reporting.drawing import SMALL, Label, drawing, for_narrow_screens, label_points, png, side_by_side
+from subgraft.evaluation.reporting.drawing import (
+    SMALL,
+    Label,
+    drawing,
+    for_narrow_screens,
+    label_points,
+    png,
+    side_by_side,
+)
 from subgraft.experiments.search.trial_results import SearchData, TrialResult, Value, best
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from ray.tune.search import Searcher
 from subgraft.config.search import SearchSettings
 from subgraft.config.systems import System
 from subgraft.experiments.search.ledger import to_do_again
-from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 from subgraft.experiments.search.space import grid
 from subgraft.experiments.search.study import ask, study_of
 from subgraft.experiments.search.trial import BLEU, EVALUATION, STATE
+from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 
 # More evaluations than any finetuning has: where a trial ends is not for ASHA to say.
 ENDLESS = 10_000

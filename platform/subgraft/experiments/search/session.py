@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.config.experiment import Experiment
 from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.locks import Lock
+from subgraft.config.experiment import Experiment
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.preflight import require_libraries
+from subgraft.experiments.search.ledger import Ledger
+from subgraft.experiments.search.page import Page
+from subgraft.experiments.search.recorder import Recorder
+from subgraft.experiments.search.space import identity, searched, template, trial_steps, wanted
+from subgraft.experiments.search.trial_results import TrialResult, best, ended
+from subgraft.experiments.session import further_commands
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.progress import Display, display_for
 from subgraft.orchestration.execution.resources import require_gpus
 from subgraft.orchestration.execution.runner import is_local, run
-from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.preflight import require_libraries
-from subgraft.experiments.session import further_commands
-from subgraft.base.locks import Lock
-from subgraft.experiments.search.ledger import Ledger
-from subgraft.experiments.search.page import Page
-from subgraft.experiments.search.recorder import Recorder
-from subgraft.experiments.search.trial_results import TrialResult, best, ended
-from subgraft.experiments.search.space import identity, searched, template, trial_steps, wanted
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store, default_home

@@ -10,19 +10,19 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from subgraft.pipeline import stages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_registry import facts_of
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.experiments.search.trial_results import TrialResult, Value
-from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
 from subgraft.orchestration.store.step import TEST_SET, Step, sha256_of
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
 # What a system with a trimmed vocabulary has none of, and what it has in its place.

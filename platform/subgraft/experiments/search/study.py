@@ -14,8 +14,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from subgraft.config.search import MINIMISED, Range, SearchSettings
 from subgraft.config.systems import System
-from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 from subgraft.experiments.search.space import draw
+from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 
 # Of fewer trials, what the best share of them have in common is chance.
 LEAST_TRIALS = 8

@@ -14,16 +14,16 @@ from typing import Any
 from ray import tune
 
 from subgraft.base.errors import SubgraftError, UserError
-from subgraft.orchestration.execution.runner import run
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.trial_results import TrialResult
 from subgraft.experiments.search.space import trial_steps
-from subgraft.pipeline.stages import FINETUNE
+from subgraft.experiments.search.trial_results import TrialResult
+from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages import FINETUNE
 
 # What a trial reports to Tune: while it is finetuned the evaluation and the best dev BLEU so far, in the end the rest.
 EVALUATION, BLEU, STATE, SAID = "evaluation", "best_dev_bleu", "state", "said"

@@ -12,10 +12,10 @@ from ray.tune.experiment import Trial
 from subgraft.config.search import Objective
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.recorder import Recorder
-from subgraft.experiments.search.trial_results import ended
 from subgraft.experiments.search.sampler import OptunaSearcher, scheduler
 from subgraft.experiments.search.space import searched, template, wanted
 from subgraft.experiments.search.trial import BLEU, EVALUATION, RESOURCES, SAID, STATE, run_trial
+from subgraft.experiments.search.trial_results import ended
 from subgraft.orchestration.store.provenance import Provenance
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from subgraft.config.settings_base import SideName
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import ArgumentError
 from subgraft.base.limits import LARGEST_COUNT
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.orchestration.tracking.artifact_inputs import local_model, require_sound
 
 # Of source and target, as in ("en", "de").

@@ -24,16 +24,16 @@ def run(
     Raises UserError with all mistakes of the configuration, OperationalError where the disk, the network or a process
     fails: called again, it carries on.
     """
-    from subgraft.interfaces.api.arguments import path_of
     from subgraft.base.terminal import Terminal
+    from subgraft.interfaces.api.arguments import path_of
 
     return session_of(path_of("config", config), overrides).run(Terminal(), address)
 
 
 def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = ()) -> Session:
     """An experiment in the store of this place. Raises UserError with everything that is wrong."""
-    from subgraft.config.loading import load
     from subgraft.config.experiment import Experiment
+    from subgraft.config.loading import load
 
     if isinstance(overrides, str) or not isinstance(overrides, Mapping | Sequence):
         from subgraft.interfaces.api.arguments import shown

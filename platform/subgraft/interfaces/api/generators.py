@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pair_of, path_of, sides_of, whole
-from subgraft.config.settings_base import SideName
-from subgraft.config.initialiser_registry import names_with
-from subgraft.config.tasks import TASKS, TaskName
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
-from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 from subgraft.base.terminal import Terminal
+from subgraft.config.initialiser_registry import names_with
+from subgraft.config.settings_base import SideName
+from subgraft.config.tasks import TASKS, TaskName
+from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pair_of, path_of, sides_of, whole
+from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
@@ -92,8 +92,8 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
 
 def _experiment(settings: dict[str, Any]) -> Experiment:
     """An experiment of nothing but the generator, as its configuration would say it."""
-    from subgraft.config.loading import load
     from subgraft.config.experiment import Experiment
+    from subgraft.config.loading import load
 
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / f"{NAME}.yaml"
@@ -102,9 +102,9 @@ def _experiment(settings: dict[str, Any]) -> Experiment:
 
 
 def _train(experiment: Experiment, out: Path) -> None:
+    from subgraft.experiments.pipeline import Pipeline
     from subgraft.orchestration.execution.progress import display_for
     from subgraft.orchestration.execution.runner import run
-    from subgraft.experiments.pipeline import Pipeline
     from subgraft.orchestration.store.store import Store, default_home
 
     step = Pipeline(experiment, Path.cwd()).generator_of(experiment.systems[0])

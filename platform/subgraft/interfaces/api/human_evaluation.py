@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from subgraft.interfaces.api.experiments import report_of
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 from subgraft.evaluation.human_evaluation.answers import read_answers
 from subgraft.evaluation.human_evaluation.key import Key
 from subgraft.evaluation.human_evaluation.ratings import Ratings, rate
 from subgraft.evaluation.human_evaluation.sheet import Form, Material, Outputs, blind, write_sheets
-from subgraft.pipeline.stages.report_systems import read_lines, read_record
+from subgraft.interfaces.api.experiments import report_of
 from subgraft.orchestration.store.outputs import new_directory, require_absent
+from subgraft.pipeline.stages.report_systems import read_lines, read_record
 
 # What a judge is asked of each text, yes (1) or no (0); the answers sum to 0 to 4 (Ziegler et al. 2019, section 5.3).
 QUESTIONS = ("grammatical", "without repetition", "consistent", "fits its source")

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from subgraft.interfaces.api.arguments import located, path_of
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.transplanting.transplant import TransplantReport
+from subgraft.interfaces.api.arguments import located, path_of
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
-from subgraft.modeling.checkpoint_languages import told_languages
-from subgraft.pipeline.stages.transfer import write_reports
 from subgraft.orchestration.store.outputs import new_directory
-from subgraft.embeddings.transplanting.transplant import TransplantReport
+from subgraft.pipeline.stages.transfer import write_reports
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, shown, whole
-from subgraft.interfaces.api.models import Model, of_directory
-from subgraft.config.corpora import Languages
-from subgraft.config.evaluation import MeasurementSettings
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
+from subgraft.base.limits import LARGEST_BEAM
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.data.text.features import FEATURES, Features
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, shown, whole
+from subgraft.interfaces.api.models import Model, of_directory
+from subgraft.modeling.families import Family, family_of
+from subgraft.modeling.hub import family_at, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.modeling.inference.translate import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.base.limits import LARGEST_BEAM
-from subgraft.modeling.families import Family, family_of
-from subgraft.modeling.hub import family_at, require_model
-from subgraft.training.objectives.conditioned import source_read
 from subgraft.pipeline.stages.continuation import continuer
 from subgraft.pipeline.stages.evaluate import translator
-from subgraft.data.text.features import FEATURES, Features
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.conditioned import source_read
 
 
 def translate(

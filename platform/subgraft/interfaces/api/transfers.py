@@ -6,17 +6,17 @@ import copy
 from collections.abc import Sequence
 from pathlib import Path
 
+from subgraft.base.errors import ArgumentError
+from subgraft.config.initialiser_registry import facts_of, names_with
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.registry import require_known
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.interfaces.api.arguments import sides_of, whole
 from subgraft.interfaces.api.models import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
-from subgraft.config.settings_base import SideName
-from subgraft.config.initialiser_registry import facts_of, names_with
-from subgraft.base.errors import ArgumentError
-from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.transfer import transferred
 from subgraft.orchestration.tracking.artifact_inputs import require_sound
-from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.pipeline.stages.transfer import transferred
 
 
 def transfer(

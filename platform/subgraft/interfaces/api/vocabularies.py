@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union, get_args
 
-from subgraft.interfaces.api.arguments import one_of, shown, whole
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.limits import LARGEST_VOCABULARY
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.data.text import reading
+from subgraft.interfaces.api.arguments import one_of, shown, whole
 from subgraft.orchestration.tracking.artifact_inputs import require_sound
+from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from subgraft.experiments.allocation_session import AllocationSession
     from subgraft.interfaces.api.models import Model
+
 
 # Strings are lines, paths are files of lines: UTF-8, plain or gz. Strings that are names of files are refused.
 Text: TypeAlias = Path | Iterable[str | Path]
@@ -143,3 +146,32 @@ def _a_name(line: str, why: str) -> UserError:
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
     hint = f"Give Path({shown!r}) for the lines of a file."
     return UserError(f"expected lines of text, but {shown!r} {why}", where="text", hint=hint)
+
+
+# A vocabulary shared out among languages, and what any vocabulary has for them.
+
+
+def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[str, Capacity]:
+    """What a vocabulary has for each language's text: ALP, tokens, and what it cannot spell.
+
+    Raises UserError, naming the language, where there is no text.
+    """
+    tokenizer = vocabulary_of(vocabulary)
+    found = {}
+    for language, text in texts.items():
+        try:
+            found[language] = capacity(tokenizer, text_lines(text))
+        except UserError as error:
+            raise UserError(error.what, where=error.where or language, hint=error.hint) from error
+    return found
+
+
+def allocation_session(config: Path, overrides: Sequence[str] = ()) -> AllocationSession:
+    """An allocation in the store of this place. Raises UserError with everything that is wrong."""
+    from subgraft.config.allocation import Allocation
+    from subgraft.config.loading import load
+
+    settings = load(config, Allocation, overrides)
+    from subgraft.experiments.allocation_session import AllocationSession  # after the configuration's mistakes
+
+    return AllocationSession(settings, config.absolute().parent)

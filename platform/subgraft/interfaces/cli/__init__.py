@@ -9,11 +9,29 @@ import traceback
 from collections.abc import Sequence
 
 from subgraft import __version__
-from subgraft.interfaces.cli import advise, conversions, corpora, doctor, experiments, exports, fit, generators, transfers, human_evaluation, models, push, model_registry, search, serve, store, vocabularies
-from subgraft.interfaces.cli.arguments import Parser
 from subgraft.base.errors import ArgumentError, SubgraftError, Terminated
-from subgraft.base.terminal_escaping import naming, say
 from subgraft.base.redaction import redacted
+from subgraft.base.terminal_escaping import naming, say
+from subgraft.interfaces.cli import (
+    advise,
+    conversions,
+    corpora,
+    doctor,
+    experiments,
+    exports,
+    fit,
+    generators,
+    human_evaluation,
+    model_registry,
+    models,
+    push,
+    search,
+    serve,
+    store,
+    transfers,
+    vocabularies,
+)
+from subgraft.interfaces.cli.arguments import Parser
 from subgraft.orchestration.store.disk import full_disk, is_full_disk
 
 GROUPS = (

@@ -6,10 +6,10 @@ import argparse
 from itertools import chain
 from pathlib import Path
 
+from subgraft.base.terminal_escaping import say
+from subgraft.config.settings_base import SideName
 from subgraft.interfaces.cli.arguments import MODEL_HELP
 from subgraft.interfaces.cli.output import Commands, console
-from subgraft.config.settings_base import SideName
-from subgraft.base.terminal_escaping import say
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 # The most lines that are looked at, drawn from all of the text.
@@ -31,11 +31,11 @@ def add_to(commands: Commands) -> None:
 
 
 def advise(arguments: argparse.Namespace) -> None:
-    from subgraft.experiments.fit.vocabulary_preview import look_ahead
+    from subgraft.data.text import reading
     from subgraft.experiments.fit.preview_page import picture, render
     from subgraft.experiments.fit.sentence_cost import measure_cost
+    from subgraft.experiments.fit.vocabulary_preview import look_ahead
     from subgraft.modeling.bundle import Bundle
-    from subgraft.data.text import reading
     from subgraft.orchestration.tracking.artifact_inputs import local_model
     from subgraft.subwords.vocabulary.learn import sample
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.interfaces.cli.output import Commands, console
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.output import Commands, console
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _language_file(text: str) -> tuple[str, Path]:
 
 
 def capacity(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.allocations import capacities
+    from subgraft.interfaces.api.vocabularies import capacities
 
     texts: dict[str, Path] = {}
     for language, file in arguments.text:
@@ -82,10 +82,10 @@ def _show(found: dict[str, Capacity]) -> None:
 def allocate(arguments: argparse.Namespace) -> None:
     import shutil
 
-    from subgraft.interfaces.api.allocations import allocation_session
+    from subgraft.base.terminal import Terminal
+    from subgraft.interfaces.api.vocabularies import allocation_session
     from subgraft.orchestration.execution.plan import table
     from subgraft.orchestration.store.outputs import require_empty_directory
-    from subgraft.base.terminal import Terminal
 
     session = allocation_session(arguments.config, arguments.overrides)
     if arguments.plan:

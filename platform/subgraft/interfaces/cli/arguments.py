@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn, get_args
 
-from subgraft.config.settings_base import SideName
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 
 MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 # "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from subgraft.interfaces.cli.output import Commands
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.output import Commands
 from subgraft.orchestration.store.outputs import new_directory
 
 SHOWN = 3

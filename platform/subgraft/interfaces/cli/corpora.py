@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.interfaces.cli.arguments import corpus_languages
-from subgraft.interfaces.cli.output import Commands, console
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.squad import Pairing
+from subgraft.interfaces.cli.arguments import corpus_languages
+from subgraft.interfaces.cli.output import Commands, console
 
 # What the built-in corpus is in, and any folder with both.
 USUAL = Languages(source="en", target="de")
@@ -42,9 +42,9 @@ def add_to(commands: Commands) -> None:
 
 
 def list_corpora(arguments: argparse.Namespace) -> None:
+    from subgraft.base.terminal import Sheet
     from subgraft.data.sources.catalogue import available
     from subgraft.data.sources.paths import data_folder
-    from subgraft.base.terminal import Sheet
 
     del arguments
     table = Sheet("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
@@ -70,8 +70,8 @@ def get(arguments: argparse.Namespace) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    from subgraft.data.sources import catalogue
     from subgraft.base.terminal import Sheet
+    from subgraft.data.sources import catalogue
 
     asked = _asked(arguments)
     table = Sheet(
@@ -149,8 +149,8 @@ def _folder(named: str, given: Languages | tuple[str, ...] | None) -> tuple[Corp
 
 
 def _configured(named: str) -> _Asked:
-    from subgraft.interfaces.cli.experiments import load_experiment
     from subgraft.data.tasks.pairings import pairing
+    from subgraft.interfaces.cli.experiments import load_experiment
 
     path, _, name = named.rpartition(":")
     experiment = load_experiment(Path(path))

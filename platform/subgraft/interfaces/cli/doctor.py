@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.interfaces.cli.output import Commands, console
 from subgraft.base.terminal_escaping import printable
+from subgraft.interfaces.cli.output import Commands, console
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import whole
 from subgraft.interfaces.cli.output import Commands, console
-from subgraft.base.terminal_escaping import say
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def add_to(commands: Commands) -> None:
 
 def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """A configuration file with its overrides. Raises UserError with everything that is wrong."""
-    from subgraft.config.loading import load
     from subgraft.config.experiment import Experiment
+    from subgraft.config.loading import load
 
     return load(path, Experiment, overrides)
 
@@ -126,8 +126,8 @@ def copy_report(arguments: argparse.Namespace) -> None:
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.store.store import default_home
-    from subgraft.orchestration.tracking.page import serve
     from subgraft.orchestration.tracking.local_server import require_recorded
+    from subgraft.orchestration.tracking.page import serve
 
     require_recorded()
     serve(default_home(), arguments.port, say)

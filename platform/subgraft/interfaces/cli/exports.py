@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
-from subgraft.interfaces.cli.output import Commands
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
+from subgraft.interfaces.cli.output import Commands
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.artifact_inputs import local_model
 

@@ -57,8 +57,8 @@ def add_to(commands: Commands) -> None:
 def run_fit(arguments: argparse.Namespace) -> None:
     local = local_model(arguments.model)
     # These take seconds to load.
-    from subgraft.experiments.fit.session import Asked, Fit
     from subgraft.experiments.fit.base_model import GivenModel
+    from subgraft.experiments.fit.session import Asked, Fit
 
     asked = Asked(
         model=GivenModel.find(arguments.model, local),

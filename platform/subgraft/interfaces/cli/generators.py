@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from subgraft.base.terminal_escaping import say
+from subgraft.config.initialiser_registry import names_with
 from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, sides, whole
 from subgraft.interfaces.cli.output import Commands
-from subgraft.config.initialiser_registry import names_with
-from subgraft.base.terminal_escaping import say
 
 
 def add_to(commands: Commands) -> None:

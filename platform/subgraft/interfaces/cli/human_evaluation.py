@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import whole
 from subgraft.interfaces.cli.output import Commands, console
-from subgraft.base.terminal_escaping import say
 
 
 def add_to(commands: Commands) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, TypeAlias
 
-from subgraft.orchestration.execution.progress import LINE_SECONDS, Pace, counted
-from subgraft.base.terminal_escaping import printable
-from subgraft.orchestration.store.events import Progress
 from subgraft.base.terminal import Terminal
+from subgraft.base.terminal_escaping import printable
+from subgraft.orchestration.execution.progress import LINE_SECONDS, Pace, counted
+from subgraft.orchestration.store.events import Progress
 
 # As `inference` reports: how many of how many of what are done.
 Report: TypeAlias = Callable[[int, int, str], None]

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.interfaces.cli.arguments import fraction, whole
-from subgraft.interfaces.cli.output import Commands, console
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.arguments import fraction, whole
+from subgraft.interfaces.cli.output import Commands, console
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def add_to(commands: Commands) -> None:
 
 
 def list_models(arguments: argparse.Namespace) -> None:
-    from subgraft.evaluation.reporting.numbers import fixed
     from subgraft.base.terminal import Sheet
+    from subgraft.evaluation.reporting.numbers import fixed
     from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import Registry
     from subgraft.orchestration.tracking.tags import system_of
@@ -99,9 +99,9 @@ def pull_model(arguments: argparse.Namespace) -> None:
 
 
 def promote_model(arguments: argparse.Namespace) -> int:
-    from subgraft.orchestration.tracking.promotion import Requirement, promote
     from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import SCHEME, Registry
+    from subgraft.orchestration.tracking.promotion import Requirement, promote
 
     name = arguments.model.removeprefix(SCHEME)
     if "@" in name or "/" in name:
@@ -115,8 +115,8 @@ def promote_model(arguments: argparse.Namespace) -> int:
 
 def _told(name: str, verdict: Verdict, requirement: Requirement) -> str:
     """What came of a promotion, in one line."""
+    from subgraft.evaluation.reporting.findings import verdict as verdict_of
     from subgraft.evaluation.reporting.numbers import interval, signed
-    from subgraft.evaluation.reporting.remarks import verdict as verdict_of
 
     candidate, champion, found = verdict.candidate, verdict.champion, verdict.comparison
     if champion is None:

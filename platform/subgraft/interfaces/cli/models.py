@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
-from subgraft.interfaces.cli.output import Commands
-from subgraft.config.tasks import TASKS
 from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
+from subgraft.config.tasks import TASKS
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
+from subgraft.interfaces.cli.output import Commands
 
 if TYPE_CHECKING:
     from subgraft.config.plugins import Plugin
@@ -67,7 +67,10 @@ def generate_text(arguments: argparse.Namespace) -> None:
     given: Any = None
     if arguments.features is None:
         given = list(reading.lines(arguments.input) if arguments.input else _standard_input())
-    from subgraft.interfaces.api.outputs import features_in, generate  # takes seconds to load; a mistake in the text is reported at once
+    from subgraft.interfaces.api.outputs import (  # takes seconds to load; a mistake in the text is reported at once
+        features_in,
+        generate,
+    )
     from subgraft.interfaces.cli.line_progress import counting
 
     given = features_in(arguments.features) if given is None else given
@@ -93,8 +96,8 @@ def _standard_input() -> Iterator[str]:
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.evaluation.metrics.scores import FURTHER_METRICS, check_parallel, corpus_scores
     from subgraft.data.text import reading
+    from subgraft.evaluation.metrics.scores import FURTHER_METRICS, check_parallel, corpus_scores
 
     own = _own_metrics(arguments.metric)
     if (arguments.model is None) != (arguments.sources is None) and not (own and arguments.model is None):

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
-from subgraft.interfaces.cli.output import Commands
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
+from subgraft.interfaces.cli.output import Commands
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.artifact_inputs import local_model
 
@@ -92,9 +92,9 @@ def _write(arguments: argparse.Namespace, folder: Path) -> None:
 
 def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     """What is known of the model: said now, by its files, and by the registry where it is from there."""
+    from subgraft.modeling.checkpoint_languages import told_languages
     from subgraft.modeling.exporting.card import Publication
     from subgraft.modeling.hub import require_model
-    from subgraft.modeling.checkpoint_languages import told_languages
     from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
 

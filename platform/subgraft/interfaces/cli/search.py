@@ -11,8 +11,8 @@ from subgraft.interfaces.cli.output import Commands, console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.experiments.search.trial_results import SearchData, TrialResult
     from subgraft.experiments.search.session import Found
+    from subgraft.experiments.search.trial_results import SearchData, TrialResult
 
 
 def add_to(commands: Commands) -> None:
@@ -25,11 +25,13 @@ def add_to(commands: Commands) -> None:
 
 def search(arguments: argparse.Namespace) -> None:
     """Raises OperationalError where trials failed, once the others are reported."""
-    from subgraft.interfaces.cli.experiments import load_experiment
     from subgraft.base.errors import OperationalError
+    from subgraft.interfaces.cli.experiments import load_experiment
 
     experiment = load_experiment(arguments.config, arguments.overrides)
-    from subgraft.experiments.search.session import sessions  # after the configuration's mistakes, which need none of it
+    from subgraft.experiments.search.session import (
+        sessions,  # after the configuration's mistakes, which need none of it
+    )
 
     searches = sessions(experiment, arguments.config.absolute().parent)
     systems = ""
@@ -59,8 +61,8 @@ def _tell(found: Found) -> None:
 
 
 def _best(data: SearchData) -> Table:
-    from subgraft.experiments.search.trial_results import best
     from subgraft.base.terminal import Sheet
+    from subgraft.experiments.search.trial_results import best
 
     shown = Sheet(box=None, pad_edge=False)
     for heading in ("trial", *data.parameters, *data.objectives):

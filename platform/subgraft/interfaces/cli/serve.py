@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
-from subgraft.interfaces.cli.output import Commands
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
+from subgraft.interfaces.cli.output import Commands
 from subgraft.orchestration.tracking.artifact_inputs import local_model
 
 if TYPE_CHECKING:

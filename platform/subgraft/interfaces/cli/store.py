@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.interfaces.cli.arguments import whole
-from subgraft.interfaces.cli.output import Commands, console
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.arguments import whole
+from subgraft.interfaces.cli.output import Commands, console
 
 if TYPE_CHECKING:
     from subgraft.experiments.garbage_collection import Surplus
@@ -94,10 +94,10 @@ def _configurations(words: Sequence[str]) -> list[tuple[Path, list[str]]]:
 
 def needed(config: Path, changes: Sequence[str]) -> set[str]:
     """The fingerprints of every step of an experiment, and of the trials of its search."""
-    from subgraft.interfaces.cli.experiments import load_experiment
     from subgraft.experiments.garbage_collection import needed_by
     from subgraft.experiments.pipeline import Pipeline
     from subgraft.experiments.search.session import last_trial_steps
+    from subgraft.interfaces.cli.experiments import load_experiment
     from subgraft.orchestration.store.store import default_home
 
     experiment, base = load_experiment(config, changes), config.absolute().parent

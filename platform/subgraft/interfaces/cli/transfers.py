@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.interfaces.cli.arguments import MODEL_HELP, sides, whole
-from subgraft.interfaces.cli.output import Commands, console
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.cli.arguments import MODEL_HELP, sides, whole
+from subgraft.interfaces.cli.output import Commands, console
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
 from subgraft.orchestration.tracking.artifact_inputs import local_model, require_sound
 from subgraft.subwords.vocabulary.entry import Mark
@@ -97,10 +97,9 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
 
 
 def find_similar(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
-    from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
-    from subgraft.subwords.similar_tokens.tsv import SimilarRow, similar_rows
     from subgraft.base.terminal import Sheet
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
+    from subgraft.subwords.similar_tokens.finder import SimilarRow, SimilarTokenFinder, similar_rows
 
     if arguments.out:
         require_absent(arguments.out)
@@ -131,8 +130,8 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
     from subgraft.embeddings.generators.metadata import kind_of
-    from subgraft.embeddings.initialisers.registry import initialiser
     from subgraft.embeddings.initialisers.new_rows import Request
+    from subgraft.embeddings.initialisers.registry import initialiser
     from subgraft.modeling.bundle import Bundle
     from subgraft.modeling.sides import side
 

@@ -7,13 +7,13 @@ from itertools import chain
 from pathlib import Path
 from typing import get_args
 
-from subgraft.interfaces.cli import allocations
-from subgraft.interfaces.cli.arguments import share, whole
-from subgraft.interfaces.cli.output import Commands, console
-from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.base.terminal_escaping import say
+from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.interfaces.cli import allocations
+from subgraft.interfaces.cli.arguments import share, whole
+from subgraft.interfaces.cli.output import Commands, console
 from subgraft.orchestration.store.outputs import new_directory
 
 
@@ -127,8 +127,8 @@ def learn(arguments: argparse.Namespace) -> None:
 
 
 def extend(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.data.text import reading
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
 
     with new_directory(arguments.out) as out:
@@ -140,8 +140,8 @@ def extend(arguments: argparse.Namespace) -> None:
 
 
 def trim(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.data.text import reading
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
     with new_directory(arguments.out) as out:
@@ -153,8 +153,8 @@ def trim(arguments: argparse.Namespace) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.data.text import reading
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.subwords.vocabulary.compare import compare as compare_vocabularies
     from subgraft.subwords.vocabulary.compare import render
 
@@ -167,10 +167,10 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def embed(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.config.initialisers import StaticEmbeddingSettings
-    from subgraft.embeddings.initialisers.static_training import train_static
     from subgraft.data.text import reading
+    from subgraft.embeddings.initialisers.static_training import train_static
+    from subgraft.interfaces.api.vocabularies import load_vocabulary
 
     settings = StaticEmbeddingSettings(
         dimensions=arguments.dimensions,

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.base.errors import UserError
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.hub import require_model
-from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.pipeline.stages.evaluate import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

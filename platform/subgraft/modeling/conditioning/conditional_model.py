@@ -18,10 +18,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
-from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
-from subgraft.modeling.conditioning.source_encoders import ClassEncoder, EncodedSource, FeatureEncoder, OwnTable, OwnTextEncoder, PretrainedTextEncoder, SourceEncoder, TextEncoder, encoder_of, memory_mask
-from subgraft.modeling.conditioning.variant import Memory
-from subgraft.modeling.conditioning.registry import VARIANTS, variant
+from subgraft.base.errors import UserError
 from subgraft.config.conditioning import (
     ClassSourceSettings,
     ConditioningSettings,
@@ -30,7 +27,21 @@ from subgraft.config.conditioning import (
     PretrainedTextSourceSettings,
     TextSourceSettings,
 )
-from subgraft.base.errors import UserError
+from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
+from subgraft.modeling.conditioning.registry import VARIANTS, variant
+from subgraft.modeling.conditioning.source_encoders import (
+    ClassEncoder,
+    EncodedSource,
+    FeatureEncoder,
+    OwnTable,
+    OwnTextEncoder,
+    PretrainedTextEncoder,
+    SourceEncoder,
+    TextEncoder,
+    encoder_of,
+    memory_mask,
+)
+from subgraft.modeling.conditioning.variant import Memory
 
 
 class ConditionalConfig(PreTrainedConfig):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from subgraft.config.conditioning import SourceName
-from subgraft.data.text.class_labels import class_labels
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.corpus_views import class_labels
 from subgraft.data.text.features import Features, features_of
 from subgraft.data.text.segments import Text
 

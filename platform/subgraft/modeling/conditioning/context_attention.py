@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
-from subgraft.modeling.conditioning.variant import Memory, Variant, all_targets
 from subgraft.base.errors import UserError
+from subgraft.modeling.conditioning.variant import Memory, Variant, all_targets
 
 
 class ContextAttention(Variant):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from transformers import PreTrainedConfig
 
+from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.modeling.conditioning.context_attention import ContextAttention, FromScratch, SharedNormContextAttention
 from subgraft.modeling.conditioning.prepend import Prepend
 from subgraft.modeling.conditioning.pseudo_self import PseudoSelf
 from subgraft.modeling.conditioning.representation import Representation
 from subgraft.modeling.conditioning.simple_fusion import SimpleFusion
 from subgraft.modeling.conditioning.variant import Variant
-from subgraft.config.conditioning import ConditioningSettings, VariantName
 
 VARIANTS: Mapping[VariantName, type[Variant]] = {
     "pseudo-self": PseudoSelf,

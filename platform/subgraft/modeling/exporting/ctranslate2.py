@@ -15,18 +15,18 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
-from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
-from subgraft.modeling.inference.ctranslate2_search import engine
-from subgraft.modeling.inference.int8_products import choose_library
+from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
+from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
+from subgraft.modeling.inference.ctranslate2_search import engine
+from subgraft.modeling.inference.int8_products import choose_library
 from subgraft.modeling.load import load_model
 from subgraft.modeling.tokenizers import load_tokenizers, save_tokenizers
-from subgraft.modeling.checkpoint_languages import told_languages
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 # A mean deviation above which outputs may be worse, in nats: probabilities are off by a tenth.

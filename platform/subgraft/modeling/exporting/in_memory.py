@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import Comparison, described, require_ctranslate2, write_exported
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
 from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
-from subgraft.modeling.bundle import Bundle
 
 WITHOUT_IT = (
     "transformers can: write `engine: transformers` under evaluation, and `dev_engine: transformers` under finetune or "

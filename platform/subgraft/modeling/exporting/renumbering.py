@@ -13,8 +13,8 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Tables, family_of
 from subgraft.modeling.sides import replace_tables, shares_table, side
-from subgraft.subwords.vocabulary.tokenizer_spec import as_tokenizer, keeping, specification_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_spec import as_tokenizer, keeping, specification_of
 
 _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 

@@ -18,16 +18,16 @@ import tokenizers
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, PreTrainedModel
 
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.modeling.bundle import ROOM, Bundle
+from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.exporting import two_vocabularies
 from subgraft.modeling.exporting.renumbering import renumbered
-from subgraft.modeling.bundle import ROOM, Bundle
-from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.families import SequenceFormat, family_of
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.load import save_without_tokenizers
-from subgraft.modeling.checkpoint_languages import told_languages
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -1,7 +1,16 @@
 """Model families: one module for each, and one table. Importing this needs neither torch nor transformers."""
 
 from subgraft.modeling.families.family import Family
-from subgraft.modeling.families.model_parts import BEFORE_SOURCE, Config, Parameters, SequenceFormat, Side, Tables, TableSize, language_code
+from subgraft.modeling.families.model_parts import (
+    BEFORE_SOURCE,
+    Config,
+    Parameters,
+    SequenceFormat,
+    Side,
+    Tables,
+    TableSize,
+    language_code,
+)
 from subgraft.modeling.families.registry import FAMILIES, family_named, family_of, is_known
 
 __all__ = [

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.config.settings_base import SideName
     from subgraft.config.models import TwoStackSettings
+    from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
     Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]

@@ -11,15 +11,23 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.assembly import Stacks, assemble, assembled
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
-from subgraft.modeling.families.model_parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize, needed
+from subgraft.modeling.families.model_parts import (
+    Config,
+    Parameters,
+    Projection,
+    SequenceFormat,
+    Tables,
+    TableSize,
+    needed,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedModel
 
-    from subgraft.config.settings_base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.config.models import BertSettings
+    from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.modeling.conditioning.copying import TargetStates
-    from subgraft.config.settings_base import SideName
     from subgraft.config.conditioning import ConditioningSettings, SourceSettings
+    from subgraft.config.settings_base import SideName
+    from subgraft.modeling.conditioning.copying import TargetStates
 
 # What the language model may be.
 STACKS: Mapping[str, DecoderAlone] = {stack.model_type: stack for stack in (GPT2(), Llama(), Qwen2(), Qwen3())}
@@ -206,7 +206,9 @@ def _of_source(settings: ConditioningSettings, width: int) -> int:
         layers = source.layers * parameter_counts.encoder_layer(width, 4 * width)
         return source.vocabulary * width + layers + parameter_counts.norm(width)
     if source.encoder is not None:
-        return source.encoder.layers * parameter_counts.encoder_layer(width, 4 * width) + 2 * parameter_counts.norm(width)
+        return source.encoder.layers * parameter_counts.encoder_layer(width, 4 * width) + 2 * parameter_counts.norm(
+            width
+        )
     return 0
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-    from subgraft.config.settings_base import SideName
     from subgraft.config.corpora import Languages
+    from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

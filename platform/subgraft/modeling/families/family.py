@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.model_parts import Config, Parameters, Projection, SequenceFormat, Side, Tables, TableSize
+from subgraft.modeling.families.model_parts import (
+    Config,
+    Parameters,
+    Projection,
+    SequenceFormat,
+    Side,
+    Tables,
+    TableSize,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +29,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.modeling.conditioning.copying import TargetStates
-    from subgraft.config.settings_base import SideName
     from subgraft.config.conditioning import SourceSettings
     from subgraft.config.corpora import Languages
+    from subgraft.config.settings_base import SideName
+    from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # What a model that is not supported can be used for all the same.

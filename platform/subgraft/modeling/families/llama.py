@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.parameter_counts import linear
 from subgraft.modeling.families.decoder_only import DecoderAlone, token_ids
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
+from subgraft.modeling.families.parameter_counts import linear
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

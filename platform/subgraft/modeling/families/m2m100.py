@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.family import same_padding_only
-from subgraft.modeling.families.model_parts import Config, Parameters, SequenceFormat, Tables, language_codes, needed, start_role
+from subgraft.modeling.families.model_parts import (
+    Config,
+    Parameters,
+    SequenceFormat,
+    Tables,
+    language_codes,
+    needed,
+    start_role,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +25,9 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from subgraft.config.settings_base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.config.models import M2M100Settings
+    from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

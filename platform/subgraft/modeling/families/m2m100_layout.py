@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_values import object_in
+from subgraft.base.json_io import object_in
 from subgraft.modeling.families.piece_numbering import numbered, read_numbering
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

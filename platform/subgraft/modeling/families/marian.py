@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
-from subgraft.modeling.families.model_parts import Config, Parameters, SequenceFormat, Side, needed, start_role, target_named
+from subgraft.modeling.families.model_parts import (
+    Config,
+    Parameters,
+    SequenceFormat,
+    Side,
+    needed,
+    start_role,
+    target_named,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,9 +23,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.config.settings_base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.config.models import MarianSettings
+    from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import Rebuilt
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

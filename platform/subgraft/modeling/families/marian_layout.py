@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.families.piece_numbering import numbered, read_numbering
 from subgraft.subwords.vocabulary.as_sentencepiece import as_sentencepiece
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

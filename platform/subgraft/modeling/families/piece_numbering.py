@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_files import read_bytes, read_object
+from subgraft.base.json_io import read_bytes, read_object
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_checks import refusing
 
 # Below the score of any segmentation by pieces of its own, per character: so that a piece of the other language is
 # chosen only for a character that the side itself does not know, as a Marian tokenizer does. (A run of such characters

@@ -9,15 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families.family import Family, one_table_only
-from subgraft.modeling.families.model_parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize, needed, start_role, target_named
+from subgraft.modeling.families.model_parts import (
+    Config,
+    Parameters,
+    Projection,
+    SequenceFormat,
+    Tables,
+    TableSize,
+    needed,
+    start_role,
+    target_named,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedModel
 
-    from subgraft.config.settings_base import SideName
     from subgraft.config.corpora import Languages
     from subgraft.config.models import T5Settings
+    from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

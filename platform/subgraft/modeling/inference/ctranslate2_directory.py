@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from subgraft.config.settings_base import Settings, SideName
-from subgraft.config.corpora import Languages
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import Settings, SideName
 from subgraft.modeling.bundle import ROOM
 from subgraft.modeling.families import Family, SequenceFormat, family_of
 from subgraft.modeling.tokenizers import tokenizers_at

@@ -10,9 +10,9 @@ from typing import Any
 import tokenizers
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 
 # Tokens of an answer to a turn, where nothing else is said: the length of a question does not limit it.
 ANSWER_TOKENS = 512

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from subgraft.config.runtime import Runtime, ZeroStage
+from subgraft.modeling.parameter_count import Parameters
 from subgraft.orchestration.estimates.memory_estimate import Dimensions, activation_bytes, checkpoint_bytes, state_bytes
 from subgraft.orchestration.estimates.model_forecast import trained_model, training_parameters
 from subgraft.orchestration.estimates.throughput import Pace, pace
 from subgraft.orchestration.estimates.workload import Workload, workload
 from subgraft.orchestration.execution.plan import Plan
-from subgraft.modeling.parameter_count import Parameters
-from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.training import TrainedRecipe
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,23 +9,30 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from subgraft.config.settings_base import SideName
-from subgraft.orchestration.estimates.memory_estimate import Dimensions
-from subgraft.orchestration.estimates.workload import known_tokenizer
+from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, resolve_model
-from subgraft.modeling.parameter_count import Parameters, as_both_sides, count_parameters, described, vocabulary_sizes, with_source, with_vocabularies
+from subgraft.modeling.parameter_count import (
+    Parameters,
+    as_both_sides,
+    count_parameters,
+    described,
+    vocabulary_sizes,
+    with_source,
+    with_vocabularies,
+)
 from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
-from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
+from subgraft.orchestration.estimates.memory_estimate import Dimensions
+from subgraft.orchestration.estimates.workload import known_tokenizer
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
 from subgraft.pipeline.recipes.training import Beside
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.orchestration.store.store import Store
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
 from subgraft.subwords.vocabulary.alignment import new_tokens
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.training import TrainedRecipe
     from subgraft.orchestration.store.step import Step
+    from subgraft.pipeline.recipes.training import TrainedRecipe
 
 Config = Mapping[str, Any]
 

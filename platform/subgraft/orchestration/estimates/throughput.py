@@ -13,8 +13,8 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.training import TrainedRecipe
     from subgraft.orchestration.store.step import Step
+    from subgraft.pipeline.recipes.training import TrainedRecipe
 
 # What a step's time depends on, of the settings of its training.
 SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length")

@@ -10,21 +10,21 @@ import numpy as np
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
-from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.recipes.recipe import TakenOver
-from subgraft.orchestration.store.store import Store
 from subgraft.data.text.batches import evenly_spaced, evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.features import features_of
 from subgraft.data.text.languages import oversampled
-from subgraft.training.mixed_plan import MixedPlan
-from subgraft.training.schedule import batch_plan, planned_steps, steps_of
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.recipe import TakenOver
+from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.batch_plans import MixedPlan
+from subgraft.training.schedule import batch_plan, planned_steps, steps_of
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.recipes.training import TrainedRecipe
     from subgraft.orchestration.store.step import Step
+    from subgraft.pipeline.recipes.training import TrainedRecipe
 
 # So many pairs, evenly spaced, tell how long sentences are in tokens.
 SAMPLE = 1000

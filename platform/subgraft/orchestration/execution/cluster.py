@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base import terminal_escaping
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError, SubgraftError, Terminated
+from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.local_ray import start
 from subgraft.orchestration.execution.ray_folder import NO_ROOM, is_full, ray_folder
 

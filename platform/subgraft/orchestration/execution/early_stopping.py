@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.orchestration.store.step import Step, made_by
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.training import TrainedRecipe
 
 CHECKPOINTS, PRECISION = "checkpoints", "precision.json"
 _NAMED = "step-"

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 
 SIGNS = "alive"
 BEAT_SECONDS = 5.0
@@ -110,7 +110,7 @@ class Watch:
 def _end(path: Path, seconds: float) -> str:
     """End a silent process that does not compute; what is told of it, or nothing where it was no such process."""
     try:
-        process = json_values.build(Process, json_values.parse(path.read_bytes()))
+        process = json_io.build(Process, json_io.parse(path.read_bytes()))
     except (OSError, ValueError):
         return ""
     ended = _asked_of_its_node(process)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from subgraft.base.terminal_escaping import printable
 from subgraft.base.redaction import redacted
+from subgraft.base.terminal_escaping import printable
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.observer import Observer
 from subgraft.orchestration.store.record import Record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import UserError
+from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.worker import Job
 
 HELPS = "runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker"

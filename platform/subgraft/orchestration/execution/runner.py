@@ -9,12 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from subgraft.config.runtime import MOST_CORES, Runtime
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
+from subgraft.config.runtime import MOST_CORES, Runtime
 from subgraft.orchestration.execution.cluster import cluster
-from subgraft.orchestration.execution.plan import Plan, make_plan
-from subgraft.orchestration.execution.resources import HELPS, capped, check_fits, groups_at_once, lacking, machines, require_gpus
 from subgraft.orchestration.execution.heartbeat import Watch
+from subgraft.orchestration.execution.plan import Plan, make_plan
+from subgraft.orchestration.execution.resources import (
+    HELPS,
+    capped,
+    check_fits,
+    groups_at_once,
+    lacking,
+    machines,
+    require_gpus,
+)
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
 from subgraft.orchestration.store.observer import Observer

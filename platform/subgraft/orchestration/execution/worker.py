@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.config.runtime import Runtime
 from subgraft.base.errors import OperationalError, SubgraftError
-from subgraft.orchestration.execution.early_stopping import take_over
-from subgraft.orchestration.execution.local_ray import local_folder
-from subgraft.orchestration.execution.heartbeat import giving_signs
 from subgraft.base.locks import Lock, long_waits_told
 from subgraft.base.redaction import redacted
+from subgraft.config.runtime import Runtime
+from subgraft.orchestration.execution.early_stopping import take_over
+from subgraft.orchestration.execution.heartbeat import giving_signs
+from subgraft.orchestration.execution.local_ray import local_folder
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.events import EVENTS, EventLog, StageContext
 from subgraft.orchestration.store.provenance import Provenance

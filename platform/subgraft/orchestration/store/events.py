@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from subgraft.base import json_lines, json_values
-from subgraft.config.runtime import Runtime
+from subgraft.base import json_io
 from subgraft.base.redaction import redacted
+from subgraft.config.runtime import Runtime
 
 EVENTS = "events.jsonl"
 PROGRESS_SECONDS = 0.5
@@ -71,7 +71,7 @@ class EventLog:
 
     def append(self, kind: str, **fields: Any) -> None:
         """kind: a key of KINDS, with that class's fields but time."""
-        json_lines.append(self._path, {"kind": kind, **fields, "time": round(time.time(), 3)})
+        json_io.append(self._path, {"kind": kind, **fields, "time": round(time.time(), 3)})
 
 
 class EventTail:
@@ -84,7 +84,7 @@ class EventTail:
     def read(self) -> list[Event]:
         """The complete new lines; a line torn by a kill is skipped."""
         events = []
-        for fields, end in json_lines.read_log(self._path, self._offset):
+        for fields, end in json_io.read_log(self._path, self._offset):
             self._offset = end
             event = _event(fields)
             if event is not None:
@@ -126,6 +126,6 @@ class StageContext:
 def _event(fields: dict[str, Any]) -> Event | None:
     try:
         kind = KINDS[fields.pop("kind")]
-        return json_values.build(kind, fields)
+        return json_io.build(kind, fields)
     except (KeyError, TypeError, ValueError):
         return None

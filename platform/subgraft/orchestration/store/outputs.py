@@ -8,8 +8,8 @@ from pathlib import Path
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import require_path
-from subgraft.orchestration.store.disk import full_disk, is_full_disk
 from subgraft.base.unfinished import unfinished_folder
+from subgraft.orchestration.store.disk import full_disk, is_full_disk
 
 
 @contextmanager

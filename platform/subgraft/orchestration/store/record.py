@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.files import file_digest
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import canonical_json, sha256_of
@@ -54,13 +54,13 @@ class Record:
     def from_json(cls, text: str) -> Record:
         """Raises ValueError (with what is wrong) for a truncated, damaged or foreign record."""
         try:
-            content = json_values.parse_object(text)
+            content = json_io.parse_object(text)
             declared = content.pop("record_sha256")
             if sha256_of(content) != declared:
                 raise ValueError("its own digest does not match")
-            content["files"] = tuple(json_values.build(FileEntry, entry) for entry in content["files"])
-            content["provenance"] = json_values.build(Provenance, content["provenance"])
-            return json_values.build(cls, content)
+            content["files"] = tuple(json_io.build(FileEntry, entry) for entry in content["files"])
+            content["provenance"] = json_io.build(Provenance, content["provenance"])
+            return json_io.build(cls, content)
         except json.JSONDecodeError as error:
             raise ValueError(f"{RECORD} is not whole") from error
         except (KeyError, TypeError) as error:

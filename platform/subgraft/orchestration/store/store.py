@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base import terminal_escaping
+from subgraft.base.digest_cache import NotedDigests
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import sync, sync_tree
 from subgraft.base.locks import Lock
-from subgraft.base.digest_cache import NotedDigests
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified

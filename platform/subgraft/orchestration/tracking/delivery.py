@@ -8,8 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from subgraft.base.redaction import redacted
-from subgraft.orchestration.tracking.outbox import Delivered, EndRun, LogArtifacts, LogDatasets, LogMetrics, LogModel, Need, Operation, Outbox, RegisterModel, SetTags, StartRun
 from subgraft.orchestration.tracking.model_registry import Registry
+from subgraft.orchestration.tracking.outbox import (
+    Delivered,
+    EndRun,
+    LogArtifacts,
+    LogDatasets,
+    LogMetrics,
+    LogModel,
+    Need,
+    Operation,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
 from subgraft.orchestration.tracking.server import Server, is_refusal
 
 LOOK_SECONDS = 3.0

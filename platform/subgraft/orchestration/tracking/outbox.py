@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from subgraft.base import json_lines, json_values
+from subgraft.base import json_io
 from subgraft.base.locks import Lock
 from subgraft.base.redaction import redacted_values
 
@@ -173,18 +173,18 @@ class Outbox:
         fields = asdict(operation)
         told = {name: redacted_values(value) for name, value in fields.items() if name in TOLD}
         with self._appending:
-            json_lines.append(self.path, {"kind": type(operation).__name__, **fields, **told})
+            json_io.append(self.path, {"kind": type(operation).__name__, **fields, **told})
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
         """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""
-        found = ((_operation(fields), end) for fields, end in json_lines.read_log(self.path, offset))
+        found = ((_operation(fields), end) for fields, end in json_io.read_log(self.path, offset))
         return [(operation, end) for operation, end in found if operation is not None]
 
     def delivered(self) -> Delivered:
         """As last noted."""
         try:
             sent = self.path.with_suffix(".sent").read_text(encoding="utf-8")
-            noted = json_values.build(Delivered, json_values.parse(sent))
+            noted = json_io.build(Delivered, json_io.parse(sent))
             return noted if 0 <= noted.offset <= self.path.stat().st_size else Delivered()
         except (FileNotFoundError, ValueError):
             return Delivered()
@@ -210,6 +210,6 @@ class Outbox:
 def _operation(fields: dict[str, Any]) -> Operation | None:
     try:
         kind = OPERATIONS[fields.pop("kind")]
-        return json_values.build(kind, fields)
+        return json_io.build(kind, fields)
     except (KeyError, TypeError, ValueError):
         return None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics
 from subgraft.orchestration.store.record import RECORD, Record
-from subgraft.orchestration.store.step import Step, flatten
+from subgraft.orchestration.store.step import Step, flatten, sha256_of
 from subgraft.orchestration.store.store import Store
 
 ARTIFACTS = "artifacts"
@@ -68,7 +69,7 @@ def curve_of(store: Store, step: Step, now: int) -> Iterator[Point]:
 
 def _dev_scores(file: Path, now: int) -> Iterator[Point]:
     try:
-        points = json_values.parse(file.read_bytes(), finite=True)
+        points = json_io.parse(file.read_bytes(), finite=True)
         yield from [
             (f"dev_{name}", float(value), now, int(point["step"]))
             for point in points
@@ -91,3 +92,41 @@ def table(rows: dict[str, dict[str, float]], first: str) -> str:
         cells = (f"{figures[name]:.2f}" if name in figures else "" for name in names)
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+# The text that runs read, as MLflow's datasets: its name, how much there is, and its digest; none of the text.
+#
+# MLflow shows them beside a run, and finds the runs that read the same text by their digest.
+
+CORPUS = "corpus"
+DIGEST_LENGTH = 32  # MLflow takes 36 characters at most
+
+
+def described(record: Record, directory: Path, contexts: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """The splits of a corpus by their context in a run (`training`, `validation`, `test`), where it has them.
+
+    contexts: by the name of the split.
+    """
+    sizes = record.summary.get("sizes")
+    found = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]
+    return [
+        {
+            "name": f"{record.name.removeprefix(f'{CORPUS} ')}/{split}",
+            "digest": _digest(record, split),
+            "source": json.dumps({"uri": str(directory)}),
+            "schema": json.dumps({"mlflow_colspec": _columns(record, split)}),
+            "profile": json.dumps({"num_rows": record.summary["sizes"][split]}),
+            "context": contexts[split],
+        }
+        for split in found
+    ]
+
+
+def _digest(record: Record, split: str) -> str:
+    files = [[entry.path, entry.sha256] for entry in record.files if entry.path.startswith(f"{split}.")]
+    return sha256_of(files)[:DIGEST_LENGTH]
+
+
+def _columns(record: Record, split: str) -> list[Mapping[str, object]]:
+    fields = (entry.path.split(".", 1)[1] for entry in record.files if entry.path.startswith(f"{split}."))
+    return [{"type": "string", "name": field, "required": True} for field in fields]

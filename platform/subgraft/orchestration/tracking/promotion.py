@@ -9,10 +9,10 @@ from pathlib import Path
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
+from subgraft.data.text import reading
 from subgraft.evaluation.metrics.scores import check_parallel, signature
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, sentence_statistics
 from subgraft.evaluation.metrics.significance import Claim, Comparison, compare
-from subgraft.data.text import reading
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 
 # What chose a registered model, as its tags say: the test set may judge it only if dev chose it.

@@ -18,8 +18,7 @@ from urllib.parse import unquote, urlparse
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.locks import Lock
-from subgraft.orchestration.tracking.database import make_or_check
-from subgraft.orchestration.tracking.relocation import settle
+from subgraft.orchestration.tracking.database import make_or_check, settle
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

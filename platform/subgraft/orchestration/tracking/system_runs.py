@@ -16,10 +16,17 @@ from typing import Any
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.orchestration.tracking.datasets import described
-from subgraft.orchestration.tracking.outbox import EndRun, LogArtifacts, LogDatasets, LogMetrics, LogModel, Operation, SetTags
+from subgraft.orchestration.tracking.outbox import (
+    EndRun,
+    LogArtifacts,
+    LogDatasets,
+    LogMetrics,
+    LogModel,
+    Operation,
+    SetTags,
+)
+from subgraft.orchestration.tracking.payloads import Point, Told, curve_of, described, in_names, scores_in, table
 from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED
-from subgraft.orchestration.tracking.payloads import Point, Told, curve_of, in_names, scores_in, table
 
 MEANS = "Test scores, each the mean over the seeds. What of it is more than luck, the report says."
 READ = {"train": "training", "dev": "validation", "test": "test"}

@@ -18,12 +18,21 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step, flatten
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.delivery import Delivery
-from subgraft.orchestration.tracking.outbox import EndRun, LogArtifacts, LogMetrics, Need, Operation, Outbox, RegisterModel, SetTags, StartRun
-from subgraft.orchestration.tracking.server import tracking_uri
-from subgraft.orchestration.tracking.run_source import source_tags
-from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
-from subgraft.orchestration.tracking.tags import FINGERPRINT, found_tags
+from subgraft.orchestration.tracking.outbox import (
+    EndRun,
+    LogArtifacts,
+    LogMetrics,
+    Need,
+    Operation,
+    Outbox,
+    RegisterModel,
+    SetTags,
+    StartRun,
+)
 from subgraft.orchestration.tracking.payloads import Told
+from subgraft.orchestration.tracking.server import tracking_uri
+from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
+from subgraft.orchestration.tracking.tags import FINGERPRINT, found_tags, source_tags
 
 PARENT = "invocation"
 # Tags that say which step a run is of.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-from subgraft.pipeline.recipes.recipe import Recipe
 from pathlib import Path
+from typing import Literal
+
 from pydantic import Field
+
+from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class CurveRecipe(Recipe):

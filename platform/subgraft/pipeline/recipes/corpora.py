@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
 from pydantic import Field
+
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.config.settings_base import TextSide
-from subgraft.config.corpora import Languages
 from subgraft.config.synthetic import CopiedTextSettings
+from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class CorpusRecipe(Recipe):

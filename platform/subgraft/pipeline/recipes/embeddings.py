@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
-from subgraft.config.settings_base import SideName
-from subgraft.config.corpora import Languages
-from subgraft.config.initialisers import GeneratorSettings
-from subgraft.config.objectives import ObjectiveSettings
-from subgraft.pipeline.recipes.training import Beside, KnownSizes, TrainedRecipe
-from typing import ClassVar
-from subgraft.config.initialisers import NetworkSettings
-from pydantic import Field
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.config.initialisers import TokenDistillationSettings
-from subgraft.config.initialisers import LikelihoodMatchingSettings
-from subgraft.config.systems import StartName
 
+from pydantic import Field
+
+from subgraft.config.corpora import Languages
+from subgraft.config.initialisers import (
+    GeneratorSettings,
+    LikelihoodMatchingSettings,
+    NetworkSettings,
+    TokenDistillationSettings,
+)
+from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.settings_base import SideName
+from subgraft.config.systems import StartName
+from subgraft.pipeline.recipes.recipe import Recipe
+from subgraft.pipeline.recipes.training import Beside, KnownSizes, TrainedRecipe
 
 MixingKind = Literal["att", "patt"]
 # Rows of weights that a generator has, by its kind: one for all similar tokens, or one for each of the six relations.

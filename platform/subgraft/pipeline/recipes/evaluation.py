@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
 from pydantic import Field
+
 from subgraft.config.corpora import Languages
-from subgraft.config.evaluation import MeasurementSettings, RankingSettings
+from subgraft.config.evaluation import IntrinsicSettings, MeasurementSettings, RankingSettings
 from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
-from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.config.settings_base import SideName
-from subgraft.config.evaluation import IntrinsicSettings
-from typing import Any
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import SelectName
+from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class EvaluateRecipe(Recipe):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pydantic import Field
-from subgraft.pipeline.recipes.recipe import Recipe, TakenOver
-from subgraft.config.models import ModelSettings
-from subgraft.pipeline.recipes.recipe import Made, Recipe
-from subgraft.pipeline.recipes.recipe import OnBothSides, Recipe
+
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
-from subgraft.pipeline.recipes.recipe import Recipe, WithSource
+from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
-from subgraft.pipeline.recipes.recipe import Recipe, WithVocabularies
+from subgraft.pipeline.recipes.recipe import Made, OnBothSides, Recipe, TakenOver, WithSource, WithVocabularies
 
 
 class CheckpointRecipe(Recipe):

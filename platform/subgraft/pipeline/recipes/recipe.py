@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.config.models import ModelSettings
+from subgraft.config.settings_base import Settings, SideName
 
 
 @dataclass(frozen=True)

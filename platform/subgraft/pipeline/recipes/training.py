@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar, NamedTuple, Protocol
-from subgraft.config.settings_base import SideName
-from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
-from subgraft.config.training import TrainingSettings
-from subgraft.pipeline.recipes.recipe import Recipe
+from typing import Annotated, ClassVar, NamedTuple, Protocol
+
 from pydantic import Field
+
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
-from subgraft.config.objectives import ObjectiveSettings
-from subgraft.config.training import PretrainSettings
-from subgraft.config.vocabularies import SamplingSettings
-from subgraft.pipeline.recipes.recipe import Made, ModelChange, Unchanged
-from typing import Annotated, ClassVar
+from subgraft.config.objectives import ObjectiveSettings, TaskObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
-from subgraft.config.training import FinetuneSettings
-from typing import ClassVar
+from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
+from subgraft.config.vocabularies import SamplingSettings
+from subgraft.pipeline.recipes.recipe import Made, ModelChange, Recipe, Unchanged
 
 
 class KnownSizes(Protocol):

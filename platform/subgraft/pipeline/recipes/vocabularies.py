@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
+
 from pydantic import Field
+
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.config.vocabularies import VocabularySettings
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.config.settings_base import SideName
-from pathlib import Path
-from subgraft.config.settings_base import StaticAlgorithm
-from subgraft.config.initialisers import StaticEmbeddingSettings
 
 
 class VocabularyRecipe(Recipe):

@@ -3,39 +3,44 @@
 The table below is every stage there is. A revision is raised by hand when a stage's result changes for the same recipe.
 """
 
-from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
-from subgraft.pipeline.recipes.allocations import AllocationRecipe
-from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
-from subgraft.pipeline.recipes.models import AssembleRecipe
-from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.models import BuildRecipe
-from subgraft.pipeline.recipes.allocations import CapacityRecipe
-from subgraft.pipeline.recipes.models import CheckpointRecipe
-from subgraft.pipeline.recipes.models import ConditionRecipe
-from subgraft.pipeline.recipes.corpora import CopiedRecipe
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.recipes.allocations import CurveRecipe
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.recipes.vocabularies import GapRecipe
-from subgraft.pipeline.recipes.embeddings import GeneratorRecipe
-from subgraft.pipeline.recipes.embeddings import GivenNetworkRecipe
-from subgraft.pipeline.recipes.vocabularies import GivenVocabularyRecipe
-from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
-from subgraft.pipeline.recipes.allocations import JointVocabularyRecipe
-from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
-from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
-from subgraft.pipeline.recipes.embeddings import NetworkRecipe
-from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.recipes.evaluation import ReportRecipe
-from subgraft.pipeline.recipes.corpora import ReversedRecipe
-from subgraft.pipeline.recipes.training import RowsFirstRecipe
-from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.pipeline.recipes.embeddings import VocadtRecipe
+from subgraft.pipeline.recipes.allocations import (
+    AllocationRecipe,
+    AllocationReportRecipe,
+    CapacityRecipe,
+    CurveRecipe,
+    JointVocabularyRecipe,
+)
+from subgraft.pipeline.recipes.corpora import (
+    BackTranslatedRecipe,
+    CopiedRecipe,
+    CorpusRecipe,
+    ReversedRecipe,
+    TextRecipe,
+)
+from subgraft.pipeline.recipes.embeddings import (
+    GeneratorRecipe,
+    GivenNetworkRecipe,
+    LikelihoodMatchingRecipe,
+    NetworkRecipe,
+    TokenDistillationRecipe,
+    VocadtRecipe,
+)
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe, ReportRecipe
+from subgraft.pipeline.recipes.models import (
+    AssembleRecipe,
+    BuildRecipe,
+    CheckpointRecipe,
+    ConditionRecipe,
+    TransferRecipe,
+)
+from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe, RowsFirstRecipe
+from subgraft.pipeline.recipes.vocabularies import (
+    AdaptedVocabularyRecipe,
+    GapRecipe,
+    GivenVocabularyRecipe,
+    StaticEmbeddingsRecipe,
+    VocabularyRecipe,
+)
 from subgraft.pipeline.stages.stage import Stage
 
 CORPUS = Stage("corpus", 2, "corpus", CorpusRecipe)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.corpus_views import training_lines, training_texts
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.training_text import training_lines, training_texts
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim

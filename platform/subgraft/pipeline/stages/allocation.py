@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.subwords.allocation.result import RECORD, Allocated
-from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
-from subgraft.subwords.allocation.curve import MeasuredCurve
-from subgraft.subwords.allocation.union import fixed_pieces, union
 from subgraft.base.errors import UserError
+from subgraft.data.text.languages import shares
 from subgraft.pipeline.recipes.allocations import AllocationRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.languages import shares
+from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
+from subgraft.subwords.allocation.curve import MeasuredCurve
+from subgraft.subwords.allocation.result import RECORD, Allocated
+from subgraft.subwords.allocation.union import fixed_pieces, union
 from subgraft.subwords.vocabulary.specials import special_tokens
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.subwords.allocation.result import Allocated
-from subgraft.subwords.allocation.curve import Curve, MeasuredCurve
-from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
-from subgraft.evaluation.reporting.allocation_report import AllocationResult, Vocabulary, allocation_document, allocation_table
+from subgraft.evaluation.reporting.allocation_report import (
+    AllocationResult,
+    Vocabulary,
+    allocation_document,
+    allocation_table,
+)
 from subgraft.evaluation.reporting.report import write_document
+from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
 from subgraft.pipeline.stages.capacity import read
 from subgraft.pipeline.stages.context import Context, Json
+from subgraft.subwords.allocation.curve import Curve, MeasuredCurve
+from subgraft.subwords.allocation.result import Allocated
 
 
 def run(recipe: AllocationReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

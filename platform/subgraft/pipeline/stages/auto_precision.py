@@ -14,13 +14,13 @@ import torch
 import torch.distributed as dist
 from transformers import PreTrainedModel
 
-from subgraft.base import json_values
-from subgraft.config.training import NamedPrecision
+from subgraft.base import json_io
 from subgraft.base.files import make_private
+from subgraft.config.training import NamedPrecision
 from subgraft.modeling.precision import WORTHWHILE, LayerShape, MeasuredPrecision, device_name, faster_precision
-from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.pipeline.recipes.training import TrainedRecipe
 from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.objectives.distributed import rank_and_world
 
 R = TypeVar("R", bound=TrainedRecipe)
 # In a step's work directory, beside its checkpoints, which nobody may carry on in another precision.
@@ -113,6 +113,6 @@ def _keep(measured: MeasuredPrecision, place: Path) -> None:
 def _kept(place: Path) -> MeasuredPrecision | None:
     """None where nothing is there, or nothing that can be read."""
     try:
-        return json_values.build(MeasuredPrecision, json_values.parse_object(place.read_bytes()))
+        return json_io.build(MeasuredPrecision, json_io.parse_object(place.read_bytes()))
     except (OSError, ValueError):
         return None

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.data.synthetic_pairs import SPLIT, tagged, write_pairs
+from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.pipeline.stages.self_translation import own_translations
-from subgraft.data.synthetic.synthetic_corpus import SPLIT, write_pairs
-from subgraft.data.synthetic.tag import tagged
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.stages.training_setup import is_writer
 
 
 def run(recipe: BackTranslatedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

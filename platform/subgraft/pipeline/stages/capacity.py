@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.base import json_values
-from subgraft.subwords.allocation.capacity import Capacity, capacity
+from subgraft.base import json_io
+from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.allocations import CapacityRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 RECORD = "capacity.json"
@@ -31,7 +31,7 @@ def run(recipe: CapacityRecipe, inputs: Mapping[str, Path], out: Path, context: 
 
 def read(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]:
     """The size of the vocabulary, and what it has for each language, by split."""
-    record = json_values.parse_object((directory / RECORD).read_bytes())
+    record = json_io.parse_object((directory / RECORD).read_bytes())
     return record["size"], {
         language: {split: Capacity.from_json(each) for split, each in splits.items()}
         for language, splits in record["languages"].items()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.conditioning.source_encoders import encoder_of
+from subgraft.base.errors import UserError
 from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.config.corpora import Languages
-from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.parameter_count import Parameters
 from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
 from subgraft.pipeline.recipes.models import ConditionRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from safetensors.numpy import save_file
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.in_memory import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
-from subgraft.evaluation.metrics.bits_per_character import count_characters
-from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.line_likelihood import line_nats
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, STATISTICS
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import device
-from subgraft.pipeline.stages.text_length import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.training_setup import device
 from subgraft.subwords.vocabulary.spelling import spelling
+from subgraft.training.objectives.reference_likelihood import line_nats
 
 if TYPE_CHECKING:
     from subgraft.config.objectives import CausalSettings

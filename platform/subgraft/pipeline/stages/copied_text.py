@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.config.corpora import Languages
+from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
+from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.corpora import CopiedRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.synthetic.copied_text import copied
-from subgraft.data.synthetic.synthetic_corpus import SPLIT, write_pairs
-from subgraft.data.text.corpus import Corpus
 
 
 def run(recipe: CopiedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

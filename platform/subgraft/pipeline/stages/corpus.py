@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.pipeline.recipes.corpora import CorpusRecipe
 from subgraft.data.sources.corpus_builder import build
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.tasks.pairings import pairing
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.stages.context import Context, Json
 
 
 def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

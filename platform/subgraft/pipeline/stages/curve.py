@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.subwords.allocation.curve import RECORD, measure
+from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.allocations import CurveRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.corpus import Corpus
+from subgraft.subwords.allocation.curve import RECORD, measure
 
 
 def run(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -17,21 +17,21 @@ from safetensors.numpy import save_file
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.modeling.exporting.in_memory import fast_translator
-from subgraft.modeling.inference.translate import Translator
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.calibration import Calibration, inference_calibration
 from subgraft.evaluation.metrics.plugin_metrics import own_metric, own_score, own_statistics
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import continuation, sourced
 from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import device
-from subgraft.pipeline.stages.text_length import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.training_setup import device
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 
 

@@ -11,33 +11,32 @@ from torch import Tensor, nn
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings
+from subgraft.data.synthetic_pairs import is_tagged, require_tag
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, load_matrix
+from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
+from subgraft.embeddings.transplanting.tied_to_sources import AttachedTables
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.training.objectives.conditioned import losses_of
-from subgraft.training.objectives.dev_scores import told_dev_engine
-from subgraft.training.objectives.drift_score import with_drift
-from subgraft.training.objectives.finetuning import TaskText, task_text
-from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.stages.auto_precision import with_named_precision
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import fit, is_writer, peak_memory, write_curve
+from subgraft.pipeline.stages.rare_rows import RareRows
 from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.pipeline.stages.training_phases import join_outcomes, split_training, take_over_tables, train_tables_alone
-from subgraft.pipeline.stages.rare_rows import RareRows
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.data.synthetic.tag import is_tagged, require_tag
-from subgraft.data.text.corpus import Corpus
-from subgraft.training.adapters import Adapters
-from subgraft.training.progress import Outcome
-from subgraft.training.row_regularization import RowUpdates
-from subgraft.training.best_weights import SELECTIONS
-from subgraft.embeddings.transplanting.tied_to_sources import AttachedTables
-from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
+from subgraft.pipeline.stages.training_setup import fit, is_writer, peak_memory, write_curve
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.adapters import Adapters
+from subgraft.training.best_weights import SELECTIONS
+from subgraft.training.objectives.auxiliary_text import with_text
+from subgraft.training.objectives.conditioned import losses_of
+from subgraft.training.objectives.dev_scores import told_dev_engine, with_drift
+from subgraft.training.objectives.finetuning import TaskText, task_text
+from subgraft.training.objectives.objective import Request
+from subgraft.training.progress import Outcome
+from subgraft.training.row_regularization import RowUpdates
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

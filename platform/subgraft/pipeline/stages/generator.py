@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator import Generator, save_generators
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.pipeline.recipes.embeddings import GeneratorRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.pipeline.stages.generators_by_side import Views, train_by_side
-from subgraft.data.text.corpus import Corpus
-from subgraft.training.schedule import Data
+from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.schedule import Data
 
 
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

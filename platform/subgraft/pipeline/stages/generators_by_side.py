@@ -10,19 +10,18 @@ from typing import Any, Generic, TypeVar
 from torch import nn
 
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
+from subgraft.pipeline.recipes.embeddings import GeneratorRecipe, NetworkRecipe
+from subgraft.pipeline.stages.auto_precision import with_named_precision
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.training_setup import fit, write_curve
 from subgraft.training.objectives.mixture import MixedLoss
 from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.registry import objectives_of
-from subgraft.pipeline.recipes.embeddings import GeneratorRecipe
-from subgraft.pipeline.recipes.embeddings import NetworkRecipe
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import fit, write_curve
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.data.text.corpus import Corpus
 from subgraft.training.schedule import Data
 
 G = TypeVar("G", bound=nn.Module)

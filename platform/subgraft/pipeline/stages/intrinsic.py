@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.stages.artifacts import QUALITY
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.transfer import method_of
-from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

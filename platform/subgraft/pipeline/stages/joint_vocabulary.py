@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from subgraft.subwords.allocation.capacity import piece_shares
-from subgraft.subwords.allocation.union import union
-from subgraft.pipeline.recipes.allocations import JointVocabularyRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import balanced
+from subgraft.pipeline.recipes.allocations import JointVocabularyRecipe
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.subwords.allocation.capacity import piece_shares
+from subgraft.subwords.allocation.union import union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.specials import special_tokens

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.training.objectives.reference_likelihood import reference_nats
 from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
 from subgraft.pipeline.stages.artifacts import LIKELIHOOD
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import device
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.reference_likelihood import reference_nats
 
 
 def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from subgraft.config.settings_base import SideName, Split
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, StudentTables
 from subgraft.embeddings.learned_rows.span_pairs import SpanPairs
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
-from subgraft.pipeline.stages.self_translation import own_translations
 from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.pipeline.stages.context import Context, Json
+from subgraft.pipeline.stages.self_translation import own_translations
+from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 METHOD = "likelihood-matching"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.config.settings_base import TextSide
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.data.sources.monolingual_corpus import build_beside
-from subgraft.data.sources.side_text import side_texts
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.config.settings_base import TextSide
+from subgraft.data.sources.side_text import build_beside, side_texts
 from subgraft.data.tasks.pairings import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.language_id import Likeness, Sample, Verdict, likeness
+from subgraft.pipeline.recipes.corpora import TextRecipe
+from subgraft.pipeline.stages.context import Context, Json
 
 # A text that holds more of dev and test than this share of them was probably made of the same files.
 HELD_OUT_SHARE = 0.1

@@ -8,19 +8,19 @@ from pathlib import Path
 import torch
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.domain_simulation import PseudoDomains
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape, save_networks
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.pipeline.recipes.embeddings import NetworkRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.pipeline.stages.generators_by_side import Views, train_by_side
-from subgraft.data.text.corpus import Corpus
-from subgraft.training.schedule import Data
+from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.schedule import Data
 
 
 def run(recipe: NetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -16,9 +16,9 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import RareTokenSettings
 from subgraft.modeling.sides import tables_of
 from subgraft.pipeline.recipes.training import NewRows
-from subgraft.training.row_regularization import RowUpdates
 from subgraft.subwords.vocabulary.alignment import align, special_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.row_regularization import RowUpdates
 
 Tokenizers = Mapping[SideName, Tokenizer]
 PlaceOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]

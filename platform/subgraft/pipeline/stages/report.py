@@ -9,21 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.conditioning import SourceName
+from subgraft.data.text.cleaning import dropped_in_words
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import Score
+from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
+from subgraft.evaluation.reporting.main_table import MainTable, terminal_table
+from subgraft.evaluation.reporting.records import (
+    Command,
+    CorpusFacts,
+    Provenance,
+    ReportData,
+    Role,
+    SegmentationExample,
+    SpelledText,
+    StageSeconds,
+    SubwordGap,
+    SystemResult,
+    TextFacts,
+    VocabularyFacts,
+)
+from subgraft.evaluation.reporting.report import write_report
+from subgraft.evaluation.reporting.segmented_words import over_segmented_words
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
-from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
-from subgraft.evaluation.reporting.records import Command, CorpusFacts, Provenance, ReportData, Role, SegmentationExample, SpelledText, StageSeconds, SubwordGap, SystemResult, TextFacts, VocabularyFacts
-from subgraft.evaluation.reporting.main_table import MainTable
-from subgraft.evaluation.reporting.report import write_report
-from subgraft.evaluation.reporting.terminal import terminal_table
-from subgraft.evaluation.reporting.segmented_words import over_segmented_words
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
-from subgraft.data.text.cleaning import dropped_in_words
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

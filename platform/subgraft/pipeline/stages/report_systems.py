@@ -17,10 +17,10 @@ from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.parameter_count import vocabulary_sizes
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
-from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
 from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.data.synthetic_pairs import write_pairs
+from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.corpora import ReversedRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.synthetic.synthetic_corpus import write_pairs
-from subgraft.data.text.corpus import Corpus
 
 
 def run(recipe: ReversedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

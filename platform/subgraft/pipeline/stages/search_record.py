@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.evaluation.metrics.speed import Speed, measure_speed, speed_of_pass
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.translate import Translator
-from subgraft.evaluation.metrics.speed import Speed, measure_speed, speed_of_pass
 from subgraft.pipeline.stages.context import Json
 
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.config.training import SelectName
 from subgraft.base.errors import OperationalError
+from subgraft.config.training import SelectName
 from subgraft.training.best_weights import SELECTIONS
 
 CURVE = "curve.json"

@@ -13,23 +13,35 @@ from typing import TYPE_CHECKING, Any, cast
 
 from safetensors.numpy import save_file
 
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.conditional_generation import TextClassifier
+from subgraft.evaluation.metrics.speed import measure_speed
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditioned_examples import Sourced
 from subgraft.modeling.conditioning.sources import Source
 from subgraft.modeling.inference.write_text import Writer, written_for
-from subgraft.evaluation.metrics.label_accuracy import TextClassifier
-from subgraft.evaluation.metrics.speed import measure_speed
-from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.causal import separator_of
-from subgraft.training.objectives.conditioned import source_read
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.artifacts import STATISTICS
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import device
-from subgraft.pipeline.stages.text_length import measure_length
 from subgraft.pipeline.stages.sourced_bits import SourcedBits, other_sources
-from subgraft.pipeline.stages.sourced_scores import Scored, Texts, accuracy, adherence, exact, figures, overlap, ranked, recorded, resampled, variety
-from subgraft.data.text.corpus import Corpus
+from subgraft.pipeline.stages.sourced_scores import (
+    Scored,
+    Texts,
+    accuracy,
+    adherence,
+    exact,
+    figures,
+    overlap,
+    ranked,
+    recorded,
+    resampled,
+    variety,
+)
+from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.training_setup import device
 from subgraft.subwords.vocabulary.spelling import spelling
+from subgraft.training.objectives.causal import separator_of
+from subgraft.training.objectives.conditioned import source_read
 
 if TYPE_CHECKING:
     from subgraft.config.objectives import AnyConditionedSettings

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
 from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.corpus_views import class_labels
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.conditioned import sourced_nats
+from subgraft.modeling.conditioning.conditioned_examples import Sourced
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.sourced_scores import Scored, Texts, saved
-from subgraft.data.text.class_labels import class_labels
-from subgraft.data.text.corpus import Corpus
+from subgraft.training.objectives.conditioned import sourced_nats
 
 
 @dataclass(frozen=True)

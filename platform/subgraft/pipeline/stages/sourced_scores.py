@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.config.evaluation import RankingSettings
-from subgraft.evaluation.metrics import prompt_ranking
-from subgraft.evaluation.metrics.label_accuracy import TextClassifier
-from subgraft.evaluation.metrics.distinct_n import distinct
+from subgraft.evaluation.metrics import conditional_generation
+from subgraft.evaluation.metrics.conditional_generation import TextClassifier, distinct
+from subgraft.evaluation.metrics.metric_words import is_chinese
 from subgraft.evaluation.metrics.scores import AnyMetricName, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score, sentence_statistics
-from subgraft.evaluation.metrics.metric_words import is_chinese
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.conditioned import sourced_nats
 from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.objectives.conditioned import sourced_nats
 
 # Of what was written for sources that have a text of their own each.
 OVERLAP: tuple[AnyMetricName, ...] = ("BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "CIDEr")
@@ -58,7 +57,7 @@ def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Con
     """
     if len(set(texts.keys)) < 2:
         return []
-    chosen = prompt_ranking.candidates(texts.keys, settings.sources, settings.seed, settings.texts)
+    chosen = conditional_generation.candidates(texts.keys, settings.sources, settings.seed, settings.texts)
     count = chosen.shape[1]
     lines = [texts.lines[own] for own in chosen[:, 0].tolist() for _ in range(count)]
     nats = np.full(len(lines), np.nan)
@@ -66,7 +65,7 @@ def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Con
     for place, of_tokens in sourced_nats(bundle, lines, encoded, texts.separator, context.progress):
         nats[place] = of_tokens.sum()
     table = nats.reshape(chosen.shape)
-    found = prompt_ranking.found(table[~np.isnan(table).any(axis=1)])
+    found = conditional_generation.found(table[~np.isnan(table).any(axis=1)])
     signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(found)}|seed:{settings.seed}"
     return [share(RANKING, found, signature)] if len(found) else []
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.corpus_views import training_lines
 from subgraft.embeddings.initialisers.static_embeddings import RECORD
 from subgraft.embeddings.initialisers.static_training import train_static
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.training_text import training_lines
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 

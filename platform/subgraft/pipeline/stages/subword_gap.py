@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import GapRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.compare import compare
 from subgraft.subwords.vocabulary.spelling import given_back, spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgraft.config.settings_base import SideName
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
 from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
@@ -15,10 +16,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
+from subgraft.pipeline.stages.auto_precision import with_named_precision
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.data.text.corpus import Corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Pairs = list[tuple[str, str]]

@@ -14,29 +14,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
+from subgraft.data.text.batch_files import BatchFiles
 from subgraft.modeling.dropout import set_hidden_dropout
 from subgraft.modeling.families import family_of
-from subgraft.modeling.precision import autocast, fuses_attention
 from subgraft.modeling.matmul_backend import products_by
-from subgraft.training.objectives.dev_sharding import sums_over_batches
-from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.modeling.precision import autocast, fuses_attention
+from subgraft.pipeline.stages.auto_precision import told_precision
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.selected_weights import CURVE
-from subgraft.pipeline.stages.auto_precision import told_precision
-from subgraft.data.text.batch_files import BatchFiles
+from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.dry_run import out_of_memory_told
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
-from subgraft.training.learning_rates import SCHEDULES
 from subgraft.training.loop import Hooks, Trainer
+from subgraft.training.objectives.dev_sharding import sums_over_batches
+from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.optimizers import SCHEDULES
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.lookahead import Preparation
-from subgraft.training.progress import Outcome
+from subgraft.training.progress import Outcome, Preparation
 from subgraft.training.row_regularization import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
-from subgraft.training.best_weights import Selection
 
 
 def device() -> torch.device:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, save_matrices
+from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 REPORT = "transfer.json"

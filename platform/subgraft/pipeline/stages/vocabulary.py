@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from subgraft.config.settings_base import TextSide
+from subgraft.data.tasks.question_generation import require_marks
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.corpus_views import training_lines, training_texts
+from subgraft.data.text.languages import balanced
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.data.tasks.question_generation import require_marks
-from subgraft.data.text.training_text import training_lines, training_texts
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.languages import balanced
 from subgraft.subwords.vocabulary.learn import learn
 
 

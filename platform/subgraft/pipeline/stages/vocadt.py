@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData
 from subgraft.pipeline.recipes.embeddings import VocadtRecipe
+from subgraft.pipeline.stages.auto_precision import with_named_precision
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.data.text.corpus import Corpus
-from subgraft.training.best_weights import Selection
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.best_weights import Selection
+from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.seq2seq import Seq2SeqData
 
 METHOD = "vocadt"
 

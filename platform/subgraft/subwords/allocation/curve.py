@@ -12,13 +12,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.base import json_values
-from subgraft.subwords.allocation.bpe_replay import merges_of, replay
-from subgraft.subwords.allocation.capacity import average_log_probability, log_shares
-from subgraft.subwords.allocation.piece_training import UNKNOWN_PIECE, bpe_pieces, unigram_pieces
-from subgraft.subwords.allocation.unigram_descent import descent, retrained
-from subgraft.subwords.allocation.word_types import WordTypes, normalised
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
+from subgraft.subwords.allocation.capacity import average_log_probability, log_shares
+from subgraft.subwords.allocation.piece_training import UNKNOWN_PIECE, bpe_pieces, seeded_unigram_pieces, unigram_pieces
+from subgraft.subwords.allocation.word_types import WordTypes, normalised
 from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
 
 RECORD = "curve.json"
@@ -70,9 +68,9 @@ class MeasuredCurve:
     def open(cls, directory: Path) -> MeasuredCurve:
         """Raises UserError where there is no curve."""
         try:
-            record = json_values.parse_object((directory / RECORD).read_bytes())
+            record = json_io.parse_object((directory / RECORD).read_bytes())
             lists = {name: tuple(record[name]) for name in ("sizes", "alp", "tokens")}
-            each = map(json_values.parse_object, (directory / PIECES).read_bytes().splitlines())
+            each = map(json_io.parse_object, (directory / PIECES).read_bytes().splitlines())
             return cls(Curve(**{**record, **lists}), {one["size"]: one["pieces"] for one in each})
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(f"not a curve: it holds no readable {RECORD}", where=str(directory)) from None
@@ -154,3 +152,91 @@ def _curve(
         alp=tuple(average_log_probability(counts[size], types.sentences) for size in sizes),
         tokens=tuple(int(counts[size].sum()) for size in sizes),
     )
+
+
+# Unigram vocabularies of many sizes from one descent: each begins its EM with the pieces of the next larger one.
+#
+# A variant: retraining at a size begins with all frequent substrings instead. Their ALP differs by some tenths of a
+# percent; cutting one large model down, without any EM, is off by several percent, and is not offered.
+
+
+def descent(types: WordTypes, largest: bytes, sizes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """A model for each size, from the largest down.
+
+    largest: the model of the largest size, which need not be among them.  sizes: rising, all below the largest's.
+    """
+    above = largest
+    for size in reversed(sizes):
+        above = seeded_unigram_pieces(types.words, size, above)
+        yield size, above
+
+
+def retrained(open_lines: Callable[[], Iterator[str]], sizes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """A model for each size by a training of its own, from the largest down: the exact way."""
+    for size in reversed(sizes):
+        yield size, unigram_pieces(normalised(open_lines()), size)
+
+
+# The piece counts of a text at every size of a BPE vocabulary, from one training.
+#
+# Encoding by a vocabulary that has one merge more goes on from where encoding without it ends: whoever always makes the
+# best-ranked merge there is makes the last one when no other is left. So the counts at the largest size hold all
+# others: taken back in reverse, each piece is replaced by what its own characters are cut into without it.
+
+
+def merges_of(pieces: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Pieces that join others, in the order in which they were learnt, and single characters.
+
+    pieces: the ordinary ones of a model, with their scores.
+    """
+    ranked = sorted((piece for piece in pieces if len(piece) > 1), key=lambda piece: -pieces[piece])
+    return ranked, [piece for piece in pieces if len(piece) == 1]
+
+
+def replay(merges: Sequence[str], counts: Mapping[str, int], keep: Sequence[int]) -> dict[int, dict[str, int]]:
+    """How often the text has each piece that it uses, by how many of the first merges are kept.
+
+    counts: of the text's tokens under all of the merges; what no merge made is left as it is.  keep: numbers of merges,
+    in any order.
+    """
+    ranks = {piece: rank for rank, piece in enumerate(merges)}
+    left = {piece: int(count) for piece, count in counts.items() if count}
+    wanted, found = set(keep), dict[int, dict[str, int]]()
+    for kept in range(len(merges), -1, -1):
+        if kept in wanted:
+            found[kept] = dict(left)
+        if kept and (count := left.pop(merges[kept - 1], 0)):
+            for part in _parts(merges[kept - 1], ranks, kept - 1):
+                left[part] = left.get(part, 0) + count
+    return found
+
+
+def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:
+    """What a piece is cut into without its own merge, which is of this rank.
+
+    A text that has the piece has it by that merge, which joined two parts. Mostly there is one place where two can
+    meet, and so no need to begin from characters.
+    """
+    last = len(piece) - 1
+    places = [
+        place
+        for place in range(1, last + 1)
+        if (place == 1 or ranks.get(piece[:place], rank) < rank)
+        and (place == last or ranks.get(piece[place:], rank) < rank)
+    ]
+    return (piece[: places[0]], piece[places[0] :]) if len(places) == 1 else cut(piece, ranks, rank)
+
+
+def cut(text: str, ranks: Mapping[str, int], most: int) -> list[str]:
+    """What the merges of a rank below `most` make of a text: always the best-ranked one, the leftmost of equals."""
+    parts = list(text)
+    joined = [ranks.get(left + right, most) for left, right in pairwise(parts)]
+    while joined and (best := min(joined)) < most:
+        at = joined.index(best)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        del joined[at]
+        if at > 0:
+            joined[at - 1] = ranks.get(parts[at - 1] + parts[at], most)
+        if at < len(joined):
+            joined[at] = ranks.get(parts[at] + parts[at + 1], most)
+    return parts

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.base import json_values
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
 
 RECORD = "allocation.json"
@@ -36,7 +36,7 @@ class Allocated:
     def read(cls, directory: Path) -> Allocated:
         """Raises UserError where there is none."""
         try:
-            record: dict[str, Any] = json_values.parse_object((directory / RECORD).read_bytes())
+            record: dict[str, Any] = json_io.parse_object((directory / RECORD).read_bytes())
             return cls(**record)
         except (OSError, ValueError, TypeError):
             raise UserError(f"holds no readable {RECORD}", where=str(directory)) from None

@@ -7,10 +7,11 @@ tokens that contain w.  Prefix, infix and suffix are judged on surface forms; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from subgraft.base.errors import UserError
 from subgraft.subwords.similar_tokens.hyperwords import HyperwordIndex
 from subgraft.subwords.similar_tokens.ragged import positions_in_rows
-from subgraft.subwords.vocabulary.entry import Entry
+from subgraft.subwords.vocabulary.entry import Entry, spell_entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Int64s = NDArray[np.int64]
@@ -199,3 +200,32 @@ def _assembled(found: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
         np.concatenate([pairs.relations for pairs in found])[order],
         fallback,
     )
+
+
+# Similar tokens as a table to read: one line per pair.
+
+
+class SimilarRow(NamedTuple):
+    """kind: subword, hyperword, character, byte, mean.  position: prefix, infix, suffix.  rank: from 1, in Sm(w)."""
+
+    token: str
+    similar: str
+    kind: str
+    position: str
+    rank: int
+
+
+STAND_INS = {Fallback.CHARACTERS: "character", Fallback.BYTES: "byte"}
+
+
+def similar_rows(tokenizer: Tokenizer, entries: Sequence[Entry], similar: SimilarTokens) -> Iterator[SimilarRow]:
+    """The pairs in order, tokens spelled with the vocabulary's mark; a token without any has one row, of kind mean."""
+    offsets = similar.offsets.tolist()
+    for i, entry in enumerate(entries):
+        token, fallback = spell_entry(entry, tokenizer.mark), Fallback(similar.fallback[i])
+        if fallback is Fallback.MEAN:
+            yield SimilarRow(token, "", "mean", "", 1)
+        for rank, k in enumerate(range(offsets[i], offsets[i + 1]), start=1):
+            position, kind = Relation(similar.relations[k]).name.lower().split("_")
+            kind = STAND_INS.get(fallback, kind)
+            yield SimilarRow(token, tokenizer.pieces[similar.token_ids[k]], kind, position, rank)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from subgraft.subwords.vocabulary.tokenizer_description import parts
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.sentencepiece_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN
-from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, specification_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_description import parts
+from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, specification_of
 
 # Scores below this are no log-probabilities: such a piece is cut only where no other fits.
 _LAST_RESORT = -1e5

@@ -10,10 +10,10 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import folder_of, require_path
-from subgraft.base.json_files import read_bytes, read_object, read_text
-from subgraft.subwords.vocabulary.tokenizer_description import ROLES
+from subgraft.base.json_io import read_bytes, read_object, read_text
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_few_pieces
+from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 
 MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
 # What transformers makes a tokenizer of: files of pieces and their ids, and others.

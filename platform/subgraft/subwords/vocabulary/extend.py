@@ -17,14 +17,21 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, SPACE_MARK, Mark
-from subgraft.subwords.vocabulary.pair_merges import Join, join_pieces
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.pair_merges import Join, join_pieces
 from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
-from subgraft.subwords.vocabulary.tokenizer_spec import Specification, as_tokenizer, keeping, specification_of, with_pieces, with_scores
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.word_counts import cut_words, word_counts
+from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
+from subgraft.subwords.vocabulary.tokenizer_spec import (
+    Specification,
+    as_tokenizer,
+    keeping,
+    specification_of,
+    with_pieces,
+    with_scores,
+)
+from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 MIN_COUNT = 2  # what a text has once is no subword
 

@@ -20,7 +20,14 @@ from typing import Any, TypeAlias
 import tokenizers
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import DECODED_GROWTH, TEXT_GROWTH, TOKENIZER_BYTES, TOKENIZER_STEPS, TOKENS_OF_CHARACTER, Limit
+from subgraft.base.limits import (
+    DECODED_GROWTH,
+    TEXT_GROWTH,
+    TOKENIZER_BYTES,
+    TOKENIZER_STEPS,
+    TOKENS_OF_CHARACTER,
+    Limit,
+)
 from subgraft.subwords.vocabulary.tokenizer_description import parts
 
 Step: TypeAlias = Mapping[str, Any]

@@ -13,12 +13,12 @@ from typing import Any
 import sentencepiece
 from tokenizers import AddedToken
 
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.subwords.vocabulary import byte_level, wordpiece
 from subgraft.subwords.vocabulary.directory import Source
-from subgraft.subwords.vocabulary.prune import Learnt, learn_used
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus, too_large, too_small
+from subgraft.subwords.vocabulary.prune import Learnt, learn_used
 from subgraft.subwords.vocabulary.sentencepiece_model import convert, with_rounded_scores
 from subgraft.subwords.vocabulary.specials import SpecialTokens, special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -25,7 +25,7 @@ import tokenizers
 from subgraft.subwords.vocabulary import sentencepiece_model, wordpiece
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_rare
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, merged_from, without
-from subgraft.subwords.vocabulary.word_counts import cut_words, word_counts
+from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 
 class Learnt(NamedTuple):

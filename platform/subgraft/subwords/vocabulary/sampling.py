@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from subgraft.config.vocabularies import SamplingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.vocabularies import SamplingSettings
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -9,10 +9,10 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from subgraft.subwords.vocabulary.tokenizer_description import parts
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark
 from subgraft.subwords.vocabulary.growth import Guard
 from subgraft.subwords.vocabulary.tokenizer_checks import refusing
+from subgraft.subwords.vocabulary.tokenizer_description import parts
 
 Step = dict[str, Any]
 

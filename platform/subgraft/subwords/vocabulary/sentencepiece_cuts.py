@@ -17,7 +17,16 @@ import sentencepiece
 from subgraft.base.errors import UserError
 from subgraft.base.threads import allowed_threads
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
-from subgraft.subwords.vocabulary.sentencepiece_model import BYTE, CONTROL, NORMAL, SCORE_STEPS, UNIGRAM, UNKNOWN, convert, parse
+from subgraft.subwords.vocabulary.sentencepiece_model import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    SCORE_STEPS,
+    UNIGRAM,
+    UNKNOWN,
+    convert,
+    parse,
+)
 from subgraft.subwords.vocabulary.tokenizer_checks import refusing
 
 Cut: TypeAlias = Callable[[Sequence[str]], list[list[int]]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +16,36 @@ import tokenizers
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
-from subgraft.base.json_files import parse_user_object
-from subgraft.subwords.vocabulary.tokenizer_description import describe, language_codes, special_roles
+from subgraft.base.json_io import parse_user_object
 from subgraft.subwords.vocabulary.directory import Source, read_directory
 from subgraft.subwords.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.subwords.vocabulary.held_out import without
 from subgraft.subwords.vocabulary.segmenters import Segmenters
 from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_sound
-from subgraft.subwords.vocabulary.gc_paused import uncollected
+from subgraft.subwords.vocabulary.tokenizer_description import describe, language_codes, special_roles
 
 if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
+
+
+# Large vocabularies are read without Python's collector of cycles, which would look at every piece again and again.
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Around the making of hundreds of thousands of objects, none of which is garbage: half the time otherwise.
+
+    Of several threads inside, the one that turned the collector off turns it on again.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
 
 # The end of a token that is no part of the text.
 NOWHERE = -1

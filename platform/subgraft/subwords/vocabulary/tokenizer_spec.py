@@ -14,10 +14,10 @@ from typing import Any
 import tokenizers
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.vocabulary.tokenizer_description import describe
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.held_out import NO_TEXT, special_token
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_description import describe
 
 Specification = dict[str, Any]
 Merge = tuple[str, str]

@@ -15,9 +15,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from subgraft.subwords.vocabulary import wordpiece
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus
-from subgraft.subwords.vocabulary.tokenizer_spec import Specification, as_tokenizer, keeping, merge_ranks, merged_from, specification_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.word_counts import cut_words, word_counts
+from subgraft.subwords.vocabulary.tokenizer_spec import (
+    Specification,
+    as_tokenizer,
+    keeping,
+    merge_ranks,
+    merged_from,
+    specification_of,
+)
+from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 
 def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Tokenizer:

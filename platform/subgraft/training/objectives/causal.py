@@ -13,20 +13,20 @@ from typing import Literal, Protocol
 import numpy as np
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
-from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
-from subgraft.config.training import TrainingSettings
 from subgraft.base.errors import UserError
+from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.sequences import Sequences
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.bundle import Bundle
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.embedding_view import IGNORED, Lexicon
 from subgraft.training.objectives.objective import Body, Examples, Request, TokenLoss
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.whole_examples import Batched, WholeExamples
-from subgraft.data.text.encoded import encode
-from subgraft.data.text.sequences import Sequences
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def shifted(tokens: Sequence[int], given: int = 1) -> StackExample:

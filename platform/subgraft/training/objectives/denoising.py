@@ -11,16 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from subgraft.config.objectives import DenoisingSettings
-from subgraft.modeling.sequence_format import language_code
-from subgraft.training.objectives.concatenation import Concatenation
-from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.subword_regularization import Sampling, Subwords
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import infill, permute
 from subgraft.data.text.sequences import blocks
+from subgraft.modeling.sequence_format import language_code
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
+from subgraft.training.objectives.concatenation import Concatenation
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
+from subgraft.training.objectives.subword_regularization import Sampling, Subwords
 
 
 class Denoising:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import DecodingEngine
-from subgraft.config.corpora import Languages
-from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
 from subgraft.base.errors import UserError
-from subgraft.modeling.exporting.in_memory import fast_translator
-from subgraft.modeling.inference.translate import AT_ONCE, Translator
+from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import DecodingEngine
+from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
+from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD, root_median_squared
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.in_memory import fast_translator
 from subgraft.modeling.families import family_of
+from subgraft.modeling.inference.translate import AT_ONCE, Translator
 from subgraft.training.objectives.dev_sharding import texts_by_worker
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
@@ -119,3 +123,40 @@ class DevScores:
             return self._translate
         check, self._checked = not self._checked, True
         return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)
+
+
+# How far a finetuning has moved a pretrained language model, by the kind of its weights: a dev score like others.
+#
+# Parts of a layer, as transformers names them in models of one stack. What attends to a source is new, and is neither.
+KINDS: Mapping[str, re.Pattern[str]] = {
+    FEED_FORWARD: re.compile(r"\.mlp\."),
+    "drift_attention": re.compile(r"\.(?:attn|self_attn)\."),
+}
+
+
+class Drift:
+    """From the weights that a model has now, which are kept in memory: checkpoints need not be."""
+
+    def __init__(self, model: nn.Module) -> None:
+        stack = family_of(model).pretrained_stack(model)
+        weights = {} if stack is None else {name: each for name, each in stack.named_parameters() if each.ndim == 2}
+        self._now = {kind: [weights[name] for name in weights if form.search(name)] for kind, form in KINDS.items()}
+        self._before = {kind: [_numbers(weight).copy() for weight in of_kind] for kind, of_kind in self._now.items()}
+
+    def __call__(self) -> dict[str, float]:
+        """By kind; nothing of a model that was not pretrained."""
+        return {
+            kind: root_median_squared(map(_numbers, self._now[kind]), before)
+            for kind, before in self._before.items()
+            if before
+        }
+
+
+def with_drift(scores: Callable[[], dict[str, float]], model: nn.Module) -> Callable[[], dict[str, float]]:
+    """These dev scores, and the drift from how the model is now."""
+    drift = Drift(model)
+    return lambda: {**scores(), **drift()}
+
+
+def _numbers(weight: Tensor) -> np.ndarray:
+    return weight.detach().float().cpu().numpy()

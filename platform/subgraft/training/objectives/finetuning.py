@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 from torch import nn
 
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
-from subgraft.config.settings_base import SideName
 from subgraft.config.objectives import AnyConditionedSettings, CausalSettings, TaskObjectiveSettings
+from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
+from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditioned_examples import Sourced
 from subgraft.training.objectives.causal import CausalScores, Lines, begin_with, separator_of
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, source_read
 from subgraft.training.objectives.dev_scores import DevScores
@@ -20,7 +21,6 @@ from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss
-from subgraft.data.text.batches import evenly_spaced_places
 
 
 class TrainedText(Protocol):

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.objectives import MaskedSettings
+from subgraft.config.settings_base import SideName
+from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED, Lexicon
 from subgraft.training.objectives.objective import Body, Request
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
-from subgraft.data.text.encoded import encode
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # [CLS] and [SEP]
 AROUND = 2

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.config.settings_base import SideName
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.embedding_view import Lexicon, OwnTables
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import oversampled
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.embedding_view import Lexicon, OwnTables
 
 Example_co = TypeVar("Example_co", covariant=True)
 E = TypeVar("E")

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from subgraft.modeling.sequence_format import SequenceFormat
-from subgraft.training.objectives.subword_regularization import Sampling, Subwords
-from subgraft.training.objectives.seq2seq import Example
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.segments import sides
+from subgraft.modeling.sequence_format import SequenceFormat
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.seq2seq import Example
+from subgraft.training.objectives.subword_regularization import Sampling, Subwords
 
 
 class Translation:

@@ -10,20 +10,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, softplus
 from transformers import PreTrainedModel
 
 from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.cross_entropy import linear_cross_entropy
+from subgraft.training.objectives.cross_entropy import linear_cross_entropy, linear_loss
+from subgraft.training.objectives.distributed import Workers, gathered, marked_anywhere
 from subgraft.training.objectives.embedding_view import IGNORED, OwnTables, counted_states
-from subgraft.training.objectives.nearest_tokens import NearestTokens
-from subgraft.training.objectives.noise_contrastive import linear_noise_contrast
-from subgraft.training.objectives.distributed import Workers, marked_anywhere
+from subgraft.training.objectives.logit_slices import slice_rows
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class SampledLoss(nn.Module):
 
 
 class TargetSampling(ABC):
-    """What chooses the candidates of the batches of a training: what `training.lookahead` asks for."""
+    """What chooses the candidates of the batches of a training: what `training.progress` asks for."""
 
     every: int | None = None
 
@@ -214,3 +215,80 @@ def target_sampling(settings: TargetSamplingSettings, model: PreTrainedModel, se
     if isinstance(settings, UniformTargets):
         return UniformSampling(settings, model, seed)
     return NoiseSampling(settings, model, seed)
+
+
+# Output projection and noise-contrastive estimation as one operation (Mnih and Teh, ICML 2012).
+#
+# A logistic regression tells each target from k tokens of noise, which all targets of a batch share (Zoph et al., NAACL
+# 2016, section 3). Noise is drawn from all V tokens alike, and the softmax's denominator is taken for V: then what
+# tells them apart is the logit less ln k.
+
+
+def linear_noise_contrast(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Tensor) -> Tensor:
+    """The loss of N targets among C tokens, summed, in nats.
+
+    hidden [N, d], weight [C, d], bias [C] or None, labels [N]; noise [C] bool: which of the tokens were drawn.
+    """
+    return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, noise=noise))
+
+
+def _loss_and_gradient(logits: Tensor, labels: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    drawn = noise.to(logits.dtype)
+    odds = logits - math.log(float(drawn.sum()))
+    gold = odds.gather(1, labels[:, None])
+    loss = (softplus(odds) * drawn).sum() - logsigmoid(gold).sum()
+    gradient = odds.sigmoid_().mul_(drawn)
+    gradient.scatter_add_(1, labels[:, None], -(-gold).sigmoid())
+    return loss, gradient
+
+
+# The nearest tokens of some tokens: those whose rows of a table have the largest inner products with theirs.
+#
+# They are searched exactly, by products of blocks of rows with the whole table, and for the tokens that are asked for
+# alone: neighbours of all tokens of a large vocabulary cost more than hundreds of steps save
+# (benchmarks/target_sampling.py). An index over the table (faiss) took two to three times as long for the same result.
+
+
+@dataclass(frozen=True)
+class NearestTokens:
+    """Tokens [m], ascending, and the nearest of each [m, k], in no order."""
+
+    tokens: Tensor
+    neighbours: Tensor
+
+    @classmethod
+    def none(cls) -> NearestTokens:
+        """Of no token."""
+        return cls(torch.zeros(0, dtype=torch.int32), torch.zeros(0, 0, dtype=torch.int32))
+
+    @classmethod
+    def searched(cls, table: Tensor, tokens: Tensor, count: int, workers: Workers) -> NearestTokens:
+        """The `count` nearest by a table [V, d]: every worker searches those of its share of the tokens [m].
+
+        All workers get the same, to the bit, whatever devices they are on.
+        """
+        own = tokens[workers.rank :: workers.world].to(table.device)
+        found = gathered(nearest(table, own, count).int(), len(tokens), workers.device)
+        return cls(tokens.int(), found.cpu())
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return {"tokens": self.tokens, "neighbours": self.neighbours}
+
+    def around(self, marks: Tensor) -> Tensor:
+        """Bool [V]: the nearest tokens of those that are marked, bool [V]. Raises ValueError for one of none known."""
+        known = torch.zeros_like(marks)
+        known[self.tokens] = True
+        if bool((marks & ~known).any()):
+            raise ValueError("a target whose nearest tokens were not searched")
+        near = torch.zeros_like(marks)
+        near[self.neighbours[marks[self.tokens]].flatten()] = True
+        return near
+
+
+@torch.no_grad()
+def nearest(table: Tensor, tokens: Tensor, count: int) -> Tensor:
+    """Of each token [m] the `count` rows of a table [V, d] with the largest inner products with its own [m, count]."""
+    blocks = torch.split(tokens, slice_rows(*table.shape))
+    found = [(table[block] @ table.T).topk(count, sorted=False).indices for block in blocks]
+    return torch.cat(found) if found else torch.zeros(0, count, dtype=torch.long)

@@ -8,8 +8,8 @@ from subgraft.config.objectives import TranslationSettings
 from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.subword_regularization import Sampling
 from subgraft.training.objectives.seq2seq import Seq2SeqObjective
+from subgraft.training.objectives.subword_regularization import Sampling
 
 
 class TranslationObjective(Seq2SeqObjective):

@@ -1,20 +1,28 @@
-"""The generators that systems need, as steps: those that mix rows, and networks, trained here or given."""
+"""Steps that train generators and new embeddings for the systems of an experiment."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import cast
 
-from subgraft.pipeline import stages
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.config.experiment import Experiment
+from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
-from subgraft.base.errors import UserError
 from subgraft.experiments.upstream_steps import Beginnings
-from subgraft.base.files import file_digest
-from subgraft.pipeline.recipes.embeddings import GeneratorRecipe, MixingKind
-from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GivenNetworkRecipe
-from subgraft.pipeline.recipes.embeddings import NetworkRecipe
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.embeddings import (
+    NETWORK_FILES,
+    GeneratorRecipe,
+    GivenNetworkRecipe,
+    MixingKind,
+    NetworkRecipe,
+    VocadtRecipe,
+)
 
 
 def generator_step(beginnings: Beginnings, system: System, model: Step) -> Step | None:
@@ -78,3 +86,21 @@ def _given(beginnings: Beginnings, given: str) -> Step:
 def _training(training: TrainingSettings, system: System) -> TrainingSettings:
     """The generator's training, for as many steps as the system says."""
     return training.model_copy(update={"max_steps": system.generator_steps}) if system.generator_steps else training
+
+
+# The training of new tokens' rows by VocADT, as a step of an experiment.
+
+
+def vocadt_step(experiment: Experiment, model: Step, corpus: Step, vocabularies: Mapping[SideName, Step]) -> Step:
+    """Rows of the new tokens of all sides, as combinations of all old rows; all seeds share them."""
+    assert experiment.vocadt_training is not None
+    recipe = VocadtRecipe(
+        languages=experiment.languages,
+        sides=experiment.sides,
+        training=experiment.vocadt_training,
+        seed=experiment.upstream.seed,
+        pairs=experiment.finetune.pairs,
+    )
+    inputs = {"model": model, "corpus": corpus}
+    inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+    return Step(stages.VOCADT, "vocadt", recipe, inputs)

@@ -1,17 +1,20 @@
-"""A vocabulary that an experiment is given for its upstream side, as a step; and what its allocation says."""
+"""Steps that import, extend and trim vocabularies."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Literal
 
-from subgraft.pipeline import stages
-from subgraft.subwords.allocation.result import RECORD, Allocated
-from subgraft.config.domains import UpstreamSettings
 from subgraft.base.errors import UserError
-from subgraft.pipeline.recipes.vocabularies import GivenVocabularyRecipe
+from subgraft.config.domains import UpstreamSettings
+from subgraft.config.settings_base import SideName, TextSide
+from subgraft.config.vocabularies import TaskVocabularySettings
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, GivenVocabularyRecipe
+from subgraft.subwords.allocation.result import RECORD, Allocated
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _WHERE = "upstream.given_vocabulary"
@@ -54,3 +57,31 @@ def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
     if paired or not (place / RECORD).is_file():
         return None
     return Allocated.read(place).language_exponent
+
+
+# The upstream vocabularies, extended or trimmed by the task's text, as steps.
+#
+# What a text has once is no subword to add; what it never has can go.
+LEAST_ADDED, LEAST_KEPT = 2, 1
+
+
+def adapted_vocabulary_step(
+    settings: TaskVocabularySettings,
+    side: SideName,
+    text: TextSide | Literal["both"],
+    inputs: Mapping[str, Step],
+) -> Step[AdaptedVocabularyRecipe]:
+    """The vocabulary of a side of the upstream model, by one text of the task or by both.
+
+    inputs: the task's `corpus`, the upstream `vocabulary` or `model`, and further `text`, if any.
+    """
+    extends = settings.mode == "extend"
+    recipe = AdaptedVocabularyRecipe(
+        side=text,
+        model_side=side,
+        added=settings.size if extends else None,
+        min_count=settings.min_count or (LEAST_ADDED if extends else LEAST_KEPT),
+    )
+    whose = "model" if text == "both" else side
+    name = f"vocabulary of the {whose}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
+    return Step(stages.ADAPTED_VOCABULARY, name, recipe, inputs)

@@ -1,10 +1,12 @@
-"""The training text of a task, where it has more than its pairs: theirs, and behind it what is beside them."""
+"""Views of a corpus: the training text of several corpora together, and the class labels of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import NamedTuple
 
+from subgraft.base.errors import UserError
 from subgraft.data.text import fields
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.segments import Text
@@ -27,3 +29,21 @@ def training_lines(side: str, *corpora: Corpus) -> Iterator[str]:
     first, *others = corpora
     holding = [corpus for corpus in others if any(field.name == side for field in corpus.fields)]
     return chain.from_iterable(corpus.lines(SPLIT, side) for corpus in (first, *holding))
+
+
+# The classes of a corpus: the label that each of its segments has.
+
+
+class ClassLabels(NamedTuple):
+    """field: the one that labels stand in.  labels: those of training segments, each once, in order."""
+
+    field: str
+    labels: tuple[str, ...]
+
+
+def class_labels(corpus: Corpus) -> ClassLabels:
+    """Raises UserError for a corpus whose segments have no label, or several."""
+    fields = [field.name for field in corpus.fields if field.kind == "label"]
+    if len(fields) != 1:
+        raise UserError(f"it has {len(fields)} fields of kind label, where one is needed", where=str(corpus.directory))
+    return ClassLabels(fields[0], corpus.classes[fields[0]])

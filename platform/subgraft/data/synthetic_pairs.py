@@ -1,0 +1,99 @@
+"""Synthetic pairs: corpora made of other corpora, copied text, and the tag that marks machine-written sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.synthetic import TAG
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.fields import pair_fields
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.words import text_words
+
+# The split of text beside a task's pairs, and so of the pairs that are made of it.
+SPLIT = "train"
+
+
+def write_pairs(
+    splits: Mapping[str, Iterable[tuple[str, str]]], languages: Languages, identity: Mapping[str, object], out: Path
+) -> Corpus:
+    """Write the pairs of each split, as they come, into the existing folder `out`.
+
+    languages: of sources and targets.  identity: what they were made of.
+    """
+    sizes = {split: _write(pairs, out, split) for split, pairs in splits.items()}
+    corpus = Corpus(
+        directory=out,
+        fields=pair_fields(languages, two=True),
+        generated=False,
+        sizes=sizes,
+        counts={split: {"read": size, "kept": size} for split, size in sizes.items()},
+        identity=identity,
+    )
+    corpus.save()
+    return corpus
+
+
+def _write(pairs: Iterable[tuple[str, str]], out: Path, split: str) -> int:
+    """How many there were."""
+    count = 0
+    with (
+        (out / f"{split}.source").open("w", encoding="utf-8", newline="\n") as sources,
+        (out / f"{split}.target").open("w", encoding="utf-8", newline="\n") as targets,
+    ):
+        for source, target in pairs:
+            sources.write(f"{source}\n")
+            targets.write(f"{target}\n")
+            count += 1
+    return count
+
+
+# Copied text: a line as the target of itself, some of whose words are left out (Currey, Miceli Barone, Heafield 2017).
+#
+# The words that are left out are the noise of Hill et al. (2016) and Lample et al. (2018, section 2.3): without it a
+# model learns to copy, and nothing of the text.
+
+
+def copied(lines: Iterable[str], drop: float, seed: int) -> Iterator[tuple[str, str]]:
+    """(source, target) of every line: the line with words left out, and the line; a function of (seed, place, line)."""
+    for place, line in enumerate(lines):
+        yield without_words(line, drop, np.random.default_rng([seed, place])), line
+
+
+def without_words(line: str, drop: float, generator: np.random.Generator) -> str:
+    """The line, each of its words left out with probability `drop`, but never all of them."""
+    words = text_words(line)
+    kept = generator.random(len(words)) >= drop
+    if not kept.any() and words:
+        kept[generator.integers(len(words))] = True
+    return "".join(word for word, keep in zip(words, kept.tolist(), strict=True) if keep).strip()
+
+
+# The tag before sources that a machine wrote, so that a model can tell them from a person's (Caswell et al. 2019).
+#
+# It is text that each vocabulary cuts as it does any other: no vocabulary gets an entry, and no model a row.
+
+
+def tagged(source: str) -> str:
+    """The source as a model reads it."""
+    return f"{TAG} {source}"
+
+
+def require_tag(tokenizer: Tokenizer, where: str) -> None:
+    """Raises UserError where the vocabulary that reads sources cannot spell the tag.
+
+    It would stand there as an unknown token, as characters do that the task's own sources have.
+    """
+    if tokenizer.special.get("unk", -1) in tokenizer.encode(TAG):
+        hint = "Write back_translation.tag: false, or give the vocabulary byte_fallback."
+        raise UserError(f"the encoder's vocabulary cannot spell the tag {TAG}", where=where, hint=hint)
+
+
+def is_tagged(identity: Mapping[str, object]) -> bool:
+    """Whether a corpus of this identity has the tag before its sources."""
+    return bool(identity.get("tag"))

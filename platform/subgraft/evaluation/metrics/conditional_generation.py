@@ -1,0 +1,98 @@
+"""Metrics of text written for a source: label accuracy, prompt ranking and distinct n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.metric_words import tokens
+
+
+class TextClassifier:
+    """Trained on texts and the labels of their classes; the same texts make the same classifier.
+
+    Raises UserError where there are not two classes, or no text has a word.
+    """
+
+    def __init__(self, texts: Sequence[str], labels: Sequence[str], language: str) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        if len(set(labels)) < 2:
+            raise UserError(f"a classifier needs two classes, and there is {', '.join(set(labels)) or 'none'}")
+        split = partial(tokens, language=language)
+        words = TfidfVectorizer(
+            ngram_range=(1, 2), sublinear_tf=True, tokenizer=split, token_pattern=None, lowercase=False
+        )
+        self._pipeline: Any = make_pipeline(words, LogisticRegression(C=10.0, max_iter=1000))
+        try:
+            self._pipeline.fit(list(texts), list(labels))
+        except ValueError as error:  # an empty vocabulary
+            raise UserError(f"no classifier can be trained on this text: {error}") from error
+
+    def agreement(self, texts: Sequence[str], labels: Sequence[str]) -> float:
+        """The share of texts that are taken for the class of their label: an accuracy, or adherence."""
+        return float(self.right(texts, labels).mean())
+
+    def right(self, texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.float64]:
+        """Of each text [n], 1 where it is taken for the class of its label, else 0."""
+        return np.asarray(self._pipeline.predict(list(texts)) == np.array(labels), dtype=np.float64)
+
+
+# Prompt ranking: whether a model finds the source that a text was written for among others (Fan et al., ACL 2018).
+#
+# The text's probability is taken given its own source and given nine others; the model is right where its own gives the
+# highest (Ziegler et al. 2019, section 4.3). A model that knows nothing of sources is right in a tenth.
+#
+# Nats that sums in single precision may differ by where nothing differs.
+_ALIKE = 1e-3
+
+
+def candidates(sources: Sequence[Hashable], count: int, seed: int, texts: int | None = None) -> NDArray[np.int64]:
+    """Places [texts, count] in `sources`: of each text its own first, then of others that are not equal to it.
+
+    The others are drawn by the seed, no two of them equal; where there are fewer different sources than `count`, a text
+    gets all of them. texts: the first so many; all where None. Raises UserError where there are not two.
+    """
+    first: dict[Hashable, int] = {}
+    for place, source in enumerate(sources):
+        first.setdefault(source, place)
+    if len(first) < 2:
+        raise UserError("a source cannot be ranked: the test set has but one", hint="Ranking needs two that differ.")
+    places, draws = np.array(list(first.values())), np.random.default_rng(seed)
+    chosen = []
+    for place, source in enumerate(sources[:texts]):
+        others = places[places != first[source]]
+        chosen.append([place, *draws.choice(others, size=min(count, len(first)) - 1, replace=False)])
+    return np.array(chosen, dtype=np.int64)
+
+
+def found(nats: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each text [n], whether its own source makes it the likeliest; of k sources that do so alike, 1 / k.
+
+    nats: negative log-likelihoods [n, candidates], of its own source first.
+    """
+    best = nats <= nats.min(axis=1, keepdims=True) + _ALIKE
+    return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
+
+
+# Distinct-n: how varied texts are, as the share of n-grams that are different (Li et al., NAACL 2016, section 5).
+
+
+def distinct(texts: Sequence[str], language: str, n: int) -> float:
+    """Different n-grams of words, over all in all texts; 0 where there is none.
+
+    It falls with the number of texts, so only equal numbers of them compare.
+    """
+    found = [gram for text in texts for gram in _grams(tokens(text, language), n)]
+    return len(set(found)) / len(found) if found else 0.0
+
+
+def _grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]

@@ -1,0 +1,154 @@
+"""Warnings before a run: characters without a token, vocabularies larger than their text supports, frozen random embeddings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.settings_base import SideName
+from subgraft.data.sources.registry import resolve
+from subgraft.data.tasks.pairings import pairing
+from subgraft.data.text.corpus import Corpus
+from subgraft.orchestration.estimates.workload import known_tokenizer
+from subgraft.orchestration.store.step import made_by
+from subgraft.pipeline.recipes.corpora import CorpusRecipe
+from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
+from subgraft.subwords.vocabulary.spelling import spelling, unspelled_characters
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.config.comparison import Comparison
+    from subgraft.orchestration.store.step import Step
+    from subgraft.orchestration.store.store import Store
+    from subgraft.pipeline.recipes.corpora import CorpusRecipe
+
+
+# So many training pairs, evenly spaced, tell what a vocabulary lacks.
+SAMPLE = 2000
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+
+
+def unspelled(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
+    """A line for each side of the upstream model, a checkpoint or what a pretraining makes.
+
+    Nothing of a vocabulary that is not learnt yet; nothing at all where the task's text is neither in the store nor on
+    this machine.
+    """
+    known = {side: known_tokenizer(store, pretrained, side) for side in SIDES}
+    pairs = list(_sample(store, corpus)) if any(known.values()) else []
+    columns = list(zip(*pairs, strict=True))
+    texts = dict(zip(SIDES if len(columns) > 1 else ("decoder",), columns, strict=True)) if pairs else {}
+    return [_line(side, tokenizer, texts[side]) for side, tokenizer in known.items() if tokenizer and side in texts]
+
+
+def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...]]:
+    """Pairs of the training text, cleaned where it is in the store, else as its files have it."""
+    if store.find(corpus) is not None:
+        text = Corpus.open(store.path(corpus))
+        read = zip(text.lines("train", text.text_of("decoder"))) if text.monolingual else text.pairs("train")
+        return islice(read, 0, None, max(1, text.size("train") // SAMPLE))
+    recipe = corpus.recipe
+    source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
+    if not source.on_disk:
+        return iter(())
+    return islice(source.read("train"), 0, None, max(1, source.size("train") // SAMPLE))
+
+
+def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:
+    found, what = spelling(tokenizer, lines), f"the upstream {side}'s vocabulary"
+    if not found.unknown:
+        return f"{what} spells all of {len(lines):,} training sentences of the task"
+    characters = unspelled_characters(tokenizer, Counter(word for line in lines for word in line.split()))
+    return (
+        f"{what} cannot spell {found.unknown_share:.1%} of the task's tokens, in {found.with_unknown_share:.1%} of "
+        f"{len(lines):,} training sentences" + (f"; it lacks {' '.join(characters)}" if characters else "")
+    )
+
+
+# Vocabularies that are to be larger than their text supports, told before anything is learnt from it.
+#
+# A text of so many characters for each piece supports them: no more of it is looked at.
+CHARACTERS_A_PIECE = 60
+LONGEST_PIECE = 16  # SentencePiece's own
+OTHERS = 300  # bytes, special tokens and language codes, at most
+
+
+def unsupported(store: Store, steps: Iterable[Step]) -> list[str]:
+    """A line for each vocabulary that is to be learnt, and that its text cannot give.
+
+    Nothing of one whose text is neither in the store nor on this machine, or of several sources.
+    """
+    lines = []
+    for step in made_by(VocabularyRecipe, steps):
+        size = step.recipe.settings.size
+        corpora = [source for role, source in step.inputs.items() if role != "model"]
+        alone = len(corpora) == 1 and isinstance(corpora[0].recipe, CorpusRecipe)
+        most = _most_pieces(_text(store, step), size) if alone else None
+        if most is not None:
+            lines.append(
+                f"{step.name}: {size:,} pieces are asked for, and its text supports no more than {most:,}: "
+                "ask for fewer, or learn from more text"
+            )
+    return lines
+
+
+def _most_pieces(lines: Iterable[str], size: int) -> int | None:
+    """The most pieces that a text gives: what its words have twice, its characters, and OTHERS; None from `size` on."""
+    words: Counter[str] = Counter()
+    characters = 0
+    for line in lines:
+        characters += len(line)
+        words.update(line.split())
+        if characters > CHARACTERS_A_PIECE * size:
+            return None
+    once: set[str] = set()
+    pieces: set[str] = set(chain.from_iterable(words))
+    for word, count in words.items():
+        for begin in range(len(word)):
+            for end in range(begin + 1, min(len(word), begin + LONGEST_PIECE) + 1):
+                piece = word[begin:end]
+                # At the beginning of a word it is another piece than inside one.
+                piece = f" {piece}" if begin == 0 else piece
+                (pieces if count > 1 or piece in once else once).add(piece)
+        if len(pieces) + OTHERS >= size:
+            return None
+    return len(pieces) + OTHERS if words else None
+
+
+def _text(store: Store, step: Step[VocabularyRecipe]) -> Iterator[str]:
+    """The lines that the vocabulary is learnt from, as far as they can be read now."""
+    corpus, side = step.input("corpus", CorpusRecipe), step.recipe.side
+    if store.find(corpus) is not None:
+        text = Corpus.open(store.path(corpus))
+        if text.is_pair and not text.monolingual:
+            return chain.from_iterable(_of_side(pair, side) for pair in text.pairs("train"))
+        return iter(()) if not text.monolingual else text.lines("train", text.text_of("decoder"))
+    recipe = corpus.recipe
+    source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
+    if not source.on_disk or recipe.languages is None:
+        return iter(())
+    return chain.from_iterable(_of_side(cells, side) for cells in source.read("train"))
+
+
+def _of_side(cells: Iterable[object], side: str) -> list[str]:
+    texts = [cell for cell in islice(cells, 2) if isinstance(cell, str)]
+    if side == "both" or len(texts) < 2:
+        return texts
+    return [texts[0] if side == "source" else texts[1]]
+
+
+# What is told, and not forbidden, of systems whose new rows know nothing and are never trained.
+
+
+def frozen_random_rows(experiment: Comparison) -> list[str]:
+    """A line for each system whose tables are frozen while they have rows that were drawn at random."""
+    return [
+        f"system {system.name}: its new rows are drawn at random and stay so, since its finetuning freezes the tables "
+        "(train, or embedding_learning_rate: 0): these tokens will never mean anything to the model"
+        for system in experiment.systems
+        if system.finetuning(experiment.finetune).freezes_tables
+        and (facts_of(system.initialiser).drawn or system.pretraining == "none")
+    ]
